@@ -1,0 +1,83 @@
+"""Every error that Sessiontree raises on purpose. Imports nothing of ours.
+
+    SessionTreeError
+    ├── NotASessionError         the file is something else; it was not touched
+    ├── EntryNotFoundError       no entry of that id in this session
+    ├── SessionNotFoundError     no session of that id, name or path
+    ├── AmbiguousSessionError    several sessions match; ``candidates`` names them
+    ├── SessionBusyError         another process holds what is needed
+    └── PersistenceError         a read or write failed; ``path`` says where
+
+Messages are one line, name the file or id, and say what to do where there is something to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+
+class SessionTreeError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class NotASessionError(SessionTreeError):
+    """The file is not a session and was left untouched."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str = "not a session file") -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}; the file was not modified")
+
+
+class EntryNotFoundError(SessionTreeError):
+    """The session has no entry of this id."""
+
+    def __init__(self, entry_id: str) -> None:
+        self.entry_id = entry_id
+        super().__init__(f"Entry {entry_id} not found")
+
+
+class SessionNotFoundError(SessionTreeError):
+    """No session answers to this id, name or path."""
+
+    def __init__(self, value: str, message: str | None = None) -> None:
+        self.value = value
+        super().__init__(message or f'Session "{value}" not found.')
+
+
+class AmbiguousSessionError(SessionTreeError):
+    """Several sessions answer; ``candidates`` lists them, newest first."""
+
+    def __init__(self, value: str, candidates: Sequence[Any]) -> None:
+        self.value = value
+        self.candidates = list(candidates)
+        super().__init__(f'Session "{value}" is ambiguous: {len(self.candidates)} sessions match.')
+
+
+class SessionBusyError(SessionTreeError):
+    """Another process holds the lock and did not let go in time."""
+
+    def __init__(self, path: str | os.PathLike[str], waited_s: float) -> None:
+        self.path = os.fspath(path)
+        self.waited_s = waited_s
+        super().__init__(
+            f"{self.path}: another process has held its lock for {waited_s:g} s; try again"
+        )
+
+
+class PersistenceError(SessionTreeError):
+    """Reading or writing ``path`` failed. ``__cause__`` is the error of the system."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+    @classmethod
+    def from_os_error(cls, path: str | os.PathLike[str], error: OSError) -> PersistenceError:
+        """The error of the system, told with the path it happened at."""
+        made = cls(path, error.strerror or str(error))
+        made.__cause__ = error
+        return made

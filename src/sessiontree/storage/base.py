@@ -1,0 +1,133 @@
+"""The seam between sessions and bytes.
+
+A storage keeps named byte sequences ("files") in named folders. All I/O of a session, its blobs
+and discovery goes through one. The protocol is synchronous and small enough for a database: a
+file is a sequence of lines, an append is one ``write_line``.
+
+Errors are those of the system: ``FileNotFoundError`` for what is not there, other ``OSError`` for
+what failed. Callers turn them into ``PersistenceError`` with the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What a storage knows of a file without reading it."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int = 0
+
+    def is_same_file(self, other: FileStat) -> bool:
+        """Whether both describe the same file, whatever its size is now."""
+        return self.inode == other.inode and self.device == other.device
+
+
+class SessionStorageReader(Protocol):
+    """An open file: keeps reading the same bytes even if its name goes to another file."""
+
+    def stat(self) -> FileStat: ...
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end."""
+
+    def close(self) -> None: ...
+
+
+class SessionStorageWriter(Protocol):
+    """Appends whole lines to one file."""
+
+    def locked(self) -> AbstractContextManager[FileStat | None]:
+        """Hold the file for this process alone; gives what its name stands for now.
+
+        ``None`` when nothing of that name is left. A file other than the writer's own means that
+        it was replaced. Raises SessionBusyError when another holder does not let go in time.
+        """
+
+    def stat(self) -> FileStat:
+        """The writer's own file, whatever its name stands for now."""
+
+    def write_line(self, line: bytes) -> None:
+        """Append one line (with its newline) in one write: wholly, or not at all and an error."""
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Replace bytes in place; the size stays."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+
+    def fsync(self) -> None:
+        """Everything written is on the medium; for a new file its folder entry too."""
+
+    def close(self) -> None: ...
+
+    def get_error(self) -> OSError | None:
+        """The first error this writer met, if any."""
+
+
+class SessionStorage(Protocol):
+    """Where sessions live."""
+
+    def ensure_dir(self, path: str) -> None:
+        """The folder exists, private to the user."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def stat(self, path: str) -> FileStat:
+        """Raises FileNotFoundError; a folder is not a file (IsADirectoryError)."""
+
+    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        """The files right in ``folder`` whose names end in ``suffix``; [] if there is no folder.
+
+        Sockets, devices, folders and dangling links are not files. Order is not defined.
+        """
+
+    def list_dirs(self, folder: str) -> list[str]:
+        """Full paths of the folders right in ``folder``; [] if there is none."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def read_prefix(self, path: str, length: int) -> bytes: ...
+
+    def read_suffix(self, path: str, length: int) -> bytes: ...
+
+    def open_reader(self, path: str) -> SessionStorageReader: ...
+
+    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
+        """The file holds exactly these bytes, on the medium, or is as it was and an error."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder; a file at ``target`` is replaced. Durable when it returns."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; one that is not there is fine."""
+
+    def remove_dir(self, path: str) -> None:
+        """Remove a folder and what is in it; one that is not there is fine."""
+
+    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+        """A writer at the end of the file, made (private) if it is not there and ``create``."""
+
+
+def read_chunks(
+    reader: SessionStorageReader, start: int, end: int, size: int = 1 << 18
+) -> Iterator[bytes]:
+    """The bytes from ``start`` to ``end`` in pieces of about ``size``."""
+    offset = start
+    while offset < end:
+        chunk = reader.read_at(offset, min(size, end - offset))
+        if not chunk:
+            return
+        yield chunk
+        offset += len(chunk)
