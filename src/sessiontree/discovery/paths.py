@@ -1,0 +1,168 @@
+"""Where sessions lie: folder names for projects, file names for sessions, what lies beside them.
+
+Owns SPEC §2's spellings. Knows names only: it asks a storage whether a folder exists and reads no
+session. Which of several projects in one folder a session belongs to is in its header, so the
+readers of headers decide that, with ``same_cwd``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import SessionStorage
+
+SESSION_SUFFIX = ".jsonl"
+DRAFT_SUFFIX = ".draft"
+
+_SEPARATORS = re.compile(r"[/\\:]")
+_WINDOWS_ABSOLUTE = re.compile(r"(?:[A-Za-z]:)?[\\/]{1,2}|[A-Za-z]:$")
+_UNSAFE_IN_NAME = re.compile(r"[/\\\x00-\x1f\x7f]")
+_FILE_NAME = re.compile(
+    r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)(?:-(\d+))?(Z?)_(.+)\.jsonl", re.DOTALL
+)
+
+
+def encode_cwd(cwd: str | os.PathLike[str]) -> str:
+    """The project's folder name as the reference documents spell it: ``--work-pi--``.
+
+    Purely lexical: links are not followed. A Windows path keeps its drive on any system.
+    """
+    absolute = _absolute(os.fspath(cwd))
+    return (
+        f"--{_SEPARATORS.sub('-', absolute[1:] if absolute[:1] in ('/', chr(92)) else absolute)}--"
+    )
+
+
+def encode_cwd_home_relative(cwd: str | os.PathLike[str]) -> str:
+    """The project's folder name as omp 14 and later spell it: ``-projects-pi`` under home.
+
+    Links are followed, as omp does: a path through a link to home is still under home.
+    """
+    resolved = resolve_cwd(cwd)
+    below_home = _relative(resolved, resolve_cwd(os.path.expanduser("~")))
+    if below_home is not None:
+        return "-" + _SEPARATORS.sub("-", below_home)
+    below_temp = _relative(resolved, resolve_cwd(_temp_root()))
+    if below_temp is not None:
+        return "-tmp" + ("-" + _SEPARATORS.sub("-", below_temp) if below_temp else "")
+    return encode_cwd(resolved)
+
+
+def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
+    """Every folder in which this project's sessions may lie, existing or not, preferred first.
+
+    A path through a link adds the spelling of the link to that of the place it leads to.
+    """
+    absolute = _absolute(os.fspath(cwd))
+    names = [encode_cwd(resolve_cwd(cwd))]
+    if profile.finds_home_relative_folders:
+        names.append(encode_cwd_home_relative(cwd))
+    names.append(encode_cwd(absolute))
+    return [os.path.join(profile.sessions_dir, name) for name in dict.fromkeys(names)]
+
+
+def default_session_dir(
+    profile: Profile, cwd: str | os.PathLike[str], storage: SessionStorage
+) -> str:
+    """The folder for a new session of this project: the one that is there, else the seeds' name."""
+    folders = session_folders(profile, cwd)
+    if len(folders) > 1:
+        present = set(storage.list_dirs(profile.sessions_dir))
+        for folder in folders:
+            if folder in present:
+                return folder
+    return folders[0]
+
+
+def session_file_name(timestamp_iso: str, session_id: str) -> str:
+    """``2026-02-16T10-20-30-000Z_<id>.jsonl``; an id can not name another folder."""
+    stamp = _SEPARATORS.sub("-", timestamp_iso).replace(".", "-")
+    return f"{_UNSAFE_IN_NAME.sub('-', stamp)}_{_UNSAFE_IN_NAME.sub('-', session_id)}.jsonl"
+
+
+def parse_session_file_name(name: str) -> tuple[str, str] | None:
+    """The ISO time and the id that a session's file name carries; None for any other name."""
+    found = _FILE_NAME.fullmatch(os.path.basename(name))
+    if found is None:
+        return None
+    day, hour, minute, second, fraction, zone, session_id = found.groups()
+    stamp = f"{day}T{hour}:{minute}:{second}{'.' + fraction if fraction else ''}{zone}"
+    return stamp, session_id
+
+
+def resolve_cwd(cwd: str | os.PathLike[str]) -> str:
+    """The one spelling of a folder, there or not: absolute, links followed, no trailing slash."""
+    text = os.fspath(cwd)
+    try:
+        return os.path.realpath(_absolute(text)) if not _is_windows_path(text) else _absolute(text)
+    except (OSError, ValueError):  # a NUL in a recorded cwd
+        return text
+
+
+def same_cwd(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    """Whether both paths name the same folder (trailing slashes, dots and links apart)."""
+    first, second = os.fspath(a), os.fspath(b)
+    return first == second or resolve_cwd(first) == resolve_cwd(second)
+
+
+def draft_path(session_file: str | os.PathLike[str]) -> str:
+    """The hidden draft beside a session file that is not written yet."""
+    folder, name = os.path.split(os.fspath(session_file))
+    return os.path.join(folder, f".{name}{DRAFT_SUFFIX}")
+
+
+def session_of_draft(draft: str | os.PathLike[str]) -> str | None:
+    """The session file a draft stands for; None if the name is not a draft's."""
+    folder, name = os.path.split(os.fspath(draft))
+    if not name.startswith(".") or not name.endswith(SESSION_SUFFIX + DRAFT_SUFFIX):
+        return None
+    return os.path.join(folder, name[1 : -len(DRAFT_SUFFIX)])
+
+
+def artifacts_dir(session_file: str | os.PathLike[str]) -> str:
+    """The session's artifact folder: its path without ``.jsonl``.
+
+    A session of any other name gets ``.artifacts`` appended, since the folder can not have the
+    name of the file.
+    """
+    path = os.fspath(session_file)
+    if path.endswith(SESSION_SUFFIX):
+        return path[: -len(SESSION_SUFFIX)]
+    return path + ".artifacts"
+
+
+def _absolute(path: str) -> str:
+    if _is_windows_path(path):
+        return path.rstrip("\\/") or path
+    absolute = os.path.abspath(path)
+    # POSIX keeps two leading slashes apart from one; no agent does.
+    return absolute[1:] if absolute.startswith("//") else absolute
+
+
+def _is_windows_path(path: str) -> bool:
+    """Whether this is an absolute path of Windows, met on another system (in a moved session)."""
+    return os.sep == "/" and path[:1] != "/" and _WINDOWS_ABSOLUTE.match(path) is not None
+
+
+def _relative(path: str, root: str) -> str | None:
+    """``path`` relative to ``root``, "" for root itself, None if it is not below.
+
+    A name that starts with two dots counts as outside, because omp's own test does so and the
+    folders must meet.
+    """
+    if path == root:
+        return ""
+    below = path.removeprefix(root.rstrip("/\\") + os.sep)
+    if below == path or below.startswith(".."):
+        return None
+    return below
+
+
+def _temp_root() -> str:
+    for name in ("TMPDIR", "TMP", "TEMP"):
+        value = os.environ.get(name)
+        if value:
+            return value
+    return "/tmp"
