@@ -6,8 +6,8 @@ conversation by replacing its messages.
 
 The whole contract, in the order in which you would build an agent:
 
-1. **State.** ``session_id``, ``model``, ``thinking_level`` and ``mode`` are plain attributes that the
-   session sets; use their values at the next model call. Setting one must not fail and must not
+1. **State.** ``session_id``, ``model``, ``thinking_level`` and ``mode`` are plain attributes that
+   the session sets; use their values at the next model call. Setting one must not fail and must not
    touch a run that is under way. ``messages`` is the conversation; ``steering`` and ``follow_ups``
    are `MessageQueue` values that the session fills and the agent empties.
 
@@ -19,9 +19,9 @@ The whole contract, in the order in which you would build an agent:
 
 3. **Telling.** Everything is told as `AgentEvent` values in the order drawn in `events`, through
    `Listeners`. The one rule that persistence rests on: a message is appended to ``messages`` and
-   then told by one ``MessageEnd``, and nothing else changes ``messages`` but ``replace_messages``. A
-   model's failure is not an exception: it is an assistant message with ``stopReason: "error"`` and
-   ``errorMessage``.
+   then told by one ``MessageEnd``, and nothing else changes ``messages`` but ``replace_messages``.
+   A model's failure is not an exception: it is an assistant message with ``stopReason: "error"``
+   and ``errorMessage``.
 
 4. **Stopping.** ``abort()`` asks a run to stop and returns at once, so that it can be called from
    inside the run. The answer so far becomes a message with ``stopReason: "aborted"``; running tools
@@ -34,8 +34,8 @@ The whole contract, in the order in which you would build an agent:
    calls it only while the agent is idle, and stops it by cancelling the task that awaits it.
 
 What an agent sends to its model is ``convert_to_llm(self.messages)``: ``messages`` also holds the
-roles ``custom``, ``bashExecution``, ``branchSummary`` and ``compactionSummary``, which that function
-turns into user messages.
+roles ``custom``, ``bashExecution``, ``branchSummary`` and ``compactionSummary``, which that
+function turns into user messages.
 
 `ScriptedAgent` in `sessiontree.testing` is a complete agent; ``examples/custom_agent.py`` shows how
 little one needs.
@@ -78,8 +78,8 @@ class Agent(Protocol):
     """One of `THINKING_LEVELS`, already clamped to what ``model`` can do."""
 
     mode: str
-    """The session's mode (``none``, ``plan``, ``plan_paused``, or a program's own). An agent that knows
-    ``plan`` refuses tools that write or run; one that doesn't may ignore it."""
+    """The session's mode (``none``, ``plan``, ``plan_paused``, or a program's own). An agent that
+    knows ``plan`` refuses tools that write or run; one that doesn't may ignore it."""
 
     steering: MessageQueue
     """User messages to put in between two model calls of the present run."""

@@ -1,0 +1,125 @@
+"""Hooks: the program's own handlers around what a session does.
+
+Owns who is called, in which order, and what a failing handler costs (itself). Knows the payload
+values, not the session.
+
+The rules:
+
+- Handlers of an event are called one after the other, by ``order`` (lower first), then in the order
+  of their registration; a coroutine function is awaited before the next one is called.
+- A ``session_before_…`` handler may answer. ``Cancel()`` stops the operation: the first one wins,
+  and later handlers are not asked. ``ProvidedSummary(…)`` hands in a summary where one is about to
+  be made (``session_before_compact``, ``session_before_tree``): again the first one wins, but a
+  later handler may still cancel. Answers to other events mean nothing.
+- A handler that raises is logged by name and counts as having said nothing.
+- Payloads are frozen values.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sessiontree.runtime import events
+from sessiontree.runtime.events import HookPayload, Unsubscribe, describe_callable
+
+logger = logging.getLogger(__name__)
+
+EVENT_NAMES: Mapping[type, str] = {
+    events.SessionStart: "session_start",
+    events.SessionBeforeSwitch: "session_before_switch",
+    events.SessionSwitch: "session_switch",
+    events.SessionBeforeBranch: "session_before_branch",
+    events.SessionBranch: "session_branch",
+    events.SessionBeforeTree: "session_before_tree",
+    events.SessionTree: "session_tree",
+    events.SessionBeforeCompact: "session_before_compact",
+    events.SessionCompact: "session_compact",
+    events.SessionShutdown: "session_shutdown",
+}
+"""The event that each payload belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A before-handler's no."""
+
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedSummary:
+    """A before-handler's own summary, used instead of one by the model."""
+
+    summary: str
+    details: Any = None
+    first_kept_entry_id: str | None = None
+    """For a compaction: where the kept part begins, if not where it was planned."""
+
+
+HookAnswer: TypeAlias = Cancel | ProvidedSummary | None
+
+HookHandler: TypeAlias = Callable[[Any], HookAnswer | Awaitable[HookAnswer]]
+"""Takes the event's payload; answers only before-events. May be a coroutine function."""
+
+
+class Hooks:
+    """The handlers of one session (or of several: a `Hooks` may be shared)."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, list[tuple[int, int, HookHandler]]] = {}
+        self._count = 0
+
+    def on(self, event: str, handler: HookHandler, *, order: int = 0) -> Unsubscribe:
+        """Call ``handler`` on ``event`` from now on; gives what ends that.
+
+        Raises ValueError if there is no such event.
+        """
+        if event not in EVENT_NAMES.values():
+            known = ", ".join(sorted(EVENT_NAMES.values()))
+            raise ValueError(f'No event "{event}"; there are {known}')
+        self._count += 1
+        place = (order, self._count, handler)
+        handlers = self._handlers.setdefault(event, [])
+        handlers.append(place)
+        handlers.sort(key=lambda item: item[:2])
+
+        def unsubscribe() -> None:
+            if place in handlers:
+                handlers.remove(place)
+
+        return unsubscribe
+
+    async def emit(self, payload: HookPayload) -> None:
+        """Tell every handler of the payload's event."""
+        for handler in self._handlers_of(payload):
+            await self._call(handler, payload)
+
+    async def ask(self, payload: HookPayload) -> HookAnswer:
+        """Ask every handler; gives the first cancel, else the first summary, else None."""
+        provided: ProvidedSummary | None = None
+        for handler in self._handlers_of(payload):
+            answer = await self._call(handler, payload)
+            if isinstance(answer, Cancel):
+                return answer
+            if isinstance(answer, ProvidedSummary) and provided is None:
+                provided = answer
+        return provided
+
+    def _handlers_of(self, payload: HookPayload) -> list[HookHandler]:
+        return [handler for _, _, handler in self._handlers.get(EVENT_NAMES[type(payload)], ())]
+
+    async def _call(self, handler: HookHandler, payload: HookPayload) -> HookAnswer:
+        try:
+            answer = handler(payload)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception:
+            logger.exception(
+                "handler %s of %s failed", describe_callable(handler), EVENT_NAMES[type(payload)]
+            )
+            return None
+        return answer
