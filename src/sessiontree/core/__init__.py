@@ -1,1 +1,1 @@
-"""core"""
+"""Decisions, pure: tree, context, trimming, usage, compaction. No I/O, no clock."""

@@ -1,1 +1,1 @@
-"""model"""
+"""Values: entries, messages, headers, ids, dialects, migrations, and their JSON form. No I/O."""

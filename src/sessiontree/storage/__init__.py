@@ -1,1 +1,1 @@
-"""storage"""
+"""Bytes: files, memory, locks, blobs, prompt history. Synchronous."""

@@ -1,0 +1,127 @@
+"""From a built context to what a model provider takes: user, assistant and tool messages only.
+
+The texts are pi's to the byte, so that a session continued here prompts a model as it did there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sessiontree.model.messages import WireMessage
+
+_COMPACTED = "The conversation history before this point was compacted into the following summary:"
+_CAME_BACK = "The following is a summary of a branch that this conversation came back from:"
+_PLAIN_ROLES = frozenset(("user", "assistant", "toolResult"))
+NO_RESULT = "No result: the tool call was interrupted before it finished."
+
+
+def convert_to_llm(messages: Iterable[WireMessage], *, repair: bool = False) -> list[WireMessage]:
+    """The messages with the extended roles turned into user messages; unknown roles are dropped.
+
+    ``repair`` also makes tool calls and results match: a call without a result gets a synthetic
+    error result, a result without its call is dropped.
+    """
+    converted = [made for message in messages if (made := _convert(message)) is not None]
+    return _match_tool_results(converted) if repair else converted
+
+
+def _convert(message: WireMessage) -> WireMessage | None:
+    role = message.get("role")
+    if role in _PLAIN_ROLES:
+        return message
+    match role:
+        case "bashExecution":
+            if message.get("excludeFromContext"):
+                return None
+            return _user(bash_text(message), message)
+        case "custom":
+            return _user(message.get("content"), message)
+        case "branchSummary":
+            return _user(f"{_CAME_BACK}\n\n<summary>\n{_summary(message)}</summary>", message)
+        case "compactionSummary":
+            return _user(f"{_COMPACTED}\n\n<summary>\n{_summary(message)}\n</summary>", message)
+    return None
+
+
+def _summary(message: WireMessage) -> str:
+    summary = message.get("summary")
+    return summary if isinstance(summary, str) else ""
+
+
+def _user(content: object, message: WireMessage) -> WireMessage:
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    return {"role": "user", "content": blocks, "timestamp": message.get("timestamp", 0)}
+
+
+def bash_text(message: WireMessage) -> str:
+    """A command that the user ran, as the model reads it."""
+    text = f"Ran `{message.get('command', '')}`\n"
+    output = message.get("output")
+    text += f"```\n{output}\n```" if output else "(no output)"
+    code = message.get("exitCode")
+    if message.get("cancelled"):
+        text += "\n\n(command cancelled)"
+    elif code is not None and code != 0:
+        text += f"\n\nCommand exited with code {code}"
+    if message.get("truncated") and message.get("fullOutputPath"):
+        text += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+    return text
+
+
+def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
+    """Each call directly followed by its results, each result behind its call."""
+    results: dict[str, WireMessage] = {}
+    for message in messages:
+        if message.get("role") == "toolResult":
+            call_id = message.get("toolCallId")
+            if isinstance(call_id, str):
+                results.setdefault(call_id, message)
+    answered: set[str] = set()
+    repaired: list[WireMessage] = []
+    waiting: list[dict[str, Any]] = []
+    waiting_time: object = 0
+
+    def settle() -> None:
+        for call in waiting:
+            answered.add(call["id"])
+            repaired.append(results.get(call["id"]) or _synthetic_result(call, waiting_time))
+        waiting.clear()
+
+    for message in messages:
+        if message.get("role") == "toolResult":
+            call = next((c for c in waiting if c["id"] == message.get("toolCallId")), None)
+            if call is not None:
+                waiting.remove(call)
+                answered.add(call["id"])
+                repaired.append(message)
+            continue
+        settle()
+        repaired.append(message)
+        if message.get("role") == "assistant":
+            waiting = [call for call in _tool_calls(message) if call["id"] not in answered]
+            waiting_time = message.get("timestamp", 0)
+    settle()
+    return repaired
+
+
+def _tool_calls(message: WireMessage) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return [
+        block
+        for block in (content if isinstance(content, list) else ())
+        if isinstance(block, dict)
+        and block.get("type") == "toolCall"
+        and isinstance(block.get("id"), str)
+    ]
+
+
+def _synthetic_result(call: dict[str, Any], timestamp: object) -> WireMessage:
+    return {
+        "role": "toolResult",
+        "toolCallId": call["id"],
+        "toolName": call.get("name", ""),
+        "content": [{"type": "text", "text": NO_RESULT}],
+        "isError": True,
+        "timestamp": timestamp,
+    }

@@ -1,0 +1,254 @@
+"""The tree of a session: entries, their parents and children, labels, and the leaf.
+
+``plant`` makes a tree of what a file held, whatever it held: duplicate ids, missing parents and
+cycles are mended in memory and reported. Every walk is iterative and linear in what it returns.
+"""
+
+from __future__ import annotations
+
+import gc
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sessiontree.errors import EntryNotFoundError
+from sessiontree.model.entries import Entry
+from sessiontree.model.ids import derived_entry_id
+from sessiontree.model.scanning import SessionWarning
+
+
+@dataclass(slots=True, eq=False)
+class SessionTreeNode:
+    """An entry with its children, oldest first, and the label it bears."""
+
+    entry: Entry
+    children: list[SessionTreeNode] = field(default_factory=list)
+    label: str | None = None
+    label_timestamp: str | None = None
+
+    def __repr__(self) -> str:
+        return f"SessionTreeNode({self.entry.id!r}, {len(self.children)} children)"
+
+
+class SessionTree:
+    """All entries in insertion order, and where the conversation stands."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.by_id: dict[str, Entry] = {}
+        self.leaf_id: str | None = None
+        self._children: dict[str | None, list[Entry]] | None = None
+        self._labels: dict[str, tuple[str, str]] | None = None
+
+    @property
+    def last_id(self) -> str | None:
+        """The id of the entry that was added last."""
+        return self.entries[-1].id if self.entries else None
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry whose id is new; the leaf stays where it is."""
+        self.entries.append(entry)
+        self.by_id[entry.id] = entry
+        if self._children is not None:
+            self._children.setdefault(self._parent_key(entry), []).append(entry)
+        if self._labels is not None and entry.type == "label":
+            self._apply_label(self._labels, entry)
+
+    def remove_last(self) -> None:
+        """Take back the entry that was added last."""
+        entry = self.entries.pop()
+        del self.by_id[entry.id]
+        self._children = None
+        self._labels = None
+
+    def forget_children(self) -> None:
+        """Parents have changed: find the children anew when they are asked for."""
+        self._children = None
+
+    def get(self, entry_id: str) -> Entry:
+        """The entry of this id; EntryNotFoundError."""
+        entry = self.by_id.get(entry_id)
+        if entry is None:
+            raise EntryNotFoundError(entry_id)
+        return entry
+
+    def path(self, from_id: str | None) -> list[Entry]:
+        """The entries from the root down to ``from_id``; [] for None."""
+        if from_id is None:
+            return []
+        found = [self.get(from_id)]
+        by_id = self.by_id
+        parent_id = found[0].parent_id
+        while parent_id is not None:
+            entry = by_id.get(parent_id)
+            if entry is None:
+                break
+            found.append(entry)
+            parent_id = entry.parent_id
+        found.reverse()
+        return found
+
+    def children(self, parent_id: str | None) -> list[Entry]:
+        """The children of an entry in file order; of None, the roots."""
+        return list(self._child_index().get(parent_id, ()))
+
+    def nodes(self) -> list[SessionTreeNode]:
+        """The whole tree as nested nodes; roots in file order, children oldest first."""
+        labels = self.labels()
+        with paused_gc():
+            nodes = {entry.id: SessionTreeNode(entry) for entry in self.entries}
+            roots = []
+            for node in nodes.values():
+                parent_id = node.entry.parent_id
+                parent = nodes.get(parent_id) if parent_id is not None else None
+                if parent is None:
+                    roots.append(node)
+                    continue
+                siblings = parent.children
+                siblings.append(node)
+            for node in nodes.values():
+                if len(node.children) > 1:
+                    node.children.sort(key=_node_time)
+        for target_id, (label, timestamp) in labels.items():
+            target = nodes.get(target_id)
+            if target is not None:
+                target.label, target.label_timestamp = label, timestamp
+        return roots
+
+    def labels(self) -> dict[str, tuple[str, str]]:
+        """Label and time by entry id; the last ``label`` entry of the file wins."""
+        if self._labels is None:
+            self._labels = {}
+            for entry in self.entries:
+                if entry.type == "label":
+                    self._apply_label(self._labels, entry)
+        return self._labels
+
+    @staticmethod
+    def _apply_label(labels: dict[str, tuple[str, str]], entry: Entry) -> None:
+        data = entry.data
+        target, label = data.get("targetId"), data.get("label")
+        if not isinstance(target, str):
+            return
+        # the latest of several labels counts as set last, also in the order of the mapping
+        labels.pop(target, None)
+        if isinstance(label, str) and label:
+            labels[target] = (label, entry.timestamp)
+
+    def _child_index(self) -> dict[str | None, list[Entry]]:
+        if self._children is None:
+            self._children = {}
+            for entry in self.entries:
+                self._children.setdefault(self._parent_key(entry), []).append(entry)
+        return self._children
+
+    def _parent_key(self, entry: Entry) -> str | None:
+        return entry.parent_id if entry.parent_id in self.by_id else None
+
+
+def _node_time(node: SessionTreeNode) -> str:
+    return node.entry.timestamp
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Keep the collector from walking a large structure again and again while it is built."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def plant(
+    entries: Iterable[Entry], gaps: Sequence[int] = ()
+) -> tuple[SessionTree, list[SessionWarning]]:
+    """A sound tree of the entries of a file, leaf at the last one, and what had to be mended.
+
+    ``gaps`` tells, in ascending order, how many entries stood before each piece of lost text.
+    """
+    tree = SessionTree()
+    warnings: list[SessionWarning] = []
+    graft(tree, entries, gaps, warnings)
+    tree.leaf_id = tree.last_id
+    return tree, warnings
+
+
+def graft(
+    tree: SessionTree,
+    entries: Iterable[Entry],
+    gaps: Sequence[int],
+    warnings: list[SessionWarning],
+) -> None:
+    """Add entries read from a file to a tree, mending what they bring."""
+    by_id = tree.by_id
+    first = len(tree.entries)
+    unknown: list[int] = []
+    for entry in entries:
+        if not entry.id or entry.id in by_id:
+            _give_fresh_id(tree, entry, warnings)
+        parent_id = entry.parent_id
+        if parent_id is not None and (parent_id not in by_id or parent_id == entry.id):
+            unknown.append(len(tree.entries))
+        tree.add(entry)
+    if not unknown:
+        return
+    for index in unknown:
+        entry = tree.entries[index]
+        if entry.parent_id == entry.id:
+            entry.place(entry.id, None)
+            warnings.append(SessionWarning(f"entry {entry.id} was its own parent; now a root"))
+        elif entry.parent_id not in by_id:
+            _hang_orphan(tree, index, first, gaps, warnings)
+    _cut_cycles(tree, unknown, warnings)
+    tree.forget_children()
+
+
+def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
+    fresh = derived_entry_id(tree.by_id, entry.id, len(tree.entries))
+    reason = f"duplicate id {entry.id}" if entry.id else f"{entry.type} entry without an id"
+    warnings.append(SessionWarning(f"{reason}; the later entry is now {fresh}"))
+    entry.place(fresh, entry.parent_id)
+
+
+def _hang_orphan(
+    tree: SessionTree,
+    index: int,
+    first: int,
+    gaps: Sequence[int],
+    warnings: list[SessionWarning],
+) -> None:
+    """The lost parent was most likely in the nearest lost text before the entry."""
+    entry = tree.entries[index]
+    lost = entry.parent_id
+    at = bisect_right(gaps, index - first)
+    if at == 0:
+        warnings.append(SessionWarning(f"entry {entry.id} has no parent {lost}; now a root"))
+        return
+    before = first + gaps[at - 1] - 1
+    parent = tree.entries[before].id if before >= 0 else None
+    entry.place(entry.id, parent)
+    where = f"hung on {parent}, the last entry before the damage" if parent else "now a root"
+    warnings.append(SessionWarning(f"the parent {lost} of entry {entry.id} was lost; {where}"))
+
+
+def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
+    """Only an entry that stands before its parent can close a cycle: walk up from those."""
+    safe: set[str] = set()
+    for index in suspects:
+        walked: set[str] = set()
+        entry: Entry | None = tree.entries[index]
+        while entry is not None and entry.id not in safe:
+            walked.add(entry.id)
+            parent_id = entry.parent_id
+            if parent_id in walked:
+                entry.place(entry.id, None)
+                warnings.append(
+                    SessionWarning(f"entry {entry.id} closed a cycle of parents; now a root")
+                )
+                break
+            entry = tree.by_id.get(parent_id) if parent_id is not None else None
+        safe |= walked

@@ -1,0 +1,273 @@
+"""What an entry looks like on disk: SPEC §8. Pure; blobs are handed to and asked of the caller.
+
+``trim`` makes the persisted form of an entry and the blobs that must be stored before it is
+written; ``restore`` undoes it. Both walk with a stack of their own: content may be nested deeper
+than Python recurses.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessiontree.model import codec
+from sessiontree.model.entries import WireEntry
+from sessiontree.profiles import Dialect
+
+MAX_UNITS = 500_000
+"""UTF-16 units a persisted string may have, as JavaScript counts them."""
+NOTICE = "\n\n[Session persistence truncated large content]"
+MIN_IMAGE_LENGTH = 1_024
+SPILLED = "spilled"
+REF_PREFIX = "blob:sha256:"
+
+_TRANSIENT = ("partialJson", "jsonlEvents")
+_SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
+_WITH_IMAGES = frozenset(("message", "custom_message"))
+_SUSPECTS = (b'"image"', b'"image_url"', b'"partialJson"', b'"jsonlEvents"')
+
+
+@dataclass(slots=True)
+class Trimmed:
+    """The line to write, what has to be stored before it, and whether it differs from memory."""
+
+    line: bytes
+    blobs: list[bytes] = field(default_factory=list)
+    is_changed: bool = False
+
+
+def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
+    """The persisted form of an entry."""
+    line = codec.encode(data)
+    # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling keys
+    # needs no walk. This is nearly every line.
+    if len(line) <= MAX_UNITS and not any(key in line for key in _SUSPECTS):
+        return Trimmed(line)
+    trimmed: WireEntry = codec.decode(line)
+    blobs: list[bytes] = []
+    spilled = _trim_in_place(trimmed, dialect, blobs)
+    if spilled:
+        trimmed[SPILLED] = spilled
+    changed = codec.encode(trimmed)
+    return Trimmed(changed, blobs, changed != line)
+
+
+def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> dict[str, str]:
+    spilled: dict[str, str] = {}
+    externalise = dialect != "pi" and entry.get("type") in _WITH_IMAGES
+    for pointer, node, in_content in _walk(entry):
+        if isinstance(node, dict):
+            for key in _TRANSIENT:
+                node.pop(key, None)
+            if externalise:
+                _externalise(node, in_content, blobs)
+        if dialect != "pi":
+            _cut_strings(pointer, node, blobs, spilled)
+    return spilled
+
+
+def _walk(root: object) -> Iterator[tuple[str, Any, bool]]:
+    """Every object and array below ``root`` with its JSON pointer, parents first.
+
+    The flag says whether it stands right in an array called ``content``.
+    """
+    stack: list[tuple[str, Any, str]] = [("", root, "")]
+    while stack:
+        pointer, node, key = stack.pop()
+        yield pointer, node, key == "content"
+        if isinstance(node, dict):
+            for name, item in node.items():
+                if isinstance(item, dict):
+                    stack.append((f"{pointer}/{_escape(name)}", item, ""))
+                elif isinstance(item, list):
+                    stack.append((f"{pointer}/{_escape(name)}", item, name))
+        elif isinstance(node, list):
+            for index, item in enumerate(node):
+                if isinstance(item, (dict, list)):
+                    stack.append((f"{pointer}/{index}", item, key))
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _unescape(name: str) -> str:
+    return name.replace("~1", "/").replace("~0", "~")
+
+
+def _externalise(node: dict[str, Any], in_content: bool, blobs: list[bytes]) -> None:
+    data = node.get("data")
+    if (
+        in_content
+        and node.get("type") == "image"
+        and isinstance(data, str)
+        and len(data) >= MIN_IMAGE_LENGTH
+    ):
+        raw = _from_base64(data)
+        if raw is not None:
+            node["data"] = _ref(raw)
+            blobs.append(raw)
+    url = node.get("image_url")
+    if isinstance(url, str) and url.startswith("data:") and len(url) >= MIN_IMAGE_LENGTH:
+        raw = url.encode("utf-8", "surrogatepass")
+        node["image_url"] = _ref(raw)
+        blobs.append(raw)
+
+
+def _from_base64(text: str) -> bytes | None:
+    """The bytes, if encoding them again gives exactly this text."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if base64.b64encode(raw).decode("ascii") == text else None
+
+
+def _ref(raw: bytes) -> str:
+    return REF_PREFIX + hashlib.sha256(raw).hexdigest()
+
+
+def _cut_strings(pointer: str, node: Any, blobs: list[bytes], spilled: dict[str, str]) -> None:
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, text in list(items):
+        if not isinstance(text, str) or len(text) * 2 <= MAX_UNITS or key in _SIGNATURES:
+            continue
+        cut = cut_text(text)
+        if cut is text or _is_inline_image(node, key):
+            continue
+        raw = text.encode("utf-8", "surrogatepass")
+        blobs.append(raw)
+        spilled[f"{pointer}/{_escape(str(key))}"] = _ref(raw)
+        node[key] = cut
+        if key == "content" and _has_line_count(node):
+            node["lineCount"] = cut.count("\n") + 1
+
+
+def _is_inline_image(node: Any, key: object) -> bool:
+    """Image data that is not valid base64 stays inline, untouched."""
+    return key == "data" and isinstance(node, dict) and node.get("type") == "image"
+
+
+def _has_line_count(node: Any) -> bool:
+    count = node.get("lineCount") if isinstance(node, dict) else None
+    return isinstance(count, (int, float)) and not isinstance(count, bool)
+
+
+def cut_text(text: str) -> str:
+    """At most MAX_UNITS UTF-16 units, the notice included; the same object if it fits."""
+    if len(text) <= MAX_UNITS and (
+        len(text) * 2 <= MAX_UNITS or text.isascii() or _count_units(text) <= MAX_UNITS
+    ):
+        return text
+    room = MAX_UNITS - len(NOTICE)
+    head = text[:room]
+    extra = _count_units(head) - room
+    while extra > 0:  # each character beyond the BMP is two units
+        head = head[: len(head) - (extra + 1) // 2]
+        extra = _count_units(head) - room
+    if head and "\ud800" <= head[-1] <= "\udbff":
+        head = head[:-1]
+    return head + NOTICE
+
+
+def _count_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBlob:
+    """A reference that could not be followed, and where it stands in its entry."""
+
+    ref: str
+    pointer: str
+
+
+def restore(
+    data: WireEntry,
+    get_blob: Callable[[str], bytes | None],
+    on_missing: Callable[[MissingBlob], object] | None = None,
+) -> WireEntry:
+    """Put externalised values back, in place. What cannot be had stays as it is."""
+
+    def fetch(ref: str, pointer: str) -> bytes | None:
+        raw = get_blob(ref)
+        if raw is None and on_missing is not None:
+            on_missing(MissingBlob(ref, pointer))
+        return raw
+
+    spilled = data.get(SPILLED)
+    if isinstance(spilled, dict) and all(map(_is_ref, spilled.values())):
+        _restore_spilled(data, spilled, fetch)
+    if data.get("type") in _WITH_IMAGES:
+        for pointer, node, in_content in _walk(data):
+            if isinstance(node, dict):
+                _internalise(node, pointer, in_content, fetch)
+    return data
+
+
+def may_need_restore(line: bytes) -> bool:
+    """Whether a line holds anything that ``restore`` would look at."""
+    return b'"' + REF_PREFIX.encode() in line
+
+
+def _is_ref(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(REF_PREFIX)
+
+
+Fetch = Callable[[str, str], bytes | None]
+
+
+def _restore_spilled(data: WireEntry, spilled: dict[str, str], fetch: Fetch) -> None:
+    kept = {}
+    for pointer, ref in spilled.items():
+        found = _find(data, pointer)
+        raw = fetch(ref, pointer) if found is not None else None
+        if found is None or raw is None:
+            kept[pointer] = ref
+            continue
+        node, key = found
+        text = raw.decode("utf-8", "surrogatepass")
+        node[key] = text
+        if key == "content" and _has_line_count(node):
+            node["lineCount"] = text.count("\n") + 1
+    if kept:
+        data[SPILLED] = kept
+    else:
+        del data[SPILLED]
+
+
+def _find(root: Any, pointer: str) -> tuple[Any, Any] | None:
+    """The container and key that a JSON pointer names, if a string stands there."""
+    node: Any = root
+    steps = [_unescape(step) for step in pointer.split("/")[1:]]
+    if not steps:
+        return None
+    for depth, step in enumerate(steps):
+        key: Any = step
+        if isinstance(node, list):
+            if not step.isdecimal() or int(step) >= len(node):
+                return None
+            key = int(step)
+        elif not isinstance(node, dict) or step not in node:
+            return None
+        if depth == len(steps) - 1:
+            return (node, key) if isinstance(node[key], str) else None
+        node = node[key]
+    return None
+
+
+def _internalise(node: dict[str, Any], pointer: str, in_content: bool, fetch: Fetch) -> None:
+    data = node.get("data")
+    if in_content and node.get("type") == "image" and _is_ref(data):
+        raw = fetch(str(data), f"{pointer}/data")
+        if raw is not None:
+            node["data"] = base64.b64encode(raw).decode("ascii")
+    url = node.get("image_url")
+    if _is_ref(url):
+        raw = fetch(str(url), f"{pointer}/image_url")
+        if raw is not None:
+            node["image_url"] = raw.decode("utf-8", "surrogatepass")

@@ -1,0 +1,120 @@
+"""JSON in and out: a fast road and a correct road, one switch between them.
+
+msgspec is the fast road. It refuses what JavaScript agents do write (lone surrogate escapes), what
+disks do to text (invalid UTF-8) and what is merely unusual (``1e999``, deep nesting); such text
+takes the standard library's parser instead. Knows nothing of sessions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+import msgspec
+
+MAX_DEPTH = 1_000
+"""Nesting that is always accepted; text nested deeper may be refused."""
+
+_T = TypeVar("_T")
+_fast_decode = msgspec.json.Decoder().decode
+_fast_encode = msgspec.json.Encoder().encode
+_recursion_lock = threading.Lock()
+
+# Python refuses to turn longer digit strings into an int; JavaScript would read Infinity.
+_MAX_INT_DIGITS = 4_000
+
+
+def decode(text: bytes) -> Any:
+    """The value of one JSON text; ValueError if it is not JSON."""
+    try:
+        return _fast_decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode_slowly(text.decode("utf-8", "replace"))
+
+
+def decode_prefix(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that begins at ``start``, and where it ends; ValueError if there is none."""
+    return _with_deep_stack(lambda: _slow_decoder.raw_decode(text, start))
+
+
+def encode(value: object) -> bytes:
+    """One compact JSON text without a newline; TypeError for what JSON cannot say.
+
+    NaN and the infinities become null, as JavaScript writes them.
+    """
+    try:
+        return _fast_encode(value)
+    except (UnicodeEncodeError, RecursionError, OverflowError):
+        return _encode_slowly(value)
+
+
+def copy(value: _T) -> _T:
+    """A deep copy of a JSON value, safe at any depth."""
+    return decode(encode(value))  # type: ignore[no-any-return]
+
+
+def _parse_int(digits: str) -> int | float:
+    return int(digits) if len(digits) < _MAX_INT_DIGITS else float(digits)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_slow_decoder = json.JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_constant)
+
+
+def _decode_slowly(text: str) -> Any:
+    return _with_deep_stack(lambda: _slow_decoder.decode(text))
+
+
+def _encode_slowly(value: object) -> bytes:
+    def dump() -> bytes:
+        try:
+            text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        except ValueError:
+            text = json.dumps(_without_nan(value), separators=(",", ":"), allow_nan=False)
+        return text.encode("ascii")
+
+    return _with_deep_stack(dump)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return value
+
+
+def _with_deep_stack(work: Callable[[], _T]) -> _T:
+    """Run a recursive parser with room for MAX_DEPTH levels above the caller's own frames.
+
+    ValueError when even that is not enough. The limit is raised only for the few texts that need
+    it: it guards the C stack, and 1,000 more levels are well within every platform's.
+    """
+    try:
+        return work()
+    except RecursionError:
+        pass
+    depth = 0
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the only cheap way to count frames
+    while frame is not None:
+        depth += 1
+        frame = frame.f_back
+    with _recursion_lock:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, depth + 3 * MAX_DEPTH))
+        try:
+            return work()
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        finally:
+            sys.setrecursionlimit(before)

@@ -1,0 +1,73 @@
+"""How pi and omp spell the same things. Reading accepts both; writing uses one.
+
+A dialect is chosen by the profile; a file that shows otherwise is continued in its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.profiles import Dialect
+
+
+def spell_model_change(dialect: Dialect, model: str, role: str | None) -> WireEntry:
+    """The fields of a ``model_change`` entry."""
+    if dialect == "pi":
+        provider, _, model_id = model.partition("/")
+        fields: WireEntry = {"provider": provider, "modelId": model_id}
+    else:
+        fields = {"model": model}
+    if role is not None:
+        fields["role"] = role
+    return fields
+
+
+def read_model_change(data: WireEntry) -> tuple[str, str] | None:
+    """Role and "provider/id" of a ``model_change`` in either dialect; None if it has none."""
+    role = data.get("role")
+    role = role if isinstance(role, str) and role else "default"
+    model = data.get("model")
+    if isinstance(model, str):
+        return role, model
+    provider, model_id = data.get("provider"), data.get("modelId")
+    if isinstance(provider, str) and isinstance(model_id, str):
+        return role, f"{provider}/{model_id}"
+    return None
+
+
+def extension_key(dialect: Dialect) -> str:
+    """The field that marks a summary made by an extension."""
+    return "fromHook" if dialect == "pi" else "fromExtension"
+
+
+def detect_dialect(has_title: bool, entries: Iterable[Entry]) -> Dialect | None:
+    """The dialect a file shows by its own entries; None if it gives no sign."""
+    if has_title:
+        return "omp"
+    for entry in entries:
+        if entry.type == "session_info":
+            return "pi"
+        if entry.type == "model_change":
+            data: dict[str, Any] = entry.decode()
+            return "pi" if "modelId" in data else "omp"
+        if entry.type in _OMP_ONLY:
+            return "omp"
+    return None
+
+
+_OMP_ONLY = frozenset(
+    (
+        "ttsr_injection",
+        "session_init",
+        "mode_change",
+        "title_change",
+        "model_usage",
+        "service_tier_change",
+        "reset_boundary",
+        "credential_pin",
+        "context_change",
+        "mcp_tool_selection",
+    )
+)

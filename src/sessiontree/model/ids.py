@@ -1,0 +1,64 @@
+"""Ids and timestamps, in the spellings of SPEC §3. Time and randomness are passed in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container
+from datetime import UTC, datetime
+
+ENTRY_ID_LENGTH = 8
+
+
+def new_entry_id(taken: Container[str], random_bytes: Callable[[int], bytes]) -> str:
+    """Eight hex digits that no entry of the session has."""
+    while True:
+        made = random_bytes(4).hex()
+        if made not in taken:
+            return made
+
+
+def derived_entry_id(taken: Container[str], *parts: object) -> str:
+    """Eight hex digits that follow from ``parts``, so that every reader makes the same ones."""
+    attempt = 0
+    while True:
+        seed = "\x00".join(map(str, (*parts, attempt)))
+        made = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:ENTRY_ID_LENGTH]
+        if made not in taken:
+            return made
+        attempt += 1
+
+
+def new_session_id(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
+    """Sixteen hex digits, ordered by time: omp's and xcsh's spelling."""
+    return f"{time_ms & 0xFFFFFFFFFFFF:012x}{random_bytes(2).hex()}"
+
+
+def new_uuid7(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
+    """A UUIDv7: pi's spelling."""
+    tail = bytearray(random_bytes(10))
+    tail[0] = 0x70 | (tail[0] & 0x0F)
+    tail[2] = 0x80 | (tail[2] & 0x3F)
+    digits = f"{time_ms & 0xFFFFFFFFFFFF:012x}{tail.hex()}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def format_timestamp(time_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds and Z: ``2026-02-16T10:20:30.000Z``."""
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+
+
+def parse_timestamp(text: object) -> int | None:
+    """Unix milliseconds of an ISO time; None for anything else."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return round(moment.timestamp() * 1000)
+    except (OverflowError, ValueError):
+        return None

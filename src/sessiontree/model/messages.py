@@ -1,0 +1,143 @@
+"""The plain JSON objects that messages are, typed. Nothing wraps them.
+
+Unknown roles, blocks and fields are data: code must pass on what it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+WireMessage = dict[str, Any]
+"""Any message of any role, as it stands in the file."""
+
+Role = Literal[
+    "user",
+    "assistant",
+    "toolResult",
+    "bashExecution",
+    "custom",
+    "branchSummary",
+    "compactionSummary",
+]
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class TextContent(TypedDict):
+    type: Literal["text"]
+    text: str
+    textSignature: NotRequired[str]
+
+
+class ThinkingContent(TypedDict):
+    type: Literal["thinking"]
+    thinking: str
+    thinkingSignature: NotRequired[str]
+
+
+class ImageContent(TypedDict):
+    type: Literal["image"]
+    data: str
+    mimeType: str
+
+
+class ToolCall(TypedDict):
+    type: Literal["toolCall"]
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thoughtSignature: NotRequired[str]
+
+
+class Cost(TypedDict):
+    input: float
+    output: float
+    cacheRead: float
+    cacheWrite: float
+    total: float
+
+
+class Usage(TypedDict):
+    input: int
+    output: int
+    cacheRead: int
+    cacheWrite: int
+    totalTokens: NotRequired[int]
+    cost: Cost
+
+
+class UserMessage(TypedDict):
+    role: Literal["user"]
+    content: str | list[TextContent | ImageContent]
+    timestamp: int
+
+
+class AssistantMessage(TypedDict):
+    role: Literal["assistant"]
+    content: list[TextContent | ThinkingContent | ToolCall]
+    api: NotRequired[str]
+    provider: str
+    model: str
+    usage: Usage
+    stopReason: StopReason
+    errorMessage: NotRequired[str]
+    timestamp: int
+
+
+class ToolResultMessage(TypedDict):
+    role: Literal["toolResult"]
+    toolCallId: str
+    toolName: str
+    content: list[TextContent | ImageContent]
+    details: NotRequired[Any]
+    isError: bool
+    timestamp: int
+
+
+class BashExecutionMessage(TypedDict):
+    role: Literal["bashExecution"]
+    command: str
+    output: str
+    exitCode: NotRequired[int | None]
+    cancelled: bool
+    truncated: bool
+    fullOutputPath: NotRequired[str]
+    excludeFromContext: NotRequired[bool]
+    timestamp: int
+
+
+class CustomMessage(TypedDict):
+    role: Literal["custom"]
+    customType: str
+    content: str | list[TextContent | ImageContent]
+    display: bool
+    details: NotRequired[Any]
+    timestamp: int
+
+
+class BranchSummaryMessage(TypedDict):
+    role: Literal["branchSummary"]
+    summary: str
+    fromId: str
+    timestamp: int
+
+
+class CompactionSummaryMessage(TypedDict):
+    role: Literal["compactionSummary"]
+    summary: str
+    tokensBefore: int
+    timestamp: int
+
+
+def text_of(content: object, separator: str = " ") -> str:
+    """The text of a message's content: a string as it is, or its text blocks joined."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return separator.join(
+        block["text"]
+        for block in content
+        if isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )

@@ -1,0 +1,252 @@
+"""From bytes to entries, leniently: SPEC §5, one line at a time.
+
+A block of whole lines takes the fast road when every line is one well-formed entry; otherwise each
+line is looked at by itself, and whatever can be had from it is. What cannot is reported with its
+line number and its bytes are remembered, so that nobody destroys them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, PayloadSource, SourceHandle, envelope_decoder
+
+BOM = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n\x00"
+_RECORD_START = '{"type":"'
+# A hostile line may hold any number of beginnings; each costs a parse.
+_MAX_ATTEMPTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWarning:
+    """Something that loading or writing had to repair or leave out."""
+
+    reason: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.reason if self.line is None else f"line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedText:
+    """Bytes that are no entry: where they are, and why."""
+
+    offset: int
+    length: int
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Record:
+    """A JSON object found in a file, and where."""
+
+    value: dict[str, Any]
+    offset: int
+    length: int
+    line: int
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a scan found, in file order.
+
+    ``gaps`` holds, for each piece of skipped text, how many entries came before it.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    skipped: list[SkippedText] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
+    warnings: list[SessionWarning] = field(default_factory=list)
+    end: int = 0
+    line: int = 1
+    has_final_newline: bool = True
+
+
+def parse_jsonl_lenient(
+    data: bytes | str, on_skip: Callable[[int, str], object] | None = None
+) -> list[dict[str, Any]]:
+    """Every JSON object of a JSONL text, in order; what is none is passed to ``on_skip``."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    found = []
+    for line_number, (offset, line) in enumerate(split_lines(raw), 1):
+        for item in read_line(line, offset, line_number):
+            if isinstance(item, Record):
+                found.append(item.value)
+            elif on_skip is not None:
+                on_skip(item.line, item.reason)
+    return found
+
+
+def split_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block with their offsets, without their newlines."""
+    start = 0
+    while start < len(block):
+        end = block.find(b"\n", start)
+        if end < 0:
+            end = len(block)
+        yield start, block[start:end]
+        start = end + 1
+
+
+def read_line(line: bytes, offset: int, number: int) -> list[Record | SkippedText]:
+    """What one line holds: usually one record, sometimes none, several, or debris around them."""
+    text = line
+    if offset == 0 and text.startswith(BOM):
+        text = text[len(BOM) :]
+        offset += len(BOM)
+    lead = len(text) - len(text.lstrip(_BLANK))
+    text = text.strip(_BLANK)
+    offset += lead
+    if not text:
+        return []
+    try:
+        value = codec.decode(text)
+    except ValueError:
+        return _salvage(text, offset, number)
+    if isinstance(value, dict):
+        return [Record(value, offset, len(text), number)]
+    return [SkippedText(offset, len(text), number, "not a JSON object")]
+
+
+def _salvage(text: bytes, offset: int, number: int) -> list[Record | SkippedText]:
+    """Objects glued together, or glued to the torn rest of another line."""
+    # surrogateescape keeps every byte, so that character ranges convert back to byte ranges
+    chars = text.decode("utf-8", "surrogateescape")
+    pieces = list(_find_objects(chars))
+    found: list[Record | SkippedText] = []
+    at_char = at_byte = 0
+    for begin, end, is_object in [*pieces, (len(chars), len(chars), False)]:
+        gap = chars[at_char:begin].encode("utf-8", "surrogateescape")
+        if gap.strip(_BLANK):
+            found.append(SkippedText(offset + at_byte, len(gap), number, _why(gap)))
+        at_byte += len(gap)
+        at_char = end
+        if is_object:
+            raw = chars[begin:end].encode("utf-8", "surrogateescape")
+            found.append(Record(codec.decode(raw), offset + at_byte, len(raw), number))
+            at_byte += len(raw)
+    return found
+
+
+def _find_objects(chars: str) -> Iterator[tuple[int, int, bool]]:
+    """Where whole objects stand in a line that is not JSON as a whole."""
+    at = 0
+    behind_debris = False
+    for _ in range(_MAX_ATTEMPTS):
+        if at >= len(chars):
+            return
+        try:
+            value, end = codec.decode_prefix(chars, at)
+        except ValueError:
+            value, end = None, at
+        if isinstance(value, dict) and (not behind_debris or _is_record(value)):
+            yield at, end, True
+            behind_debris = False
+            at = end
+            while at < len(chars) and chars[at] in " \t\r\x00":
+                at += 1
+            continue
+        behind_debris = True
+        at = chars.find(_RECORD_START, at + 1)
+        if at < 0:
+            return
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    """Whether an object found behind debris is a whole record, not a part of a broken one."""
+    if value.get("type") == "session":
+        return isinstance(value.get("id"), str)
+    return "parentId" in value and isinstance(value.get("id"), str) and "timestamp" in value
+
+
+def _why(piece: bytes) -> str:
+    return "torn or damaged JSON" if piece.lstrip(_BLANK).startswith(b"{") else "not JSON"
+
+
+def scan_entries(
+    chunks: Iterable[bytes], payloads: PayloadSource, *, offset: int = 0, line: int = 1
+) -> Scan:
+    """Read entries from the pieces of a file, which begin at ``offset`` with line ``line``."""
+    scan = Scan(end=offset, line=line)
+    handle = SourceHandle(payloads)
+    pending: list[bytes] = []
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            pending.append(chunk)
+            continue
+        if pending:
+            pending.append(chunk[:cut])
+            block = b"".join(pending)
+            pending.clear()
+        else:
+            block = chunk if cut == len(chunk) else chunk[:cut]
+        _scan_block(block, scan, handle)
+        if cut < len(chunk):
+            pending.append(chunk[cut:])
+    if pending:
+        rest = b"".join(pending)
+        _scan_lines(rest, scan, handle)
+        scan.has_final_newline = False
+    return scan
+
+
+def _scan_block(block: bytes, scan: Scan, handle: SourceHandle) -> None:
+    """Whole lines: all at once if each is one entry, else one by one."""
+    if block[0] == 0x7B and block.endswith(b"}\n"):
+        try:
+            entries = envelope_decoder.decode_lines(block)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            entries = []
+        count = len(entries)
+        # A newline between "}" and "{" can only stand between two objects, so equal counts mean
+        # one object a line; the decoder itself would accept two on one line.
+        if count and block.count(b"\n") == count and block.count(b"}\n{") == count - 1:
+            handle.attach_lines(entries, block, scan.end)
+            if not any(entry.type in _HEAD_TYPES for entry in entries):
+                scan.entries += entries
+                scan.end += len(block)
+                scan.line += count
+                return
+    _scan_lines(block, scan, handle)
+
+
+_HEAD_TYPES = frozenset(("session", "title"))
+
+
+def _scan_lines(block: bytes, scan: Scan, handle: SourceHandle) -> None:
+    base = scan.end
+    for start, line in split_lines(block):
+        for item in read_line(line, base + start, scan.line):
+            if isinstance(item, Record) and item.value.get("type") in _HEAD_TYPES:
+                item = SkippedText(item.offset, item.length, item.line, "a second header")
+            if isinstance(item, Record):
+                entry = _to_entry(item, scan)
+                handle.attach(entry, item.offset, item.length)
+                scan.entries.append(entry)
+            else:
+                scan.gaps.append(len(scan.entries))
+                scan.skipped.append(item)
+        scan.line += 1
+    scan.end += len(block)
+
+
+def _to_entry(record: Record, scan: Scan) -> Entry:
+    """The entry of a record that need not have all that every entry should have."""
+    value = record.value
+    entry = Entry.from_wire(value)
+    entry.cached = None
+    if "parentId" not in value and scan.entries:
+        scan.warnings.append(
+            SessionWarning("has no parentId; hung on the entry before it", record.line)
+        )
+        entry.place(entry.id, scan.entries[-1].id)
+    return entry

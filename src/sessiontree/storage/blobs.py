@@ -1,0 +1,63 @@
+"""``BlobStore``: large values by the hash of their content.
+
+A blob is written (temporary file, fsync, rename) before the line that names it, and verified
+against its hash whenever it is read. A name is only ever 64 hex digits: no reference can lead out
+of the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+from sessiontree.storage.base import SessionStorage
+
+REF_PREFIX = "blob:sha256:"
+_REF = re.compile(r"blob:sha256:([0-9a-f]{64})")
+
+
+def parse_ref(value: object) -> str | None:
+    """The hash in a blob reference; None if the value is not exactly one."""
+    if not isinstance(value, str):
+        return None
+    match = _REF.fullmatch(value)
+    return match.group(1) if match else None
+
+
+class BlobStore:
+    """The blobs of one agent folder; ``fallbacks`` are other folders to read from."""
+
+    def __init__(
+        self, folder: str, storage: SessionStorage, fallbacks: tuple[str, ...] = ()
+    ) -> None:
+        self.folder = folder
+        self._storage = storage
+        self._fallbacks = fallbacks
+
+    def put(self, data: bytes) -> str:
+        """Store ``data`` and return its reference; nothing is written if it is there already."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = os.path.join(self.folder, digest)
+        if self._read(path, digest) is None:
+            self._storage.ensure_dir(self.folder)
+            self._storage.write_atomic(path, data)
+        return REF_PREFIX + digest
+
+    def get(self, ref: str) -> bytes | None:
+        """The content a reference names; None if it is missing, damaged or no reference."""
+        digest = parse_ref(ref)
+        if digest is None:
+            return None
+        for folder in (self.folder, *self._fallbacks):
+            data = self._read(os.path.join(folder, digest), digest)
+            if data is not None:
+                return data
+        return None
+
+    def _read(self, path: str, digest: str) -> bytes | None:
+        try:
+            data = self._storage.read(path)
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == digest else None

@@ -1,0 +1,366 @@
+"""``FileSessionStorage``: the real file system.
+
+Everything it makes is private (folders 0700, files 0600). Replacing a file goes through a temporary
+one in the same folder: write, fsync, rename, fsync the folder. A link to a file is followed, so a
+rewrite changes the file the link names and leaves the link alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat as stat_flags
+from collections.abc import Iterable, Iterator
+
+from sessiontree.storage import locks
+from sessiontree.storage.base import FileStat, SessionStorageReader, SessionStorageWriter
+
+TEMP_SUFFIX = ".tmp"
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_COPY_BYTES = 1 << 20
+
+
+class FileSessionStorage:
+    """Sessions as files. Stateless: any number may work on the same folders."""
+
+    def ensure_dir(self, path: str) -> None:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        found = os.stat(path)
+        if stat_flags.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return _to_stat(path, found)
+
+    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        found = []
+        try:
+            listing = os.scandir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        with listing:
+            for item in listing:
+                if not item.name.endswith(suffix):
+                    continue
+                try:
+                    if item.is_file():
+                        found.append(_to_stat(item.path, item.stat()))
+                except OSError:
+                    continue  # a link in a loop, or gone since the listing
+        return found
+
+    def list_dirs(self, folder: str) -> list[str]:
+        try:
+            with os.scandir(folder) as listing:
+                return [item.path for item in listing if _is_dir(item)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def read_prefix(self, path: str, length: int) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(length) or b""
+
+    def read_suffix(self, path: str, length: int) -> bytes:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - length))
+            return file.read(length)
+
+    def open_reader(self, path: str) -> SessionStorageReader:
+        return _FileReader(path)
+
+    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
+        path = os.path.realpath(path)
+        folder, name = os.path.split(path)
+        temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+        try:
+            mode = stat_flags.S_IMODE(os.stat(path).st_mode)
+        except FileNotFoundError:
+            mode = 0o600
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
+        try:
+            try:
+                for chunk in (chunks,) if isinstance(chunks, bytes) else chunks:
+                    _write_all(fd, chunk)
+                if mode != 0o600:
+                    os.chmod(temp, mode)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(temp, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+            raise
+        sync_folder(folder)
+        sweep_temp_files(folder, name)
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            os.replace(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _move_across_devices(source, target)
+        sync_folder(os.path.dirname(target))
+        if os.path.dirname(source) != os.path.dirname(target):
+            sync_folder(os.path.dirname(source))
+
+    def unlink(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_dir(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+        return _FileWriter(path, create)
+
+
+class _FileReader:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | _CLOEXEC | _BINARY)
+        found = os.fstat(self._fd)
+        if not stat_flags.S_ISREG(found.st_mode):
+            os.close(self._fd)
+            code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
+            raise OSError(code, "not a regular file", path)
+
+    def stat(self) -> FileStat:
+        return _to_stat(self._path, os.fstat(self._fd))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]  # the system gives at most about 2 GB a call, and may give less
+        got = len(data)
+        while got < length:
+            data = os.pread(self._fd, length - got, offset + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _FileWriter:
+    """Appends with O_APPEND, so that each line lands whole whoever else is writing."""
+
+    def __init__(self, path: str, create: bool) -> None:
+        self._path = path
+        self._error: OSError | None = None
+        self._gate_fd = -1
+        self._depth = 0
+        self.has_locks = True
+        flags = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY
+        self._is_new = False
+        try:
+            self._fd = os.open(path, flags)
+        except FileNotFoundError:
+            if not create:
+                raise
+            self._fd = os.open(path, flags | os.O_CREAT, 0o600)
+            self._is_new = True
+        self._own = os.fstat(self._fd)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[FileStat | None]:
+        if self._depth == 0:
+            self.has_locks = locks.lock(self._fd, self._path)
+            try:
+                self._hold_gate()
+            except BaseException:
+                locks.unlock(self._fd)
+                raise
+        self._depth += 1
+        try:
+            yield self._look()
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                if self._gate_fd >= 0:
+                    locks.unlock(self._gate_fd)
+                if self.has_locks and self._fd >= 0:
+                    locks.unlock(self._fd)
+
+    def _hold_gate(self) -> None:
+        """Living omp serialises its writers by a lock on a file beside the session."""
+        if self._gate_fd < 0:
+            folder, name = os.path.split(self._path)
+            try:
+                self._gate_fd = os.open(
+                    os.path.join(folder, f".{name}.lock.os"), os.O_RDWR | _CLOEXEC
+                )
+            except OSError:
+                return
+        locks.lock(self._gate_fd, self._path)
+
+    def _look(self) -> FileStat | None:
+        try:
+            return _to_stat(self._path, os.stat(self._path))
+        except FileNotFoundError:
+            return None
+
+    def stat(self) -> FileStat:
+        return _to_stat(self._path, os.fstat(self._fd))
+
+    def write_line(self, line: bytes) -> None:
+        try:
+            written = os.write(self._fd, line)
+            if written != len(line):
+                self._undo_short_write(written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        except OSError as error:
+            self._error = self._error or error
+            raise
+
+    def _undo_short_write(self, written: int) -> None:
+        """Take half a line back, unless somebody else's line follows it already."""
+        with contextlib.suppress(OSError):
+            end = os.lseek(self._fd, 0, os.SEEK_CUR)
+            if os.fstat(self._fd).st_size == end:
+                os.ftruncate(self._fd, end - written)
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        # not through the appending descriptor: Linux would append there, whatever the offset
+        fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY)
+        try:
+            if not _is_same(os.fstat(fd), self._own):
+                raise OSError(errno.ESTALE, "the file was replaced", self._path)
+            os.pwrite(fd, data, offset)
+        finally:
+            os.close(fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def fsync(self) -> None:
+        try:
+            os.fsync(self._fd)
+            if self._is_new:
+                sync_folder(os.path.dirname(self._path))
+                self._is_new = False
+        except OSError as error:
+            self._error = self._error or error
+            raise
+
+    def close(self) -> None:
+        for fd in (self._fd, self._gate_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._gate_fd = -1
+
+    def get_error(self) -> OSError | None:
+        return self._error
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+def sync_folder(folder: str) -> None:
+    """The folder's entries are on the medium (where the system can say so of a folder)."""
+    try:
+        fd = os.open(folder or ".", os.O_RDONLY | _CLOEXEC)
+    except PermissionError:
+        return  # Windows, or a folder we may write to but not read
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def sweep_temp_files(folder: str, name: str) -> None:
+    """Remove the temporary files that dead processes left beside ``name``."""
+    prefix = f".{name}."
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        for item in listing:
+            if not (item.name.startswith(prefix) and item.name.endswith(TEMP_SUFFIX)):
+                continue
+            owner, _, _ = item.name[len(prefix) :].partition("-")
+            if owner.isdigit() and not is_process_alive(int(owner)):
+                with contextlib.suppress(OSError):
+                    os.unlink(item.path)
+
+
+def is_process_alive(pid: int) -> bool:
+    """Whether a process of this id runs; True when that cannot be told."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _move_across_devices(source: str, target: str) -> None:
+    """Copy, then remove: the target is whole before the source goes."""
+    temp = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}"
+    try:
+        if os.path.isdir(source):
+            shutil.copytree(source, temp, symlinks=True)
+        else:
+            shutil.copy2(source, temp)
+        os.replace(temp, target)
+    except BaseException:
+        if os.path.isdir(temp):
+            shutil.rmtree(temp, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+        raise
+    if os.path.isdir(source):
+        shutil.rmtree(source)
+    else:
+        os.unlink(source)
+
+
+def _to_stat(path: str, found: os.stat_result) -> FileStat:
+    return FileStat(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
+
+
+def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev)
+
+
+def _is_dir(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()
+    except OSError:
+        return False

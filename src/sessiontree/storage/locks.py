@@ -1,0 +1,74 @@
+"""Advisory locks between processes: ``flock`` where there is one, ``msvcrt`` on Windows.
+
+The kernel drops them when their process ends, however it ends, so no lock is ever stale. Some
+network file systems have none: then the work goes on unlocked, and the caller is told.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import time
+from collections.abc import Callable
+
+from sessiontree.errors import SessionBusyError
+
+DEFAULT_TIMEOUT_S = 10.0
+_NO_LOCKS = frozenset(
+    code
+    for name in ("ENOLCK", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EINVAL")
+    if (code := getattr(errno, name, None)) is not None
+)
+
+if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
+    import msvcrt
+
+    def _try_lock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file."""
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def lock(
+    fd: int,
+    path: str,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Hold the lock on an open file alone; False where the file system has no locks.
+
+    Raises SessionBusyError when another process keeps it longer than ``timeout_s``.
+    """
+    deadline: float | None = None
+    pause_s = 0.0005
+    while True:
+        try:
+            _try_lock(fd)
+        except (BlockingIOError, PermissionError):
+            pass
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return False
+            raise
+        else:
+            return True
+        now = clock()
+        if deadline is None:
+            deadline = now + timeout_s
+        elif now >= deadline:
+            raise SessionBusyError(path, timeout_s)
+        sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.02)

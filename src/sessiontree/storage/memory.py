@@ -1,0 +1,215 @@
+"""``MemorySessionStorage``: a file system in a dictionary, for tests and unsaved sessions.
+
+It behaves as ``FileSessionStorage`` does (one contract suite runs over both), down to readers that
+keep their file when its name goes to another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from sessiontree.storage.base import FileStat, SessionStorageReader, SessionStorageWriter
+
+
+class _MemoryFile:
+    __slots__ = ("data", "inode", "lock", "mtime_ns")
+
+    def __init__(self, data: bytes, inode: int, mtime_ns: int) -> None:
+        self.data = bytearray(data)
+        self.inode = inode
+        self.mtime_ns = mtime_ns
+        self.lock = threading.RLock()
+
+    def stat(self, path: str) -> FileStat:
+        return FileStat(path, len(self.data), self.mtime_ns, self.inode)
+
+
+class MemorySessionStorage:
+    """Sessions in memory. Several sessions, and several threads, may share one."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._files: dict[str, _MemoryFile] = {}
+        self._folders: set[str] = set()
+        self._inodes = itertools.count(1)
+        self._clock_ns = clock_ns
+        self._lock = threading.RLock()
+
+    def ensure_dir(self, path: str) -> None:
+        with self._lock:
+            while path not in self._folders:
+                if path in self._files:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                self._folders.add(path)
+                parent = os.path.dirname(path)
+                if parent == path:
+                    break
+                path = parent
+
+    def exists(self, path: str) -> bool:
+        return path in self._files or path in self._folders
+
+    def stat(self, path: str) -> FileStat:
+        return self._get(path).stat(path)
+
+    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        with self._lock:
+            return [
+                file.stat(path)
+                for path, file in self._files.items()
+                if os.path.dirname(path) == folder and path.endswith(suffix)
+            ]
+
+    def list_dirs(self, folder: str) -> list[str]:
+        with self._lock:
+            return [
+                path for path in self._folders if os.path.dirname(path) == folder and path != folder
+            ]
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._get(path).data)
+
+    def read_prefix(self, path: str, length: int) -> bytes:
+        return bytes(self._get(path).data[:length])
+
+    def read_suffix(self, path: str, length: int) -> bytes:
+        return bytes(self._get(path).data[-length:]) if length > 0 else b""
+
+    def open_reader(self, path: str) -> SessionStorageReader:
+        return _MemoryReader(path, self._get(path))
+
+    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
+        data = chunks if isinstance(chunks, bytes) else b"".join(chunks)
+        with self._lock:
+            self._require_folder(path)
+            self._files[path] = self._make(data)
+
+    def rename(self, source: str, target: str) -> None:
+        with self._lock:
+            if source in self._folders:
+                self._rename_folder(source, target)
+                return
+            file = self._get(source)
+            self._require_folder(target)
+            del self._files[source]
+            self._files[target] = file
+
+    def _rename_folder(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        self._require_folder(target)
+        inside = source + os.sep
+
+        def moved(path: str) -> str:
+            return target + path[len(source) :] if path.startswith(inside) else path
+
+        self._files = {moved(path): file for path, file in self._files.items()}
+        self._folders = {moved(path) for path in self._folders if path != source} | {target}
+
+    def unlink(self, path: str) -> None:
+        with self._lock:
+            self._files.pop(path, None)
+
+    def remove_dir(self, path: str) -> None:
+        with self._lock:
+            inside = path + os.sep
+            self._folders = {
+                folder
+                for folder in self._folders
+                if folder != path and not folder.startswith(inside)
+            }
+            for name in [name for name in self._files if name.startswith(inside)]:
+                del self._files[name]
+
+    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+        with self._lock:
+            if path not in self._files:
+                if not create:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                self._require_folder(path)
+                self._files[path] = self._make(b"")
+            return _MemoryWriter(self, path, self._get(path))
+
+    def find(self, path: str) -> FileStat | None:
+        """The file of this name, or None."""
+        file = self._files.get(path)
+        return file.stat(path) if file is not None else None
+
+    def now_ns(self) -> int:
+        return self._clock_ns()
+
+    def _get(self, path: str) -> _MemoryFile:
+        file = self._files.get(path)
+        if file is None:
+            if path in self._folders:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return file
+
+    def _make(self, data: bytes) -> _MemoryFile:
+        return _MemoryFile(data, next(self._inodes), self._clock_ns())
+
+    def _require_folder(self, path: str) -> None:
+        if path in self._folders:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        folder = os.path.dirname(path)
+        if folder not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+
+
+class _MemoryReader:
+    def __init__(self, path: str, file: _MemoryFile) -> None:
+        self._path = path
+        self._file = file
+
+    def stat(self) -> FileStat:
+        return self._file.stat(self._path)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self._file.data[offset : offset + length])
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _MemoryWriter:
+    def __init__(self, storage: MemorySessionStorage, path: str, file: _MemoryFile) -> None:
+        self._storage = storage
+        self._path = path
+        self._file = file
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[FileStat | None]:
+        with self._file.lock:
+            yield self._storage.find(self._path)
+
+    def stat(self) -> FileStat:
+        return self._file.stat(self._path)
+
+    def write_line(self, line: bytes) -> None:
+        self._file.data += line
+        self._file.mtime_ns = self._storage.now_ns()
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        self._file.data[offset : offset + len(data)] = data
+        self._file.mtime_ns = self._storage.now_ns()
+
+    def truncate(self, size: int) -> None:
+        del self._file.data[size:]
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def fsync(self) -> None:
+        """Memory is all there is."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def get_error(self) -> OSError | None:
+        return None
