@@ -1,0 +1,217 @@
+// One living peer behind a JSON-lines pipe: node runs pi, bun runs omp.
+//   node driver.mjs pi ROOT      bun driver.mjs omp ROOT        (ROOT: a node_modules folder)
+// A request is {"op", ...}; the answer {"ok": value} or {"error": text}. The peer writes through its
+// public SessionManager only; nothing here knows the file format.
+import fs from "node:fs";
+import path from "node:path";
+import readline from "node:readline";
+
+const [peer, root] = process.argv.slice(2);
+const isPi = peer === "pi";
+const home = isPi
+  ? path.join(root, "@mariozechner/pi-coding-agent/dist")
+  : path.join(root, "@oh-my-pi/pi-coding-agent/src");
+const { SessionManager, ...managerModule } = await import(
+  path.join(home, isPi ? "core/session-manager.js" : "session/session-manager.ts")
+);
+const listing = isPi ? managerModule : await import(path.join(home, "session/session-listing.ts"));
+const messages = await import(path.join(home, isPi ? "core/messages.js" : "session/messages.ts"));
+
+// Steps refer to entries by the number of the step that made them; -1 is "before the first entry".
+const actions = {
+  message: (m, s) => m.appendMessage(s.message),
+  thinking: (m, s) => m.appendThinkingLevelChange(s.level),
+  model: (m, s) => {
+    if (!isPi) return m.appendModelChange(`${s.provider}/${s.model}`, s.role);
+    return m.appendModelChange(s.provider, s.model);
+  },
+  compaction: (m, s, id) =>
+    isPi
+      ? m.appendCompaction(s.summary, id(s.keep), s.tokens, s.details, s.extension)
+      : m.appendCompaction(s.summary, s.short, id(s.keep), s.tokens, {
+          details: s.details,
+          fromExtension: s.extension,
+          preserveData: s.preserve,
+        }),
+  custom: (m, s) => m.appendCustomEntry(s.kind, s.data),
+  custom_message: (m, s) => m.appendCustomMessageEntry(s.kind, s.content, s.display, s.details),
+  label: (m, s, id) => m.appendLabelChange(id(s.target), s.label),
+  branch: (m, s, id) => void m.branch(id(s.to)),
+  reset: (m) => void m.resetLeaf(),
+  branch_summary: (m, s, id) => m.branchWithSummary(id(s.to), s.summary, s.details, s.extension),
+  name: async (m, s) => {
+    if (isPi) return m.appendSessionInfo(s.name);
+    const before = m.getLeafId();
+    await m.setSessionName(s.name, s.source ?? "user");
+    return m.getLeafId() === before ? null : m.getLeafId();
+  },
+  ttsr: (m, s) => m.appendTtsrInjection(s.rules),
+  mode: (m, s) => m.appendModeChange(s.mode, s.data),
+  init: (m, s) => m.appendSessionInit({ systemPrompt: s.prompt, task: s.task, tools: s.tools, outputSchema: s.schema }),
+  reset_boundary: (m) => m.appendResetBoundary(),
+  service_tier: (m, s) => m.appendServiceTierChange(s.tier),
+  credential_pin: (m, s) => m.appendCredentialPin(s.provider, s.hash),
+};
+
+async function play(manager, steps, known = []) {
+  const made = [...known];
+  const id = (n) => (n === null || n === -1 ? null : typeof n === "string" ? n : made[n]);
+  for (const step of steps) {
+    const act = actions[step.do];
+    if (!act) throw new Error(`unknown step ${step.do}`);
+    made.push((await act(manager, step, id)) ?? null);
+  }
+  return made;
+}
+
+const shape = (nodes) => {
+  // Pre-order with child counts: flat, so a 100,000-deep tree does not exhaust JSON.stringify.
+  const out = [];
+  const stack = [...nodes].reverse();
+  while (stack.length) {
+    const node = stack.pop();
+    out.push([node.entry.id, node.children.length, node.label ?? null]);
+    for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i]);
+  }
+  return out;
+};
+
+function state(m) {
+  const entries = m.getEntries();
+  const context = m.buildSessionContext();
+  const labels = {};
+  for (const entry of entries) if (m.getLabel(entry.id)) labels[entry.id] = m.getLabel(entry.id);
+  return {
+    header: m.getHeader(),
+    entries,
+    leaf: m.getLeafId(),
+    branch: m.getBranch().map((entry) => entry.id),
+    labels,
+    name: m.getSessionName() ?? null,
+    context,
+    llm: messages.convertToLlm(context.messages),
+    roots: m.getTree().length,
+    tree: shape(m.getTree()),
+    file: m.getSessionFile() ?? null,
+    id: m.getSessionId(),
+  };
+}
+
+async function finish(manager) {
+  if (isPi) return;
+  await manager.flush();
+  await manager.close();
+}
+
+const plainInfo = (info) => ({
+  path: info.path,
+  id: info.id,
+  cwd: info.cwd,
+  title: (isPi ? info.name : info.title) ?? null,
+  parent: info.parentSessionPath ?? null,
+  created: info.created.getTime(),
+  modified: info.modified.getTime(),
+  count: info.messageCount,
+  first: info.firstMessage,
+  text: info.allMessagesText,
+  status: info.status ?? null,
+});
+
+const held = new Map();
+
+const ops = {
+  ping: () => "pong",
+  // A new session made of these steps.
+  write: async ({ cwd, dir, steps }) => {
+    const manager = SessionManager.create(cwd, dir);
+    const ids = await play(manager, steps);
+    const file = manager.getSessionFile();
+    await finish(manager);
+    return { ids, file };
+  },
+  // An existing session, carried on.
+  append: async ({ file, steps, ids }) => {
+    const manager = await SessionManager.open(file);
+    const made = await play(manager, steps, ids ?? []);
+    await finish(manager);
+    return { ids: made };
+  },
+  read: async ({ file }) => {
+    const manager = await SessionManager.open(file);
+    const seen = state(manager);
+    await finish(manager);
+    return seen;
+  },
+  list: async ({ cwd, dir }) => (await SessionManager.list(cwd, dir)).map(plainInfo),
+  list_all: async () => (await SessionManager.listAll()).map(plainInfo),
+  continue: async ({ cwd, dir }) => {
+    const manager = await SessionManager.continueRecent(cwd, dir);
+    return { file: manager.getSessionFile(), id: manager.getSessionId(), header: manager.getHeader() };
+  },
+  folder: ({ cwd }) =>
+    isPi ? managerModule.getDefaultSessionDir(cwd) : SessionManager.getDefaultSessionDir(cwd),
+  fork: async ({ file, cwd, dir }) => {
+    const manager = await SessionManager.forkFrom(file, cwd, dir);
+    const made = manager.getSessionFile();
+    const seen = state(manager);
+    await finish(manager);
+    return { ...seen, file: made };
+  },
+  branched: async ({ file, dir, leaf }) => {
+    const manager = await SessionManager.open(file, dir);
+    const made = manager.createBranchedSession(leaf ?? manager.getLeafId());
+    await finish(manager);
+    return made;
+  },
+  resolve: async ({ id, cwd, dir }) =>
+    (await listing.resolveResumableSession(id, cwd, dir))?.session.path ?? null,
+  search: async ({ cwd, dir, query }) => {
+    const found = isPi
+      ? (await import(path.join(home, "modes/interactive/components/session-selector-search.js"))).filterAndSortSessions(
+          await SessionManager.list(cwd, dir),
+          query,
+          "recent",
+        )
+      : null;
+    return found && found.map((info) => info.path);
+  },
+  llm: ({ messages: given }) => messages.convertToLlm(given),
+  // A manager that stays open between requests, for races with the file system.
+  hold: async ({ key, file }) => {
+    held.set(key, await SessionManager.open(file));
+    return held.get(key).getLeafId();
+  },
+  play: async ({ key, steps, ids }) => play(held.get(key), steps, ids ?? []),
+  state: ({ key }) => state(held.get(key)),
+  release: async ({ key }) => {
+    await finish(held.get(key));
+    held.delete(key);
+    return null;
+  },
+};
+
+const say = (value) => {
+  let bytes = Buffer.from(`${JSON.stringify(value)}\n`);
+  while (bytes.length) {
+    try {
+      bytes = bytes.subarray(fs.writeSync(1, bytes));
+    } catch (error) {
+      if (error.code !== "EAGAIN") throw error;
+    }
+  }
+};
+// The peers may log; the pipe belongs to the answers.
+console.log = console.info = console.warn = (...words) => console.error(...words);
+say({ ok: "ready" });
+for await (const line of readline.createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  if (!line) continue;
+  try {
+    const request = JSON.parse(line);
+    const op = ops[request.op];
+    if (!op) throw new Error(`unknown op ${request.op}`);
+    say({ ok: (await op(request)) ?? null });
+  } catch (error) {
+    say({ error: `${error?.name ?? "Error"}: ${error?.message ?? error}` });
+  }
+}
+process.exit(0);
