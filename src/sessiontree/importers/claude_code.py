@@ -1,0 +1,191 @@
+"""Claude Code's transcripts as sessions of ours. Pure: records in, entries and a report out.
+
+The format is not documented and changes with every release, so every field is optional here. What
+is known of it (versions 1.0 to 2.1):
+
+- Records that carry a ``uuid`` hang on each other by ``parentUuid``; the others are notes on the
+  file (titles, snapshots, queue) and stand where they were written.
+- One answer of the model is several ``assistant`` records that share ``message.id``, one a block.
+  They become one message, and the results of its calls follow in the order they came in, although
+  in the file each result hangs on the record of its own call.
+- ``system``/``compact_boundary`` starts a new root; ``logicalParentUuid`` says what it follows, the
+  ``isCompactSummary`` prompt after it is the summary, and ``preservedSegment`` names the records
+  that stay in context.
+- Sidechains (subagents) are conversations of their own, in the same file or in ``agent-*.jsonl``.
+  They become roots of their own in the same session, each below a ``claude-code.sidechain`` entry
+  that says who asked for it: whoever stands there sees what the subagent saw, and nothing of it
+  enters the main conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sessiontree.importers.claude_content import tool_results
+from sessiontree.importers.claude_thread import ThreadConverter
+from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
+from sessiontree.importers.transcript import Transcript, TranscriptBuilder
+
+AGENT = "claude-code"
+
+_TITLES = (
+    ("custom-title", "customTitle", "user"),
+    ("agent-name", "agentName", "user"),
+    ("ai-title", "aiTitle", "auto"),
+)
+"""Record type, field, and whose title it is; a user's wins, then the latest."""
+
+
+@dataclass(slots=True)
+class Sidechain:
+    """One subagent's transcript: the records of its own file, and what is noted beside it."""
+
+    agent_id: str
+    records: list[WireRecord] = field(default_factory=list)
+    meta: WireRecord = field(default_factory=dict)
+
+
+def convert_claude_code(
+    main: RecordList,
+    *,
+    session_id: str | None = None,
+    sidechains: Sequence[Sidechain] = (),
+    fallback_ms: int = 0,
+) -> Transcript:
+    """The session that a transcript's records tell. Never fails: what is odd is kept or reported.
+
+    ``session_id`` is the name of the file; ``fallback_ms`` the time of records that have none.
+    """
+    records = main.records
+    identity = session_id or _first(records, "sessionId") or "unknown"
+    started_ms = _started(records, fallback_ms)
+    builder = TranscriptBuilder(AGENT, identity, started_ms)
+    builder.report.skipped = list(main.skipped)
+    builder.report.records = len(records) + sum(len(chain.records) for chain in sidechains)
+
+    chains = _Sidechains(sidechains)
+    own = [record for record in records if not chains.take(record)]
+    thread = ThreadConverter(builder, own)
+    thread.convert()
+    transcript = Transcript(
+        AGENT,
+        identity,
+        started_ms,
+        cwd=_first(records, "cwd"),
+        parent_session=_parent_session(records, identity),
+        report=builder.report,
+    )
+    transcript.title, transcript.title_source = _find_title(own, thread)
+    transcript.leaf_id = thread.leaf_id
+    callers = _find_callers(own)
+    for chain in chains.in_order():
+        _add_sidechain(builder, chain, callers, thread)
+    transcript.entries = builder.entries
+    return transcript
+
+
+def _add_sidechain(
+    builder: TranscriptBuilder, chain: Sidechain, callers: dict[str, str], main: ThreadConverter
+) -> None:
+    """The subagent's conversation, under a root that says what it is."""
+    if not chain.records:
+        return
+    builder.tell_time(chain.records[0].get("timestamp"))
+    call_id = get_text(chain.meta, "toolUseId") or callers.get(chain.agent_id)
+    data: WireRecord = {"agentId": chain.agent_id}
+    for key in ("agentType", "description", "parentAgentId"):
+        value = get_text(chain.meta, key)
+        if value is not None:
+            data[key] = value
+    if call_id is not None:
+        data["toolCallId"] = call_id
+        if call_id in main.entry_of_call:
+            data["calledFrom"] = main.entry_of_call[call_id]
+    fields = {"customType": f"{AGENT}.sidechain", "data": data}
+    root = builder.add("custom", ("sidechain", chain.agent_id), None, fields)
+    ThreadConverter(builder, chain.records, base=root).convert()
+
+
+class _Sidechains:
+    """Sorts the sidechain records of the main file to the subagents they belong to."""
+
+    def __init__(self, chains: Sequence[Sidechain]) -> None:
+        self._by_agent = {
+            chain.agent_id: Sidechain(chain.agent_id, list(chain.records), chain.meta)
+            for chain in chains
+        }
+        self._by_record: dict[str, Sidechain] = {}
+
+    def take(self, record: WireRecord) -> bool:
+        """Add the record to its chain, if it is a sidechain's.
+
+        Older files name no agent: a record without a parent starts a chain, and the others follow
+        the record they hang on.
+        """
+        uuid = get_text(record, "uuid")
+        if record.get("isSidechain") is not True or uuid is None:
+            return False
+        chain = self._by_record.get(get_text(record, "parentUuid") or "")
+        if chain is None or get_text(record, "agentId") is not None:
+            name = get_text(record, "agentId") or uuid
+            chain = self._by_agent.setdefault(name, Sidechain(name))
+        chain.records.append(record)
+        self._by_record[uuid] = chain
+        return True
+
+    def in_order(self) -> list[Sidechain]:
+        """By their first moment."""
+        return sorted(
+            self._by_agent.values(),
+            key=lambda chain: (_started(chain.records, 0), chain.agent_id),
+        )
+
+
+def _find_callers(records: Sequence[WireRecord]) -> dict[str, str]:
+    """For each subagent, the tool call that its result answered."""
+    callers: dict[str, str] = {}
+    for record in records:
+        agent_id = get_text(get_object(record, "toolUseResult"), "agentId")
+        results = tool_results(get_object(record, "message").get("content"))
+        if agent_id is not None and results:
+            callers[agent_id] = results[0]["tool_use_id"]
+    return callers
+
+
+def _find_title(
+    records: Sequence[WireRecord], thread: ThreadConverter
+) -> tuple[str | None, str | None]:
+    for kind, key, source in _TITLES:
+        for record in reversed(records):
+            if record.get("type") == kind:
+                title = get_text(record, key)
+                if title is not None:
+                    return title, source
+    for record in reversed(records):
+        # Old versions also wrote summaries of other sessions into a file; theirs are not ours.
+        if record.get("type") == "summary" and thread.has_record(record.get("leafUuid")):
+            title = get_text(record, "summary")
+            if title is not None:
+                return title, "auto"
+    if thread.first_command is not None and not thread.has_prompt:
+        return thread.first_command, "auto"
+    return None, None
+
+
+def _parent_session(records: Sequence[WireRecord], identity: str) -> str | None:
+    for record in records:
+        forked = get_text(get_object(record, "forkedFrom"), "sessionId")
+        if forked is not None and forked != identity:
+            return forked
+    first = _first(records, "sessionId")
+    return first if first is not None and first != identity else None
+
+
+def _first(records: Sequence[WireRecord], key: str) -> str | None:
+    return next((value for record in records if (value := get_text(record, key))), None)
+
+
+def _started(records: Sequence[WireRecord], fallback_ms: int) -> int:
+    times = (read_time(record.get("timestamp")) for record in records)
+    return next((time for time in times if time is not None), fallback_ms)

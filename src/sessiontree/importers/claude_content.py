@@ -1,0 +1,279 @@
+"""Claude Code's content blocks, prompts and usage in our words. Knows nothing of threads or files.
+
+Blocks are those of Anthropic's Messages API. What has no counterpart is handed back as left over,
+never dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessiontree.importers.records import WireRecord, get_count, get_list, get_object, get_text
+from sessiontree.importers.transcript import make_usage
+
+API = "anthropic-messages"
+SYNTHETIC_MODEL = "<synthetic>"
+INTERRUPTED = "[Request interrupted by user"
+
+_STOP_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "toolUse",
+    "refusal": "error",
+}
+_MARKUP_TAGS = (
+    "<command-name>",
+    "<command-message>",
+    "<command-args>",
+    "<local-command-",
+)
+
+
+@dataclass(slots=True)
+class Content:
+    """Blocks that could be said, and those that could not."""
+
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    left_over: list[Any] = field(default_factory=list)
+
+
+def convert_prompt(content: object) -> Content:
+    """Text and images of a user's content; ``tool_result`` blocks are left to the caller."""
+    if isinstance(content, str):
+        return Content([{"type": "text", "text": content}] if content else [])
+    converted = Content()
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            continue
+        made = _text_or_image(block)
+        if made is None:
+            converted.left_over.append(block)
+        else:
+            converted.blocks.append(made)
+    return converted
+
+
+def convert_tool_result(content: object) -> Content:
+    """The content of a ``tool_result`` block: a string, or text and images."""
+    return convert_prompt(content)
+
+
+def convert_reply(content: object, provider: str) -> Content:
+    """An assistant's blocks. A signature stays only where the provider that made it can be named.
+
+    Anthropic verifies the signature of a thinking block and refuses a foreign one, so reasoning of
+    a model behind another provider keeps its text alone.
+    """
+    if isinstance(content, str):
+        return Content([{"type": "text", "text": content}] if content else [])
+    converted = Content()
+    for block in content if isinstance(content, list) else []:
+        made = _reply_block(block, provider)
+        if made is None:
+            converted.left_over.append(block)
+        elif made:
+            converted.blocks.append(made)
+    return converted
+
+
+def _reply_block(block: object, provider: str) -> dict[str, Any] | None:
+    """The block in our words; empty if there is nothing in it; None if it has no counterpart."""
+    if not isinstance(block, dict):
+        return None
+    match block.get("type"):
+        case "text" if isinstance(block.get("text"), str):
+            return {"type": "text", "text": block["text"]} if block["text"] else {}
+        case "thinking" if isinstance(block.get("thinking"), str):
+            return _thinking(block, provider)
+        case "redacted_thinking" if get_text(block, "data") and provider == "anthropic":
+            return {
+                "type": "thinking",
+                "thinking": "[Reasoning redacted]",
+                "thinkingSignature": block["data"],
+                "redacted": True,
+            }
+        case "tool_use" if get_text(block, "id") and get_text(block, "name"):
+            return {
+                "type": "toolCall",
+                "id": block["id"],
+                "name": block["name"],
+                "arguments": _arguments(block.get("input")),
+            }
+    return None
+
+
+def _thinking(block: WireRecord, provider: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "thinking", "thinking": block["thinking"]}
+    signature = get_text(block, "signature")
+    if signature is not None and provider == "anthropic":
+        made["thinkingSignature"] = signature
+    # Newer files may keep only the signature of a thought, not its text.
+    return made if made["thinking"] or "thinkingSignature" in made else {}
+
+
+def _arguments(value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"input": value}
+
+
+def _text_or_image(block: object) -> dict[str, Any] | None:
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if not isinstance(block, dict):
+        return None
+    match block.get("type"):
+        case "text" if isinstance(block.get("text"), str):
+            return {"type": "text", "text": block["text"]}
+        case "image":
+            source = get_object(block, "source")
+            data = get_text(source, "data")
+            if source.get("type") == "base64" and data is not None:
+                mime = get_text(source, "media_type") or "image/png"
+                return {"type": "image", "data": data, "mimeType": mime}
+            url = get_text(source, "url")
+            if url is not None:
+                return {"type": "text", "text": f"[image: {url}]"}
+    return None
+
+
+def find_provider(model: str) -> str:
+    """Who answered, by how the model is spelled: Anthropic, Bedrock, Vertex, or another."""
+    if "anthropic.claude" in model:
+        return "amazon-bedrock"
+    if model.startswith("claude"):
+        return "google-vertex" if "@" in model else "anthropic"
+    if model == SYNTHETIC_MODEL:
+        return "anthropic"
+    provider, slash, _ = model.partition("/")
+    return provider if slash and provider else "unknown"
+
+
+def find_stop_reason(value: object, has_calls: bool) -> str:
+    """Our word for a stop reason; an answer without one either called tools or just ended."""
+    known = _STOP_REASONS.get(value) if isinstance(value, str) else None
+    return known or ("toolUse" if has_calls else "stop")
+
+
+def read_usage(usage: WireRecord, cost: object) -> dict[str, Any]:
+    """Anthropic's token counts as ours; ``cost`` in dollars, where an old file names one."""
+    is_cost = isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
+    return make_usage(
+        get_count(usage, "input_tokens"),
+        get_count(usage, "output_tokens"),
+        get_count(usage, "cache_read_input_tokens"),
+        get_count(usage, "cache_creation_input_tokens"),
+        float(cost) if is_cost else 0.0,  # type: ignore[arg-type]
+    )
+
+
+def tool_results(content: object) -> list[WireRecord]:
+    """The ``tool_result`` blocks of a user's content that name their call."""
+    return [
+        block
+        for block in (content if isinstance(content, list) else [])
+        if isinstance(block, dict)
+        and block.get("type") == "tool_result"
+        and get_text(block, "tool_use_id")
+    ]
+
+
+def tool_calls(content: object) -> dict[str, str]:
+    """Id and name of every tool called in an assistant's content."""
+    return {
+        block["id"]: block["name"]
+        for block in (content if isinstance(content, list) else [])
+        if isinstance(block, dict)
+        and block.get("type") == "tool_use"
+        and get_text(block, "id")
+        and get_text(block, "name")
+    }
+
+
+def plain_text(content: object) -> str:
+    """The text of a user's content, blocks joined."""
+    if isinstance(content, str):
+        return content
+    blocks = convert_prompt(content).blocks
+    return "\n".join(block["text"] for block in blocks if block["type"] == "text")
+
+
+# Plain searches, not patterns: a hostile text must not cost more than its length.
+
+
+def is_command_markup(text: str) -> bool:
+    """Whether a prompt is nothing but the tags of a slash command or of its output."""
+    stripped = text.strip()
+    return stripped.startswith(_MARKUP_TAGS) and stripped.endswith(">")
+
+
+def command_name(text: str) -> str | None:
+    """The slash command that markup names."""
+    return (_between(text, "<command-name>", "</command-name>") or "").strip() or None
+
+
+def bash_input(text: str) -> str | None:
+    """The shell command a user ran with ``!``."""
+    stripped = text.strip()
+    if stripped.startswith("<bash-input>") and stripped.endswith("</bash-input>"):
+        return _between(stripped, "<bash-input>", "</bash-input>")
+    return None
+
+
+def bash_output(text: str) -> str | None:
+    """What such a command printed."""
+    stripped = text.strip()
+    if not stripped.startswith("<bash-stdout>"):
+        return None
+    if not stripped.endswith(("</bash-stdout>", "</bash-stderr>")):
+        return None
+    parts = (
+        _between(stripped, "<bash-stdout>", "</bash-stdout>"),
+        _between(stripped, "<bash-stderr>", "</bash-stderr>"),
+    )
+    return "\n".join(part for part in parts if part)
+
+
+def _between(text: str, opening: str, closing: str) -> str | None:
+    start = text.find(opening)
+    end = text.find(closing, start + len(opening)) if start >= 0 else -1
+    return text[start + len(opening) : end] if end >= 0 else None
+
+
+def thinking_level(record: WireRecord) -> str | None:
+    """The thinking level a prompt was sent with, if its record says so."""
+    metadata = get_object(record, "thinkingMetadata")
+    if metadata.get("disabled") is True:
+        return "off"
+    named = get_text(metadata, "level") or get_text(record, "effort")
+    return _LEVELS.get(named) if named else None
+
+
+_LEVELS = {
+    "none": "off",
+    "off": "off",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+}
+
+
+def has_interruption(content: object) -> bool:
+    """Whether a user's content says that the answer before it was broken off."""
+    texts = [content] if isinstance(content, str) else get_list({"content": content}, "content")
+    for block in texts:
+        text = block if isinstance(block, str) else _block_text(block)
+        if text.startswith(INTERRUPTED):
+            return True
+    return False
+
+
+def _block_text(block: object) -> str:
+    return (get_text(block, "text") or "") if isinstance(block, dict) else ""

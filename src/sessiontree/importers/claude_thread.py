@@ -1,0 +1,386 @@
+"""One thread of a Claude Code transcript: records that hang on each other, as a chain of entries.
+
+Goes through the records once, in the order they were written; which of them belong together is in
+the plan. Where an entry goes follows two rules: a record hangs on the entry its parent became, and
+what was put in between (a note, a result, a compaction) is what the next one hangs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sessiontree.importers import claude_content as content
+from sessiontree.importers.claude_plan import Answer, ThreadPlan
+from sessiontree.importers.records import (
+    Fingerprints,
+    WireRecord,
+    get_count,
+    get_list,
+    get_object,
+    get_text,
+)
+from sessiontree.importers.transcript import TranscriptBuilder
+
+
+class ThreadConverter:
+    """Adds one thread's entries to a transcript."""
+
+    def __init__(
+        self, builder: TranscriptBuilder, records: Sequence[WireRecord], base: str | None = None
+    ) -> None:
+        self.leaf_id: str | None = base
+        self.entry_of_call: dict[str, str] = {}
+        self.first_command: str | None = None
+        self.has_prompt = False
+        self._builder = builder
+        self._records = records
+        self._plan = ThreadPlan(records)
+        self._names = Fingerprints()
+        self._entry_of: dict[str, str] = {}
+        self._answers: dict[int, str] = {}
+        self._after: dict[str | None, str] = {} if base is None else {None: base}
+
+    def has_record(self, uuid: object) -> bool:
+        """Whether a record of this uuid is in the thread."""
+        return isinstance(uuid, str) and uuid in self._entry_of
+
+    def convert(self) -> None:
+        """Go through all records once, in file order."""
+        for record in self._records:
+            self._convert(record)
+
+    def _convert(self, record: WireRecord) -> None:
+        kind = get_text(record, "type") or "unknown"
+        uuid = get_text(record, "uuid")
+        if uuid is None:
+            self._note(kind, record)
+            return
+        if uuid in self._entry_of:
+            # A part of an answer that stands already, or a record that was written twice.
+            if uuid not in self._plan.absorbed and uuid not in self._plan.answer_of:
+                self._builder.report.left_out["repeated records"] += 1
+            return
+        self._builder.tell_time(record.get("timestamp"))
+        convert: Callable[[WireRecord, str], None] = {
+            "user": self._user,
+            "assistant": self._assistant,
+            "system": self._system,
+            "attachment": self._attachment,
+        }.get(kind, self._keep)
+        convert(record, uuid)
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _end_of(self, entry_id: str | None) -> str | None:
+        """The entry that what follows ``entry_id`` hangs on.
+
+        Links lead from older to newer entries, so there is an end; the way there is shortened for
+        the next one who asks.
+        """
+        end = entry_id
+        while end in self._after:
+            end = self._after[end]
+        if end is not None and end != entry_id:
+            self._after[entry_id] = end
+        return end
+
+    def _is_placed(self, record: WireRecord) -> bool:
+        """Whether the record names a parent that is in the thread."""
+        return any(self.has_record(record.get(key)) for key in _PARENT_KEYS)
+
+    def _place(self, record: WireRecord) -> str | None:
+        """Where the record's entry hangs."""
+        uuid = get_text(record, "uuid") or ""
+        answer = self._plan.answer_of.get(uuid)
+        if answer is not None and id(answer) in self._answers:
+            return self._end_of(self._answers[id(answer)])
+        for key in _PARENT_KEYS:
+            parent = get_text(record, key)
+            if parent is not None and parent in self._entry_of:
+                return self._end_of(self._entry_of[parent])
+        if get_text(record, "parentUuid") is None:
+            return self._end_of(None)
+        # The parent is not in the file (a torn line, a rewritten file): what came before is the
+        # best guess, and a conversation in one piece is worth more than two halves.
+        self._builder.report.note("some records hang on records that are not in the file")
+        return self.leaf_id if self.leaf_id is not None else self._end_of(None)
+
+    def _set(self, uuid: str, entry_id: str) -> None:
+        """The record became this entry; the thread stands there now."""
+        answer = self._plan.answer_of.get(uuid)
+        first = self._answers.get(id(answer)) if answer is not None else None
+        if first is not None and first != entry_id:
+            # A follower: whatever hangs on any record of the answer comes after the last of them.
+            self._entry_of[uuid] = first
+            self._after.setdefault(self._builder.by_id[entry_id]["parentId"], entry_id)
+        else:
+            self._entry_of[uuid] = entry_id
+        self.leaf_id = entry_id
+
+    # -- records ---------------------------------------------------------------------------
+
+    def _note(self, kind: str, record: WireRecord) -> None:
+        """A record without a place goes where it was written, and the thread goes on from it."""
+        if kind in _TITLE_TYPES:
+            self._builder.report.left_out["titles"] += 1
+            return
+        self._builder.tell_time(record.get("timestamp"))
+        parent = self.leaf_id if self.leaf_id is not None else self._end_of(None)
+        name = self._names.name(record)
+        if kind == "summary" and self.has_record(record.get("leafUuid")):
+            self._builder.report.left_out["titles"] += 1
+            return
+        added = self._builder.keep((name,), parent, kind, record)
+        self._after.setdefault(parent, added)
+        self.leaf_id = added
+
+    def _keep(self, record: WireRecord, uuid: str) -> None:
+        kind = get_text(record, "type") or "unknown"
+        self._set(uuid, self._builder.keep((uuid,), self._place(record), kind, record))
+
+    def _system(self, record: WireRecord, uuid: str) -> None:
+        if record.get("subtype") == "compact_boundary":
+            self._compaction(record, uuid, self._plan.summary_of.get(uuid))
+            return
+        text = get_text(record, "content")
+        if record.get("subtype") == "local_command" and text is not None:
+            self.first_command = self.first_command or content.command_name(text)
+            self._set(
+                uuid,
+                self._builder.add_custom_message(
+                    (uuid,), self._place(record), "command", text, True
+                ),
+            )
+            return
+        self._keep(record, uuid)
+
+    def _compaction(self, record: WireRecord, uuid: str, summary: WireRecord | None) -> None:
+        """A boundary and its summary; without the text of one there is nothing to put in place."""
+        text = content.plain_text(get_object(summary or {}, "message").get("content"))
+        if not text:
+            self._builder.report.note("a compaction without a summary hides nothing here")
+            self._keep(record, uuid)
+            return
+        parent = self._place(record)
+        if not self._is_placed(record) and self.leaf_id is not None:
+            parent = self.leaf_id
+        metadata = get_object(record, "compactMetadata")
+        source = (uuid, (get_text(summary or {}, "uuid") or ""))
+        added = self._builder.add(
+            "compaction",
+            source,
+            parent,
+            {
+                "summary": text,
+                "firstKeptEntryId": "",
+                "tokensBefore": get_count(metadata, "preTokens"),
+                "details": metadata,
+            },
+        )
+        self._set(uuid, added)
+        if summary is not None and get_text(summary, "uuid"):
+            self._entry_of[summary["uuid"]] = added
+        segment = get_object(metadata, "preservedSegment")
+        head = self._entry_of.get(get_text(segment, "headUuid") or "")
+        tail = self._entry_of.get(get_text(segment, "tailUuid") or "")
+        # An entry that keeps nothing names itself: no entry before it is in context.
+        self._builder.by_id[added]["firstKeptEntryId"] = added
+        if head is not None and self._is_above(head, parent):
+            self._builder.by_id[added]["firstKeptEntryId"] = head
+            end = self._end_of(tail)
+            if tail is not None and end is not None and self._is_above(end, parent):
+                # The records that stay in context are not written again: the conversation goes on
+                # from the last of them, so in our order the compaction comes in between.
+                self._after[end] = added
+
+    def _is_above(self, entry_id: str, at: str | None) -> bool:
+        """Whether an entry is on the way from the root to ``at``."""
+        while at is not None and at != entry_id:
+            at = self._builder.by_id[at]["parentId"]
+        return at is not None
+
+    def _attachment(self, record: WireRecord, uuid: str) -> None:
+        attachment = get_object(record, "attachment")
+        is_prompt = attachment.get("commandMode", "prompt") == "prompt"
+        is_queued = attachment.get("type") == "queued_command" and is_prompt
+        # A prompt typed while the model was at work stands here and nowhere else.
+        if not is_queued or not self._prompt(record, uuid, attachment.get("prompt")):
+            self._keep(record, uuid)
+
+    def _user(self, record: WireRecord, uuid: str) -> None:
+        body = get_object(record, "message").get("content")
+        if record.get("isCompactSummary") is True:
+            if uuid in self._plan.absorbed:
+                self._keep(record, uuid)
+            else:
+                self._compaction(record, uuid, record)
+            return
+        results = content.tool_results(body)
+        if results:
+            self._results(record, uuid, results)
+        if not self._prompt(record, uuid, body) and not results:
+            self._keep(record, uuid)
+
+    def _results(self, record: WireRecord, uuid: str, results: list[WireRecord]) -> None:
+        details = record.get("toolUseResult")
+        for index, block in enumerate(results):
+            call_id = block["tool_use_id"]
+            converted = content.convert_tool_result(block.get("content"))
+            message: dict[str, Any] = {
+                "role": "toolResult",
+                "toolCallId": call_id,
+                "toolName": self._plan.tool_names.get(call_id, "unknown"),
+                "content": converted.blocks,
+                "isError": block.get("is_error") is True,
+            }
+            if details is not None and len(results) == 1:
+                message["details"] = details
+            name = f"{uuid}:{index}"
+            place = self._place(record) if index == 0 else self.leaf_id
+            self._set(uuid, self._builder.add_message((name,), place, message))
+            self._left_over(name, uuid, converted.left_over)
+
+    def _prompt(self, record: WireRecord, uuid: str, body: object) -> bool:
+        """A user's text and images, as whatever they are; False if there is nothing of the kind."""
+        converted = content.convert_prompt(body)
+        if not converted.blocks and not converted.left_over:
+            return False
+        place = self.leaf_id if uuid in self._entry_of else self._place(record)
+        text = content.plain_text(body)
+        command = content.bash_input(text)
+        if not converted.blocks:
+            pass
+        elif command is not None:
+            self._shell(uuid, place, command)
+        elif record.get("isMeta") is True:
+            self._set(
+                uuid,
+                self._builder.add_custom_message(
+                    (uuid,), place, "meta", _content(body, converted), False
+                ),
+            )
+        elif content.is_command_markup(text):
+            self.first_command = self.first_command or content.command_name(text)
+            self._set(
+                uuid,
+                self._builder.add_custom_message(
+                    (uuid,), place, "command", _content(body, converted), True
+                ),
+            )
+        else:
+            level = content.thinking_level(record)
+            if level is not None:
+                place = self._builder.switch_thinking((uuid,), place, level)
+            self.has_prompt = True
+            message = {"role": "user", "content": _content(body, converted)}
+            self._set(uuid, self._builder.add_message((uuid,), place, message))
+        self._left_over(uuid, uuid, converted.left_over, place)
+        return True
+
+    def _shell(self, uuid: str, place: str | None, command: str) -> None:
+        printed = self._plan.output_of.get(uuid)
+        output = content.plain_text(get_object(printed or {}, "message").get("content"))
+        message = {
+            "role": "bashExecution",
+            "command": command,
+            "output": content.bash_output(output) or "",
+            "cancelled": False,
+            "truncated": False,
+        }
+        other = get_text(printed or {}, "uuid")
+        source = (uuid,) if other is None else (uuid, other)
+        added = self._builder.add_message(source, place, message)
+        self._set(uuid, added)
+        if other is not None:
+            self._entry_of[other] = added
+
+    def _assistant(self, record: WireRecord, uuid: str) -> None:
+        answer = self._plan.answer_of[uuid]
+        parts = answer.parts
+        names = [part["uuid"] for part in parts]
+        bodies = [get_object(part, "message") for part in parts]
+        if not any("content" in body for body in bodies):
+            self._keep(record, uuid)
+            return
+        model, place = self._model(bodies, names, self._place(record))
+        provider = content.find_provider(model)
+        converted = content.Content()
+        for body in bodies:
+            made = content.convert_reply(body.get("content"), provider)
+            converted.blocks += made.blocks
+            converted.left_over += made.left_over
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": converted.blocks,
+            "api": content.API,
+            "provider": provider,
+            "model": model,
+            "usage": content.read_usage(_last_usage(bodies), record.get("costUSD")),
+            "stopReason": _stop_reason(bodies, answer),
+        }
+        if any(part.get("isApiErrorMessage") is True for part in parts):
+            message["stopReason"] = "error"
+            message["errorMessage"] = content.plain_text(bodies[0].get("content"))
+        added = self._builder.add_message(names, place, message)
+        self._answers[id(answer)] = added
+        for name in names:
+            self._entry_of[name] = added
+        for call_id in answer.calls:
+            self.entry_of_call[call_id] = added
+        self.leaf_id = added
+        self._left_over(names[0], uuid, converted.left_over)
+
+    def _model(
+        self, bodies: list[WireRecord], names: list[str], place: str | None
+    ) -> tuple[str, str | None]:
+        """The model that answered; messages that Claude Code made up itself have the one before."""
+        model = next((name for body in bodies if (name := get_text(body, "model"))), None)
+        if model is not None and model != content.SYNTHETIC_MODEL:
+            spelled = f"{content.find_provider(model)}/{model}"
+            return model, self._builder.switch_model((names[0],), place, spelled)
+        before = self._builder.model_at(place)
+        if before is not None:
+            return before.partition("/")[2], place
+        return model or content.SYNTHETIC_MODEL, place
+
+    def _left_over(self, name: str, uuid: str, blocks: list[Any], place: str | None = None) -> None:
+        """Blocks that could not be said follow their message as an entry of their own."""
+        if not blocks:
+            return
+        for block in blocks:
+            kind = get_text(block, "type") if isinstance(block, dict) else None
+            self._builder.report.kept[f"{kind or 'unknown'} block"] += 1
+        fields = {"customType": "claude-code.blocks", "data": {"uuid": uuid, "blocks": blocks}}
+        parent = self.leaf_id if uuid in self._entry_of else place
+        added = self._builder.add("custom", (name, "blocks"), parent, fields)
+        if uuid in self._entry_of:
+            self._after.setdefault(parent, added)
+            self.leaf_id = added
+        else:
+            self._set(uuid, added)
+
+
+_PARENT_KEYS = ("parentUuid", "logicalParentUuid")
+_TITLE_TYPES = frozenset(("custom-title", "ai-title", "agent-name"))
+
+
+def _content(body: object, converted: content.Content) -> object:
+    return body if isinstance(body, str) else converted.blocks
+
+
+def _last_usage(bodies: list[WireRecord]) -> WireRecord:
+    """The counts of an answer: every part repeats them, the last one has them in full."""
+    return next((usage for body in reversed(bodies) if (usage := get_object(body, "usage"))), {})
+
+
+def _stop_reason(bodies: list[WireRecord], answer: Answer) -> str:
+    said = next((reason for body in reversed(bodies) if (reason := body.get("stop_reason"))), None)
+    if said is None and answer.was_interrupted:
+        return "aborted"
+    has_calls = any(
+        isinstance(block, dict) and block.get("type") == "tool_use"
+        for body in bodies
+        for block in get_list(body, "content")
+    )
+    return content.find_stop_reason(said, has_calls)

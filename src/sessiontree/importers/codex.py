@@ -1,0 +1,70 @@
+"""Codex's rollouts as sessions of ours. Pure: records in, entries and a report out.
+
+A rollout is two logs in one file. ``response_item`` is what the model exchanged and is what becomes
+messages; ``event_msg`` is what the screen showed and is read for what only it knows (token counts,
+exit codes, rollbacks, names). What is known of the format:
+
+- ``session_meta`` comes first; in a fork or a subagent's file those of its ancestors may follow.
+- The items of one answer (reasoning, text, calls) are separate records; they become one message.
+- ``turn_context`` names the model and the effort of the turn.
+- ``compacted`` puts a summary in place of what came before. Its text may be missing, when only the
+  provider can read the summary: then nothing is hidden here.
+- ``thread_rolled_back`` takes turns back: here it moves the leaf, and the turns stay as a branch.
+- Files of 2025's first versions have bare items without an envelope.
+"""
+
+from __future__ import annotations
+
+from sessiontree.importers.codex_rollout import RolloutConverter, read_line
+from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
+from sessiontree.importers.transcript import Transcript, TranscriptBuilder
+
+AGENT = "codex"
+
+
+def convert_codex(
+    source: RecordList,
+    *,
+    session_id: str | None = None,
+    title: str | None = None,
+    fallback_ms: int = 0,
+) -> Transcript:
+    """The session that a rollout's records tell. Never fails: what is odd is kept or reported.
+
+    ``session_id`` is the one in the file's name, ``title`` the one in Codex's index, if any.
+    """
+    lines = [read_line(record) for record in source.records]
+    meta = next((line.payload for line in lines if line.kind == "session_meta"), {})
+    identity = get_text(meta, "id") or session_id or "unknown"
+    times = [read_time(meta.get("timestamp")), *(read_time(line.timestamp) for line in lines)]
+    started_ms = next((time for time in times if time is not None), fallback_ms)
+    builder = TranscriptBuilder(AGENT, identity, started_ms)
+    builder.report.skipped = list(source.skipped)
+    builder.report.records = len(lines)
+    converter = RolloutConverter(builder, get_text(meta, "model_provider") or "openai", lines)
+    converter.convert()
+    contexts = (line.payload for line in lines if line.kind == "turn_context")
+    cwds = (get_text(values, "cwd") for values in (meta, *contexts))
+    name = converter.title or title
+    return Transcript(
+        AGENT,
+        identity,
+        started_ms,
+        cwd=next((cwd for cwd in cwds if cwd is not None), None),
+        title=name,
+        title_source="user" if name is not None else None,
+        parent_session=_parent_session(meta),
+        entries=builder.entries,
+        leaf_id=converter.tail,
+        report=builder.report,
+    )
+
+
+def _parent_session(meta: WireRecord) -> str | None:
+    spawned = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
+    return (
+        get_text(meta, "forked_from_id")
+        or get_text(meta, "parent_thread_id")
+        or get_text(spawned, "parent_thread_id")
+        or get_text(get_object(meta, "history_base"), "thread_id")
+    )

@@ -1,0 +1,201 @@
+"""Codex's response items in our words: content, reasoning, tool calls, outputs, usage.
+
+Items are those of OpenAI's Responses API as Codex keeps them. Knows nothing of files or places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiontree.importers.records import WireRecord, get_count, get_list, get_object, get_text
+from sessiontree.importers.transcript import make_usage
+from sessiontree.model import codec
+
+API = "openai-responses"
+
+CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
+OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+ITEMS = CALLS | OUTPUTS | {"message", "reasoning"}
+
+_CONTEXT_TAGS = frozenset(("skill", "permissions instructions", "app-context", "instructions"))
+_CONTEXT_HEADS = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
+_LONGEST_TAG = 40
+
+
+def convert_content(content: object) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Text and image blocks of a message or an output, and the blocks that are neither."""
+    if isinstance(content, str):
+        return ([{"type": "text", "text": content}] if content else []), []
+    blocks: list[dict[str, Any]] = []
+    left_over: list[Any] = []
+    for block in content if isinstance(content, list) else []:
+        made = _convert_block(block)
+        if made is None:
+            left_over.append(block)
+        else:
+            blocks.append(made)
+    return blocks, left_over
+
+
+def _convert_block(block: object) -> dict[str, Any] | None:
+    if not isinstance(block, dict):
+        return None
+    if isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    url = get_text(block, "image_url") or get_text(get_object(block, "image_url"), "url")
+    if url is not None:
+        return convert_image(url)
+    return None
+
+
+def convert_image(url: str) -> dict[str, Any]:
+    """An image of a data URL; one that lies elsewhere is only named."""
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        return {"type": "image", "data": data, "mimeType": head[5:-7] or "image/png"}
+    return {"type": "text", "text": f"[image: {url}]"}
+
+
+def convert_reasoning(item: WireRecord, provider: str) -> dict[str, Any] | None:
+    """A thinking block. Encrypted reasoning stays with it only where OpenAI itself can read it.
+
+    The signature is the whole item, which is what goes back to the provider.
+    """
+    texts = [
+        text
+        for key in ("summary", "content")
+        for part in get_list(item, key)
+        if isinstance(part, dict) and (text := get_text(part, "text"))
+    ]
+    made: dict[str, Any] = {"type": "thinking", "thinking": "\n\n".join(texts)}
+    if get_text(item, "encrypted_content") and provider == "openai":
+        made["thinkingSignature"] = codec.encode(item).decode("utf-8")
+    return made if texts or "thinkingSignature" in made else None
+
+
+def convert_call(item: WireRecord) -> dict[str, Any] | None:
+    """A tool call; None for one that cannot be answered because it has no id."""
+    call_id = get_text(item, "call_id") or get_text(item, "id")
+    if call_id is None:
+        return None
+    match item.get("type"):
+        case "local_shell_call":
+            name: str | None = "local_shell"
+            arguments: object = item.get("action")
+        case "custom_tool_call":
+            name, arguments = get_text(item, "name"), item.get("input")
+        case _:
+            name, arguments = get_text(item, "name"), _parse(item.get("arguments"))
+    if not isinstance(arguments, dict):
+        arguments = {} if arguments is None else {"input": arguments}
+    return {"type": "toolCall", "id": call_id, "name": name or "unknown", "arguments": arguments}
+
+
+def convert_output(item: WireRecord) -> tuple[list[dict[str, Any]], list[Any], bool | None]:
+    """Content of a tool's output, blocks left over, and whether it says that it failed."""
+    output = item.get("output")
+    is_error: bool | None = None
+    if isinstance(output, dict):
+        success = output.get("success")
+        is_error = not success if isinstance(success, bool) else None
+        if "content" in output:
+            output = output["content"]
+        else:
+            output = codec.encode(output).decode("utf-8")
+    blocks, left_over = convert_content(output)
+    if is_error is None and isinstance(output, str):
+        is_error = _exit_failed(output)
+    return blocks, left_over, is_error
+
+
+def _exit_failed(output: str) -> bool | None:
+    """Older versions answer with JSON text that carries the exit code."""
+    if not output.startswith('{"output":') or len(output) > 1_000_000:
+        return None
+    parsed = _parse(output)
+    code = get_object(parsed, "metadata").get("exit_code") if isinstance(parsed, dict) else None
+    return code != 0 if isinstance(code, int) else None
+
+
+def _parse(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    try:
+        return codec.decode(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return text
+
+
+def read_usage(counts: WireRecord) -> dict[str, Any]:
+    """OpenAI's token counts as ours: its input includes what came from the cache."""
+    cached = get_count(counts, "cached_input_tokens")
+    return make_usage(
+        max(0, get_count(counts, "input_tokens") - cached),
+        get_count(counts, "output_tokens"),
+        cached,
+        get_count(counts, "cache_write_input_tokens"),
+    )
+
+
+def is_context(text: str) -> bool:
+    """Whether a user message is something Codex put there itself: surroundings, instructions."""
+    stripped = text.strip()
+    if stripped.startswith(_CONTEXT_HEADS):
+        return True
+    close = stripped.find(">", 1, _LONGEST_TAG + 2)
+    if not stripped.startswith("<") or close < 0:
+        return False
+    tag = stripped[1:close]
+    if not (tag in _CONTEXT_TAGS or ("_" in tag and tag.replace("_", "").isalpha())):
+        return False
+    return stripped.endswith(f"</{tag}>")
+
+
+def shell_command(text: str) -> dict[str, Any] | None:
+    """The command that a user ran with ``!``, and what it printed."""
+    stripped = text.strip()
+    if not stripped.startswith("<user_shell_command>"):
+        return None
+    command = _between(stripped, "<command>\n", "\n</command>")
+    result = _between(stripped, "<result>\n", "\n</result>")
+    if command is None or result is None:
+        return None
+    head, _, output = result.partition("Output:\n")
+    message: dict[str, Any] = {
+        "role": "bashExecution",
+        "command": command,
+        "output": output,
+        "cancelled": False,
+        "truncated": False,
+    }
+    code = head.partition("Exit code: ")[2].partition("\n")[0].strip()
+    if code.lstrip("-").isdecimal() and len(code) < 12:
+        message["exitCode"] = int(code)
+    return message
+
+
+def _between(text: str, opening: str, closing: str) -> str | None:
+    start = text.find(opening)
+    end = text.rfind(closing)
+    return text[start + len(opening) : end] if start >= 0 and start + len(opening) <= end else None
+
+
+def as_item(event: WireRecord) -> WireRecord | None:
+    """A display event as the item it shows, for files that hold only these."""
+    kind = event.get("type")
+    if kind == "item_completed":
+        item = get_object(event, "item")
+        role = {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type")))
+        if role is not None:
+            return {"type": "message", "role": role, "content": item.get("content")}
+        if item.get("type") == "Reasoning":
+            texts = [text for text in get_list(item, "summary_text") if isinstance(text, str)]
+            return {"type": "reasoning", "summary": [{"text": text} for text in texts]}
+        return None
+    text = get_text(event, "message") or get_text(event, "text")
+    if text is None:
+        return None
+    if kind == "agent_reasoning":
+        return {"type": "reasoning", "summary": [{"text": text}]}
+    role = {"user_message": "user", "agent_message": "assistant"}.get(str(kind))
+    return {"type": "message", "role": role, "content": text} if role is not None else None

@@ -1,0 +1,112 @@
+"""Reading what another agent wrote: records from JSONL, and values of unsure shape from records.
+
+Knows no agent. Nothing here raises on odd data: a field that is not what it should be is absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessiontree.model import codec
+from sessiontree.model.ids import format_timestamp, parse_timestamp
+from sessiontree.model.scanning import parse_jsonl_lenient
+
+WireRecord = dict[str, Any]
+
+# Seconds since 1970 have ten digits until 2286; anything larger counts milliseconds.
+_SECONDS_BELOW = 100_000_000_000
+_LAST_MS = 253_402_300_799_999  # the end of the year 9999
+
+
+@dataclass(slots=True)
+class RecordList:
+    """The records of one file, in order, and the lines that held none."""
+
+    records: list[WireRecord] = field(default_factory=list)
+    skipped: list[tuple[int, str]] = field(default_factory=list)
+
+
+def read_records(data: bytes) -> RecordList:
+    """Every JSON object of a JSONL file; what is none is listed with its line and the reason."""
+    found = RecordList()
+    found.records = parse_jsonl_lenient(
+        data, on_skip=lambda line, reason: found.skipped.append((line, reason))
+    )
+    return found
+
+
+def get_text(values: Mapping[str, Any], key: str) -> str | None:
+    """The string under ``key``; None if there is none or it is empty."""
+    value = values.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def get_object(values: Mapping[str, Any], key: str) -> WireRecord:
+    """The object under ``key``; an empty one if there is none."""
+    value = values.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def get_list(values: Mapping[str, Any], key: str) -> list[Any]:
+    """The array under ``key``; an empty one if there is none."""
+    value = values.get(key)
+    return value if isinstance(value, list) else []
+
+
+def get_count(values: Mapping[str, Any], key: str) -> int:
+    """The number under ``key`` as a whole number from 0 on; 0 for anything else."""
+    value = values.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    try:
+        return max(0, int(value))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def read_time(value: object) -> int | None:
+    """Unix milliseconds of an ISO time or a number of seconds or milliseconds; None otherwise."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        scaled = value * 1000 if abs(value) < _SECONDS_BELOW else value
+        time_ms = int(scaled) if abs(scaled) <= _LAST_MS else None
+    else:
+        time_ms = parse_timestamp(value)
+    return time_ms if time_ms is not None and 0 <= time_ms <= _LAST_MS else None
+
+
+def spell_time(time_ms: int) -> str:
+    """The ISO time of a moment that ``read_time`` gave."""
+    return format_timestamp(time_ms)
+
+
+def fingerprint(value: object) -> str:
+    """A hash of a JSON value, the same however its keys are ordered."""
+    return hashlib.sha256(codec.encode(_sorted(value))).hexdigest()[:24]
+
+
+class Fingerprints:
+    """Names records that have no id of their own: by content, and by how often it came before."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def name(self, value: object) -> str:
+        """A name that is the same each time the same file, or a longer one, is read."""
+        made = fingerprint(value)
+        self._seen[made] += 1
+        return f"{made}#{self._seen[made]}"
+
+
+def _sorted(value: object, depth: int = 0) -> object:
+    # Hostile nesting is left unsorted below a depth that no real record reaches.
+    if depth > 40:
+        return value
+    if isinstance(value, dict):
+        return {key: _sorted(value[key], depth + 1) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item, depth + 1) for item in value]
+    return value

@@ -1,0 +1,178 @@
+"""A foreign session said in our words: the value that importers make, and the hand that makes it.
+
+Owns the deterministic ids: an entry's id follows from the foreign session, from the records it was
+made of and from its parent. So reading the same file again gives the same entries, a longer file
+gives the same ones and more, and a turn that was only half written the first time becomes a branch
+beside the half. Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessiontree.importers.records import read_time, spell_time
+from sessiontree.model.entries import WireEntry
+from sessiontree.model.ids import derived_entry_id
+
+
+@dataclass(slots=True)
+class ConversionReport:
+    """What became of a foreign file's records.
+
+    ``kept`` counts by type what had no counterpart and became ``custom`` entries; ``left_out`` what
+    only repeats other records; ``skipped`` the lines that were no records at all.
+    """
+
+    records: int = 0
+    messages: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    skipped: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def unmapped(self) -> int:
+        """How many records or parts of records have no counterpart here."""
+        return sum(self.kept.values()) + len(self.skipped)
+
+    def lines(self) -> list[str]:
+        """What could not be mapped, one line each, for people."""
+        said = [f"kept as custom entries: {name} ({count})" for name, count in self.kept.items()]
+        said += [f"line {line} left out: {reason}" for line, reason in self.skipped]
+        return said + self.notes
+
+
+@dataclass(slots=True)
+class Transcript:
+    """One foreign session as entries of ours, in the omp dialect, oldest first.
+
+    ``leaf_id`` is where its conversation stands, which need not be the last entry.
+    """
+
+    agent: str
+    session_id: str
+    started_ms: int
+    cwd: str | None = None
+    title: str | None = None
+    title_source: str | None = None
+    parent_session: str | None = None
+    entries: list[WireEntry] = field(default_factory=list)
+    leaf_id: str | None = None
+    report: ConversionReport = field(default_factory=ConversionReport)
+
+
+@dataclass(slots=True)
+class _PathState:
+    """What holds at an entry because of the entries above it."""
+
+    model: str | None = None
+    thinking_level: str | None = None
+
+
+class TranscriptBuilder:
+    """Adds entries one by one, each under a parent that was added before it."""
+
+    def __init__(self, agent: str, session_id: str, fallback_ms: int) -> None:
+        self.report = ConversionReport()
+        self.entries: list[WireEntry] = []
+        self.by_id: dict[str, WireEntry] = {}
+        self._seed = (agent, session_id)
+        self._agent = agent
+        self._states: dict[str | None, _PathState] = {None: _PathState()}
+        self._now_ms = fallback_ms
+
+    def tell_time(self, value: object) -> int:
+        """The moment of a record in ms; one that has none happened with the record before it."""
+        time_ms = read_time(value)
+        if time_ms is not None:
+            self._now_ms = time_ms
+        return self._now_ms
+
+    def add(
+        self, kind: str, source: Sequence[str], parent_id: str | None, fields: dict[str, Any]
+    ) -> str:
+        """Add an entry made of the records named in ``source``; its id."""
+        entry_id = derived_entry_id(self.by_id, *self._seed, parent_id, kind, *source)
+        entry: WireEntry = {
+            "type": kind,
+            "id": entry_id,
+            "parentId": parent_id,
+            "timestamp": spell_time(self._now_ms),
+            **fields,
+        }
+        self.entries.append(entry)
+        self.by_id[entry_id] = entry
+        self._states[entry_id] = self._states[parent_id]
+        return entry_id
+
+    def add_message(
+        self, source: Sequence[str], parent_id: str | None, message: dict[str, Any]
+    ) -> str:
+        """Add a ``message`` entry; the message gets the time of the record."""
+        self.report.messages += 1
+        return self.add(
+            "message", source, parent_id, {"message": {**message, "timestamp": self._now_ms}}
+        )
+
+    def add_custom_message(
+        self, source: Sequence[str], parent_id: str | None, name: str, content: Any, display: bool
+    ) -> str:
+        """Add text that the model saw but the user did not type."""
+        fields = {
+            "customType": f"{self._agent}.{name}",
+            "content": content,
+            "display": display,
+        }
+        return self.add("custom_message", source, parent_id, fields)
+
+    def keep(self, source: Sequence[str], parent_id: str | None, name: str, data: object) -> str:
+        """Add a ``custom`` entry for what has no counterpart, and say so in the report."""
+        self.report.kept[name] += 1
+        fields = {"customType": f"{self._agent}.{name}", "data": data}
+        return self.add("custom", source, parent_id, fields)
+
+    def model_at(self, entry_id: str | None) -> str | None:
+        """The model ("provider/id") that holds at an entry."""
+        return self._states[entry_id].model
+
+    def switch_model(self, source: Sequence[str], parent_id: str | None, model: str) -> str | None:
+        """Under ``parent_id`` the model is ``model``: the entry to go on from."""
+        state = self._states[parent_id]
+        if state.model == model:
+            return parent_id
+        added = self.add("model_change", source, parent_id, {"model": model})
+        self._states[added] = _PathState(model, state.thinking_level)
+        return added
+
+    def switch_thinking(
+        self, source: Sequence[str], parent_id: str | None, level: str
+    ) -> str | None:
+        """Under ``parent_id`` the thinking level is ``level``: the entry to go on from."""
+        state = self._states[parent_id]
+        if state.thinking_level == level:
+            return parent_id
+        added = self.add("thinking_level_change", source, parent_id, {"thinkingLevel": level})
+        self._states[added] = _PathState(state.model, level)
+        return added
+
+
+def make_usage(
+    input_tokens: int, output_tokens: int, cache_read: int, cache_write: int, cost: float = 0.0
+) -> dict[str, Any]:
+    """A message's ``usage``. Foreign files name no prices, so only a total can be known."""
+    return {
+        "input": input_tokens,
+        "output": output_tokens,
+        "cacheRead": cache_read,
+        "cacheWrite": cache_write,
+        "totalTokens": input_tokens + output_tokens + cache_read + cache_write,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
+    }
