@@ -1,1 +1,1 @@
-"""cli"""
+"""The command line. Importing this package imports none of its commands."""

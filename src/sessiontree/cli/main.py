@@ -1,0 +1,91 @@
+"""The program's entry: runs the command line and turns however it ends into an exit code.
+
+Imports nothing before it is needed: ``--version`` is answered by this module alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the program with these arguments (the process's own); returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in (["--version"], ["-V"]):
+        # Answered before anything else is imported: shells and scripts ask it all the time.
+        from sessiontree._version import __version__
+
+        sys.stdout.write(f"sessiontree {__version__}\n")
+        return 0
+    return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run the command; whatever ends it becomes one line and an exit code."""
+    import click
+
+    from sessiontree.cli import output
+    from sessiontree.cli.program import start
+
+    try:
+        code = start.main(arguments, prog_name="sessiontree", standalone_mode=False)
+        output.flush()
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.Abort:
+        return output.INTERRUPTED
+    except click.UsageError as error:
+        return _report_usage(error)
+    except click.ClickException as error:
+        output.write_message(error.format_message())
+        return error.exit_code
+    except KeyboardInterrupt:
+        output.write_message("")
+        return output.INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return output.OK
+    except Exception as error:
+        return _report(error)
+    return _exit_code(code)
+
+
+def _exit_code(code: Any) -> int:
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception) -> int:
+    import os
+
+    from sessiontree.cli import output
+
+    if os.environ.get("SESSIONTREE_DEBUG"):
+        import traceback
+
+        output.write_message("")
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            output.write_message(line)
+    return output.report(error)
+
+
+def _report_usage(error: Any) -> int:
+    from sessiontree.cli import output
+
+    context = error.ctx
+    path = context.command_path if context is not None else "sessiontree"
+    message = " ".join(error.format_message().split())
+    if not message.endswith((".", "?", ")")):
+        message += "."
+    output.write_message(f"{message} See {path} --help")
+    return output.USAGE
+
+
+def _forget_stdout() -> None:
+    """The reader of our output has gone: nothing more to say, nothing to complain about."""
+    import os
+
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)

@@ -1,0 +1,283 @@
+"""Standard output, standard error and exit codes: the only module that writes to a terminal.
+
+Whatever a session holds is untrusted. Everything that is written as text is escaped here, once, so
+no command can forget it: control characters, escape sequences, bidirectional overrides and half
+surrogates come out as visible escapes. Knows nothing of sessions beyond the errors it words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, NoReturn, TextIO
+
+from sessiontree.errors import AmbiguousSessionError, SessionTreeError
+
+OK = 0
+FAILURE = 1
+USAGE = 2
+INTERRUPTED = 130
+
+_STYLES = {
+    "": "",
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+Span = str | tuple[str, str]
+"""A piece of a line: text, or text and the name of its style."""
+
+# C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
+# isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
+_HAZARD = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_HAZARDS = re.compile(f"[{_HAZARD}]")
+_HAZARDS_IN_BLOCK = re.compile(f"(?![\n\t])[{_HAZARD}]")
+_BREAKS = re.compile("[ \t]*(?:\r\n|[\n\r\v\f\x85\u2028\u2029])[\\s]*|\t+")
+
+
+# -- escaping ------------------------------------------------------------------------------------
+
+
+def one_line(text: str) -> str:
+    """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
+    return _HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
+
+
+def block(text: str) -> str:
+    """The text safe to show with its line breaks and tabs kept."""
+    return _HAZARDS_IN_BLOCK.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def to_json(value: object, *, indent: int | None = 2) -> str:
+    """JSON text of the value, readable and safe to show, whatever its strings hold."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    # Inside JSON only strings can hold hazards, and the line breaks are ours.
+    return _HAZARDS_IN_BLOCK.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+# -- terminals -----------------------------------------------------------------------------------
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether the stream (standard output) is a terminal."""
+    chosen = sys.stdout if stream is None else stream
+    try:
+        return chosen.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def can_ask() -> bool:
+    """Whether there is a person who can answer: both directions are a terminal."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def has_color(stream: TextIO | None = None) -> bool:
+    """Whether the stream may be coloured: a terminal, not ``dumb``, and no ``NO_COLOR``."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return is_terminal(stream)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal on standard output; None when lines need not fit anything."""
+    if not is_terminal():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def text_width(text: str) -> int:
+    """Columns that a safe line takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    width = 0
+    for character in text:
+        if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
+            continue
+        width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return width
+
+
+def fit(text: str, width: int) -> str:
+    """The line cut to ``width`` columns, the cut marked with ``…``."""
+    if text_width(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text_width(text[:middle]) <= width - 1:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip() + "…"
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def write_line(*spans: Span, stream: TextIO | None = None) -> None:
+    """One line on standard output."""
+    chosen = sys.stdout if stream is None else stream
+    color = has_color(chosen)
+    _write(chosen, "".join(_render(span, color) for span in spans) + "\n")
+
+
+def write_block(text: str, style: str = "") -> None:
+    """Text of any number of lines on standard output."""
+    safe = block(text).rstrip("\n")
+    if style and has_color():
+        safe = "\n".join(_paint(line, style) for line in safe.split("\n"))
+    _write(sys.stdout, safe + "\n")
+
+
+def write_json(value: object) -> None:
+    """A JSON document on standard output."""
+    _write(sys.stdout, to_json(value) + "\n")
+
+
+def write_document(chunks: Iterable[str]) -> None:
+    """A document (an export) on standard output: exact for a program, escaped for a terminal."""
+    shown = is_terminal()
+    for chunk in chunks:
+        _write(sys.stdout, block(chunk) if shown else chunk)
+
+
+def write_note(*spans: Span) -> None:
+    """What a listing left out, or a hint: where it can't be taken for data."""
+    write_line(*spans, stream=sys.stdout if is_terminal() else sys.stderr)
+
+
+def write_message(*spans: Span) -> None:
+    """A message to the person, on standard error."""
+    write_line(*spans, stream=sys.stderr)
+
+
+def flush() -> None:
+    """All that was written is out."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _render(span: Span, color: bool) -> str:
+    text, style = (span, "") if isinstance(span, str) else span
+    safe = one_line(text)
+    return _paint(safe, style) if style and color and safe else safe
+
+
+def _paint(safe: str, style: str) -> str:
+    codes = ";".join(_STYLES[name] for name in style.split())
+    return f"\x1b[{codes}m{safe}\x1b[0m"
+
+
+# -- asking --------------------------------------------------------------------------------------
+
+
+def ask(question: str) -> bool:
+    """Whether the person answers yes; no one there, no answer and anything else is a no."""
+    if not can_ask():
+        return False
+    sys.stderr.write(one_line(question) + " ")
+    sys.stderr.flush()
+    try:
+        answer = sys.stdin.readline()
+    except (OSError, UnicodeDecodeError):
+        return False
+    if not answer:
+        sys.stderr.write("\n")
+    return answer.strip().casefold() in ("y", "yes")
+
+
+# -- errors and exit codes -----------------------------------------------------------------------
+
+
+class Failed(SessionTreeError):  # noqa: N818 - it is how a command ends, not an error of its own
+    """Ends a command with a message in one line and an exit code."""
+
+    def __init__(self, message: str, code: int = FAILURE) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def fail(message: str, code: int = FAILURE) -> NoReturn:
+    """End the command with this message on standard error."""
+    raise Failed(message, code)
+
+
+def report(error: BaseException) -> int:
+    """Word an error on standard error, in one line; the exit code that goes with it."""
+    match error:
+        case Failed():
+            write_message(str(error))
+            return error.code
+        case AmbiguousSessionError():
+            write_message(str(error))
+            _write_candidates(error.candidates)
+            return USAGE
+        case SessionTreeError():
+            write_message(str(error))
+            return FAILURE
+        case OSError():
+            write_message(_word_os_error(error))
+            return FAILURE
+        case _:
+            kind = type(error).__name__
+            write_message(f"Internal error: {kind}: {error} (SESSIONTREE_DEBUG=1 shows where)")
+            return FAILURE
+
+
+def _word_os_error(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _write_candidates(candidates: Iterable[Any]) -> None:
+    from sessiontree.cli.tables import write_candidates
+
+    write_candidates(candidates)

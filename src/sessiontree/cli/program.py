@@ -1,0 +1,263 @@
+"""The root command: ``sessiontree [OPTIONS] [PROMPT]`` or ``sessiontree COMMAND``.
+
+A bare word is a command if one has that name, else it is the prompt; a word that looks like a
+mistyped command is asked about instead of being sent to a model. Commands load when they run.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sessiontree.cli.scope import scope_options
+
+# Names and descriptions are here, so that --help and a typing mistake cost no import.
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    # name: (module in this package, what it does)
+    "ls": ("listing", "List sessions, newest first."),
+    "show": ("viewing", "Show a session's conversation."),
+    "tree": ("viewing", "Show a session's branches."),
+    "search": ("finding", "Search the text of all sessions."),
+    "history": ("recall", "List or search the prompts you typed."),
+    "usage": ("accounting", "Tokens and cost, by session, model or day."),
+    "export": ("sharing", "Write a session as Markdown, JSON or a bundle."),
+    "import": ("sharing", "Bring in sessions of other agents, or a bundle."),
+    "convert": ("sharing", "Copy a session into another profile's format."),
+    "rename": ("changing", "Give a session a name."),
+    "mv": ("changing", "Move a session to another project folder."),
+    "relink": ("changing", "Tell sessions that their project folder has moved."),
+    "rm": ("removing", "Move sessions to the trash."),
+    "restore": ("removing", "Bring sessions back from the trash."),
+    "doctor": ("upkeep", "Check sessions for damage; repair it."),
+    "gc": ("upkeep", "Remove what no session needs any more."),
+    "demo": ("samples", "Add sample sessions to look at, or remove them."),
+}
+
+_INTRODUCTION = """\
+Run a coding agent whose conversations are trees you can come back to, and look after the
+sessions you have: your own and those of pi, omp and xcsh."""
+
+_EXAMPLES = (
+    ("sessiontree", "start a new session in this folder"),
+    ('sessiontree "fix the failing test"', "start it with a prompt"),
+    ("sessiontree -c", "continue where this terminal left off"),
+    ("sessiontree -r", "choose a session to resume"),
+    ("sessiontree -r 0199a3f2", "resume the session whose id starts so"),
+    ('sessiontree -p "explain main.py"', "print one answer, no screen"),
+    ("sessiontree ls --all", "list the sessions of all projects"),
+    ("sessiontree search parser", "find where something was said"),
+    ("sessiontree -- ls", "a prompt that is a command's name"),
+)
+
+_SECTIONS = (
+    (
+        "Which session",
+        ("continue_latest", "resume", "fork", "no_session", "name"),
+    ),
+    ("What to do", ("model", "print_prompt")),
+    ("Other", ("profile", "session_dir", "version")),
+)
+
+# What people type who know other programs.
+_OTHER_NAMES = {
+    "list": "ls",
+    "cat": "show",
+    "view": "show",
+    "find": "search",
+    "grep": "search",
+    "move": "mv",
+    "remove": "rm",
+    "delete": "rm",
+    "undo": "restore",
+    "fsck": "doctor",
+    "check": "doctor",
+    "clean": "gc",
+    "prune": "gc",
+    "cost": "usage",
+    "stats": "usage",
+    "resume": "--resume",
+    "continue": "--continue",
+    "fork": "--fork",
+    "help": "--help",
+    "version": "--version",
+}
+
+_START_ONLY = {
+    "continue_latest": "--continue",
+    "resume": "--resume",
+    "fork": "--fork",
+    "no_session": "--no-session",
+    "model": "--model",
+    "name": "--name",
+    "print_prompt": "--print",
+}
+
+
+class Program(click.Group):
+    """A group whose leftover words are a prompt, and whose commands load when needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"sessiontree.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        word, is_forced = self._first_word(ctx, args)
+        if word is None or (word in _COMMANDS and not is_forced):
+            return super().parse_args(ctx, args)
+        if not is_forced and not ctx.resilient_parsing:
+            self._ask_about_typo(ctx, word)
+        # The words are a prompt: options may follow them, and no command can.
+        ctx.allow_interspersed_args = True
+        words = click.Command.parse_args(self, ctx, args)
+        ctx.meta["sessiontree.prompt"] = " ".join(words)
+        ctx.args = []
+        return []
+
+    def _first_word(self, ctx: click.Context, args: list[str]) -> tuple[str | None, bool]:
+        """The first argument that is no option, and whether ``--`` made it a prompt."""
+        _, words, _ = self.make_parser(ctx).parse_args(args=list(args))
+        if not words:
+            return None, False
+        before = len(args) - len(words) - 1
+        return words[0], before >= 0 and args[before] == "--"
+
+    def _ask_about_typo(self, ctx: click.Context, word: str) -> None:
+        if not word.replace("-", "").isalpha() or len(word) > 12:
+            return
+        meant = _OTHER_NAMES.get(word.casefold())
+        if meant is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(word.casefold(), _COMMANDS, n=1, cutoff=0.72)
+            meant = close[0] if close else None
+        if meant is not None:
+            raise click.UsageError(
+                f'No command "{word}". Did you mean "sessiontree {meant}"? '
+                f"(As a prompt: sessiontree -- {word})",
+                ctx,
+            )
+
+    # -- help ------------------------------------------------------------------------------------
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [PROMPT]")
+        formatter.write_usage(ctx.command_path, "COMMAND [ARGUMENTS]", prefix="       ")
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        formatter.write_paragraph()
+        formatter.write_text(_INTRODUCTION)
+        with formatter.section("Examples"):
+            formatter.write_dl(_EXAMPLES, col_max=40)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        by_name = {parameter.name: parameter for parameter in self.get_params(ctx)}
+        for title, names in _SECTIONS:
+            parameters = [by_name[name] for name in names]
+            if "version" in names:
+                parameters.append(self.get_help_option(ctx))
+            records = [parameter.get_help_record(ctx) for parameter in parameters if parameter]
+            with formatter.section(title):
+                formatter.write_dl([record for record in records if record])
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        formatter.write_paragraph()
+        formatter.write_text(
+            "sessiontree COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 not "
+            "understood (usage, or an id that several sessions share)."
+        )
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from sessiontree._version import __version__
+        from sessiontree.cli import output
+
+        output.write_line(f"sessiontree {__version__}")
+        ctx.exit(0)
+
+
+def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    from sessiontree.cli.completion import complete_session
+
+    return complete_session(ctx, param, incomplete)
+
+
+@click.group(
+    cls=Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "-c",
+    "--continue",
+    "continue_latest",
+    is_flag=True,
+    help="Continue the session this terminal had open here, else this project's newest.",
+)
+@click.option(
+    "-r",
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    metavar="[ID|PATH]",
+    shell_complete=_complete_session,
+    help="Resume a session by the start of its id or by its file; alone: choose from a list.",
+)
+@click.option(
+    "--fork",
+    metavar="ID|PATH",
+    shell_complete=_complete_session,
+    help="Start a new session here as a copy of that one.",
+)
+@click.option("--no-session", is_flag=True, help="Keep nothing on disk.")
+@click.option("--name", metavar="NAME", help="Give the session a name.")
+@click.option("--model", metavar="PROVIDER/ID", help="The model to use.")
+@click.option(
+    "-p",
+    "--print",
+    "print_prompt",
+    metavar="PROMPT",
+    help="Print one answer and end, without a screen (- reads the prompt from standard input).",
+)
+@scope_options
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+@click.pass_context
+def start(
+    ctx: click.Context, /, profile: str | None, session_dir: str | None, **options: Any
+) -> int:
+    """Start the interactive program, unless a command follows."""
+    if ctx.invoked_subcommand is not None:
+        for name, spelling in _START_ONLY.items():
+            if options[name] not in (None, False):
+                raise click.UsageError(
+                    f'{spelling} does not go with the command "{ctx.invoked_subcommand}"; '
+                    f"as a prompt: sessiontree {spelling} … -- {ctx.invoked_subcommand}",
+                    ctx,
+                )
+        return 0
+    from sessiontree.cli.scope import resolve_scope
+    from sessiontree.cli.start import StartOptions, start_program
+
+    prompt = ctx.meta.get("sessiontree.prompt") or None
+    return start_program(
+        StartOptions(prompt=prompt, **options), resolve_scope(profile, session_dir)
+    )

@@ -1,0 +1,74 @@
+"""Which sessions a command is about: the profile, the session folder, this project.
+
+The options are the same before and after a command's name (``sessiontree --profile pi ls`` and
+``sessiontree ls --profile pi``); the inner one wins.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from sessiontree.cli import output
+from sessiontree.profiles import PROFILE_NAMES, Profile, get_profile
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a command looks."""
+
+    profile: Profile
+    session_dir: str | None
+    cwd: str
+
+
+def scope_options(command: _Command) -> _Command:
+    """The options that choose the scope, by themselves."""
+    command = click.option(
+        "--session-dir",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="Use the sessions in this folder instead of the profile's.",
+    )(command)
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        type=click.Choice(PROFILE_NAMES),
+        help="Whose sessions: sessiontree (default), omp, xcsh or pi.",
+    )(command)
+
+
+def with_scope(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command takes the scope's options, and gets ``scope`` instead of them."""
+
+    @functools.wraps(command)
+    def scoped(*args: Any, profile: str | None, session_dir: str | None, **options: Any) -> Any:
+        return command(*args, scope=resolve_scope(profile, session_dir), **options)
+
+    return scope_options(scoped)
+
+
+def resolve_scope(profile: str | None, session_dir: str | None) -> Scope:
+    """The scope of the running command: its own options, else those before its name."""
+    context = click.get_current_context(silent=True)
+    while context is not None:
+        profile = profile or context.params.get("profile")
+        session_dir = session_dir or context.params.get("session_dir")
+        context = context.parent
+    folder = os.path.abspath(os.path.expanduser(session_dir)) if session_dir else None
+    return Scope(get_profile(profile), folder, current_folder())
+
+
+def current_folder() -> str:
+    """The folder the program was started in. Fails when it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        output.fail("The current folder no longer exists; change to another one first")

@@ -1,0 +1,195 @@
+"""What reaches a terminal: escaping as properties, widths, and the words for errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import sessiontree.cli
+from sessiontree.cli import output
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+
+_ANY = st.text(st.characters(), max_size=60) | st.text(
+    alphabet="\x1b[]0;31m\x07\x9b\x85\x00\r\n\t ab\u202e\u2066\u200f\u2028\ud83d\U000e0041é漢",
+    max_size=40,
+)
+
+
+def _is_hazard(character: str) -> bool:
+    """Worked out from the Unicode database, not from the code's own list."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or (
+        unicodedata.bidirectional(character)
+        in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+        or character in "\u200e\u200f\u061c"
+    )
+
+
+@given(_ANY)
+@example("\x1b]0;owned\x07")
+@example("a\u202etxt.exe")
+def test_no_control_or_direction_character_survives_in_a_line(text: str) -> None:
+    assert not [c for c in output.one_line(text) if _is_hazard(c)]
+
+
+@given(_ANY)
+def test_a_block_keeps_only_its_line_breaks_and_tabs(text: str) -> None:
+    assert not [c for c in output.block(text) if _is_hazard(c) and c not in "\n\t"]
+
+
+@given(_ANY)
+def test_safe_text_is_left_alone_however_often_it_is_escaped(text: str) -> None:
+    once = output.one_line(text)
+    assert output.one_line(once) == once
+    assert output.block(output.block(text)) == output.block(text)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=40))
+def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
+    assert output.one_line(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("two\nlines", "two lines"),
+        ("two \r\n  lines", "two lines"),
+        ("a\tb", "a b"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("\x9b31m", "\\x9b31m"),
+        ("bell\x07", "bell\\x07"),
+        ("over\u202eride", "over\\u202eride"),
+        ("half \ud83d pair", "half \\ud83d pair"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("family 👨‍👩‍👧 и 漢字", "family 👨‍👩‍👧 и 漢字"),
+    ],
+)
+def test_hazards_become_visible(text: str, shown: str) -> None:
+    assert output.one_line(text) == shown
+
+
+def _paired(text: str) -> str:
+    """Two halves that happen to meet are one character, in JSON and here."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | _ANY.map(lambda text: _paired(text)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_VALUES)
+def test_json_is_safe_to_show_and_means_the_same(value: object) -> None:
+    text = output.to_json(value)
+    assert not [c for c in text if _is_hazard(c) and c != "\n"]
+    assert json.loads(text) == value
+
+
+@given(_ANY, st.integers(0, 30))
+def test_a_fitted_line_never_exceeds_its_width(text: str, width: int) -> None:
+    assert output.text_width(output.fit(output.one_line(text), width)) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("short", 10, "short"),
+        ("exactly", 7, "exactly"),
+        ("a long title", 8, "a long…"),
+        ("漢字漢字", 5, "漢字…"),
+        ("anything", 0, ""),
+    ],
+)
+def test_a_cut_is_marked(text: str, width: int, shown: str) -> None:
+    assert output.fit(text, width) == shown
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_every_span_of_a_line_is_escaped_and_styles_are_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = _Terminal()
+    output.write_line("a\x1b[2J", ("b\x1b[0m\nc", "bold"), stream=stream)
+    assert stream.getvalue() == "a\\x1b[2J\x1b[1mb\\x1b[0m c\x1b[0m\n"
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_no_color_means_no_escape_sequences(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(name, value)
+    stream = _Terminal()
+    output.write_line(("plain", "bold"), stream=stream)
+    assert stream.getvalue() == "plain\n"
+
+
+def test_a_stream_that_cannot_spell_a_character_still_shows_the_line() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    output.write_line("naïve 漢", stream=stream)
+    stream.flush()
+    assert raw.getvalue() == b"na\\xefve \\u6f22\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (SessionNotFoundError("abc"), 1, 'Session "abc" not found.\n'),
+        (SessionNotFoundError("a\x1bc\nd"), 1, 'Session "a\\x1bc d" not found.\n'),
+        (
+            NotASessionError("/x/README.md"),
+            1,
+            "/x/README.md: not a session file; the file was not modified\n",
+        ),
+        (
+            PersistenceError("/x/s.jsonl", "No space left on device"),
+            1,
+            "/x/s.jsonl: No space left on device\n",
+        ),
+        (PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied\n"),
+        (output.Failed("told so", 2), 2, "told so\n"),
+        (
+            ZeroDivisionError("oops"),
+            1,
+            "Internal error: ZeroDivisionError: oops (SESSIONTREE_DEBUG=1 shows where)\n",
+        ),
+    ],
+)
+def test_errors_are_one_line_on_standard_error(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int, text: str
+) -> None:
+    assert output.report(error) == code
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", text)
+
+
+def test_only_the_output_module_writes_to_the_terminal() -> None:
+    writes = re.compile(r"\bprint\(|click\.(secho|echo|confirm|prompt)|sys\.std(out|err)\.write")
+    package = Path(sessiontree.cli.__file__).parent
+    found = {
+        file.name: lines
+        for file in sorted(package.glob("*.py"))
+        if file.name != "output.py"
+        and (lines := [line for line in file.read_text().splitlines() if writes.search(line)])
+    }
+    # The version is answered before anything is imported, and is our own text.
+    assert list(found) == ["main.py"]
+    assert [line.strip() for line in found["main.py"]] == [
+        'sys.stdout.write(f"sessiontree {__version__}\\n")'
+    ]
