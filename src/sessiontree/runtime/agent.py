@@ -15,7 +15,7 @@ The whole contract, in the order in which you would build an agent:
    the model again, and returns when there is nothing left to do. Between two model calls it takes
    what ``steering`` holds; when the model has nothing more to do it takes what ``follow_ups``
    holds and goes on. ``prompt([])`` goes on from the messages as they are (after a retry). A second
-   prompt during a run raises `AgentBusyError`.
+   prompt during a run raises `AgentBusyError`. ``is_running`` is true before ``prompt`` first awaits.
 
 3. **Telling.** Everything is told as `AgentEvent` values in the order drawn in `events`, through
    `Listeners`. The one rule that persistence rests on: a message is appended to ``messages`` and
@@ -33,12 +33,12 @@ The whole contract, in the order in which you would build an agent:
    events, no change to ``messages``, no tools. Summaries and compaction go through it. The session
    calls it only while the agent is idle, and stops it by cancelling the task that awaits it.
 
-What an agent sends to its model is ``convert_to_llm(self.messages)``: ``messages`` also holds the
-roles ``custom``, ``bashExecution``, ``branchSummary`` and ``compactionSummary``, which that
-function turns into user messages.
+What an agent sends to its model is ``convert_to_llm(self.messages, repair=True)``: ``messages``
+also holds the roles ``custom``, ``bashExecution``, ``branchSummary`` and ``compactionSummary``,
+which that function turns into user messages.
 
-`ScriptedAgent` in `sessiontree.testing` is a complete agent; ``examples/custom_agent.py`` shows how
-little one needs.
+`AgentBase` (``runtime/agent_base.py``) keeps this contract for you: one method is left to write.
+``examples/custom_agent.py`` does that; `ScriptedAgent` in `sessiontree.testing` is built so too.
 """
 
 from __future__ import annotations

@@ -1,0 +1,351 @@
+"""When a conversation is too long, where to cut it, and what of it to summarise.
+
+Pure decisions over a path (root to leaf) of entries. Who writes the summary and where it is saved
+is the runtime's business; how a summariser is asked is `summaries`'.
+
+The rules (pi's, since users know them):
+
+- compact when the estimate exceeds the model's window minus a reserve; keep about the last
+  ``keep_recent_tokens``;
+- a cut is made before a user, assistant, bash, custom or summary message, never before a tool's
+  result and never between a tool call and its result;
+- a cut inside a turn also summarises that turn's beginning, apart from the rest;
+- a second compaction starts where the first began to keep, and carries its summary on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sessiontree.core.context import ContextBuilder
+from sessiontree.core.summaries import FileLists, files_touched, message_text
+from sessiontree.core.usage import (
+    ContextEstimate,
+    blocks_of,
+    estimate_context,
+    estimate_message,
+    estimate_text,
+    usage_of,
+)
+from sessiontree.errors import SessionTreeError
+from sessiontree.model.entries import Entry
+from sessiontree.model.messages import WireMessage
+
+
+class CompactionError(SessionTreeError):
+    """Nothing was compacted; the message says why."""
+
+
+class AlreadyCompactedError(CompactionError):
+    """Nothing was said since the last compaction."""
+
+    def __init__(self) -> None:
+        super().__init__("Already compacted")
+
+
+class NothingToCompactError(CompactionError):
+    """All of the conversation would be kept."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing to compact (session too small)")
+
+
+class CompactionCancelledError(CompactionError):
+    """A person or a hook stopped it."""
+
+    def __init__(self) -> None:
+        super().__init__("Compaction cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings:
+    """When to compact, and how much to keep."""
+
+    enabled: bool = True
+    """Whether it happens by itself; on request it always does."""
+    reserve_tokens: int = 16_384
+    keep_recent_tokens: int = 20_000
+
+    def scaled_to(self, window: int) -> CompactionSettings:
+        """The same for a window so small that these would leave no room in it."""
+        reserve = min(self.reserve_tokens, window // 2)
+        keep = min(self.keep_recent_tokens, (window - reserve) // 2)
+        return replace(self, reserve_tokens=reserve, keep_recent_tokens=keep)
+
+    @property
+    def summary_tokens(self) -> int:
+        """How long a summary may be."""
+        return max(256, self.reserve_tokens * 4 // 5)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction is to do: summarise ``messages`` and ``turn_prefix``, keep the rest."""
+
+    first_kept_entry_id: str
+    tokens_before: int
+    messages: tuple[WireMessage, ...]
+    turn_prefix: tuple[WireMessage, ...]
+    """The beginning of the turn that the cut is in; empty if it is between two turns."""
+    entry_ids: tuple[str, ...]
+    previous_summary: str | None
+    files: FileLists
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlan:
+    """What is left behind by moving to another place in the tree."""
+
+    common_ancestor_id: str | None
+    entry_ids: tuple[str, ...]
+    """All entries that are left, root side first."""
+    messages: tuple[WireMessage, ...]
+    """The newest of their messages that fit the summariser, in order."""
+    files: FileLists
+
+
+# --- thresholds -------------------------------------------------------------------------------
+
+
+def should_compact(tokens: int, window: int, settings: CompactionSettings) -> bool:
+    """Whether a context of this size calls for a compaction by itself."""
+    fitted = settings.scaled_to(window)
+    return settings.enabled and tokens > window - fitted.reserve_tokens
+
+
+def estimate_path(path: Sequence[Entry]) -> ContextEstimate:
+    """How full the context at the end of this path is."""
+    messages = ContextBuilder(path).build().messages
+    cut = _latest(path, "compaction")
+    if cut is None or _latest(path, "reset_boundary", cut) is not None:
+        return estimate_context(messages)
+    after = sum(1 for entry in path[cut + 1 :] if message_of(entry) is not None)
+    return estimate_context(messages, trust_from=len(messages) - after)
+
+
+_OVERFLOW = re.compile(
+    r"(?:prompt|input) is too long"
+    r"|context[ _](?:length|window)[ _]exceeded"
+    r"|exceed\w* (?:the |its |this )?(?:\w+(?:'s)? ){0,3}context"
+    r"|maximum (?:context|prompt|input) length"
+    r"|input token count.*exceeds"
+    r"|(?:too many|exceed\w* (?:the )?(?:limit|maximum) (?:number )?of) (?:input )?tokens"
+    r"|reduce the length of the (?:messages|prompt)"
+    r"|request_too_large"
+    r"|greater than the context",
+    re.IGNORECASE,
+)
+_RATE_LIMIT = re.compile(r"rate.?limit|too many requests|per minute|throttl", re.IGNORECASE)
+
+
+def is_context_overflow(message: Mapping[str, Any], window: int) -> bool:
+    """Whether this answer says that the conversation no longer fits the model.
+
+    Some providers say so with an error, others cut the input without a word: then the tokens they
+    counted exceed the window.
+    """
+    if message.get("role") != "assistant":
+        return False
+    if message.get("stopReason") == "error":
+        text = message.get("errorMessage")
+        if not isinstance(text, str) or _RATE_LIMIT.search(text):
+            return False
+        return _OVERFLOW.search(text) is not None
+    used = usage_of(message)
+    if used is None or message.get("stopReason") == "aborted":
+        return False
+    return used.input + used.cache_read + used.cache_write > window
+
+
+# --- compaction -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    entry: Entry
+    message: WireMessage
+
+    @property
+    def role(self) -> object:
+        return self.message.get("role")
+
+
+def plan_compaction(path: Sequence[Entry], settings: CompactionSettings) -> CompactionPlan:
+    """What a compaction at the end of this path is to do.
+
+    Raises AlreadyCompactedError, NothingToCompactError.
+    """
+    start, previous = _open_span(path)
+    if previous is not None and all(message_of(entry) is None for entry in path[previous + 1 :]):
+        raise AlreadyCompactedError
+    items = [
+        _Item(entry, message)
+        for entry in path[start:]
+        if entry.type != "compaction" and (message := message_of(entry)) is not None
+    ]
+    cut = _cut_point(items, settings.keep_recent_tokens)
+    if cut == 0:
+        raise NothingToCompactError
+    turn = _turn_start(items, cut)
+    earlier = path[previous] if previous is not None else None
+    summarised = [item.message for item in items[:cut]]
+    return CompactionPlan(
+        first_kept_entry_id=items[cut].entry.id,
+        tokens_before=estimate_path(path).tokens,
+        messages=tuple(summarised[:turn]),
+        turn_prefix=tuple(summarised[turn:]),
+        entry_ids=tuple(item.entry.id for item in items[:cut]),
+        previous_summary=_summary_of(earlier),
+        files=files_touched(summarised)
+        | _files_of(item.entry for item in items[:cut])
+        | (_files_of([earlier]) if earlier is not None else FileLists()),
+    )
+
+
+def _open_span(path: Sequence[Entry]) -> tuple[int, int | None]:
+    """Where the uncompacted part begins, and the compaction that it goes on from."""
+    boundary = _latest(path, "reset_boundary")
+    floor = 0 if boundary is None else boundary + 1
+    previous = _latest(path, "compaction", floor - 1)
+    if previous is None:
+        return floor, None
+    kept = path[previous].data.get("firstKeptEntryId")
+    for index in range(previous - 1, floor - 1, -1):
+        if path[index].id == kept:
+            return index, previous
+    return previous + 1, previous
+
+
+def _latest(path: Sequence[Entry], kind: str, after: int = -1) -> int | None:
+    for index in range(len(path) - 1, after, -1):
+        if path[index].type == kind:
+            return index
+    return None
+
+
+def message_of(entry: Entry) -> WireMessage | None:
+    """The message that an entry puts into a context, whatever surrounds it; None if it has none."""
+    if entry.type == "message":
+        message = entry.data.get("message")
+        return message if isinstance(message, dict) else None
+    if entry.type in ("custom_message", "branch_summary", "compaction"):
+        messages = ContextBuilder([entry]).build().messages
+        return messages[0] if messages else None
+    return None
+
+
+def _cut_point(items: Sequence[_Item], keep_tokens: int) -> int:
+    """The index of the first item to keep; 0 if all are."""
+    allowed = _allowed_cuts(items)
+    kept = 0
+    for index in range(len(items) - 1, -1, -1):
+        kept += estimate_message(items[index].message)
+        if kept < keep_tokens:
+            continue
+        after = next((i for i in range(index, len(items)) if allowed[i]), None)
+        if after is not None:
+            return after
+        # The tail is tool results alone: keep their call with them, even if that is too much.
+        return next((i for i in range(index - 1, -1, -1) if allowed[i]), 0)
+    return 0
+
+
+_CUT_ROLES = frozenset(
+    ("user", "assistant", "bashExecution", "custom", "branchSummary", "compactionSummary")
+)
+_TURN_ROLES = frozenset(("user", "bashExecution", "custom", "branchSummary"))
+
+
+def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
+    """For each item, whether the kept part may begin with it."""
+    last_result = [-1] * len(items)
+    calls: dict[object, int] = {}
+    for index, item in enumerate(items):
+        if item.role == "assistant":
+            calls.update((call.get("id"), index) for call in blocks_of(item.message, "toolCall"))
+        elif item.role == "toolResult":
+            call = calls.get(item.message.get("toolCallId"))
+            if call is not None:
+                last_result[call] = index
+    allowed = []
+    open_until = -1
+    for index, item in enumerate(items):
+        allowed.append(item.role in _CUT_ROLES and index > open_until)
+        open_until = max(open_until, last_result[index])
+    return allowed
+
+
+def _turn_start(items: Sequence[_Item], cut: int) -> int:
+    """Where the turn that is cut begins; ``cut`` itself if the cut is between two turns."""
+    if items[cut].role in _TURN_ROLES:
+        return cut
+    for index in range(cut - 1, -1, -1):
+        if items[index].role in _TURN_ROLES:
+            return index
+    return cut
+
+
+def _summary_of(entry: Entry | None) -> str | None:
+    summary = None if entry is None else entry.data.get("summary")
+    return summary if isinstance(summary, str) and summary else None
+
+
+def _files_of(entries: Any) -> FileLists:
+    """What the summaries among these entries list. Those of extensions mean something else."""
+    files = FileLists()
+    for entry in entries:
+        if entry.type not in ("compaction", "branch_summary"):
+            continue
+        data = entry.data
+        if not data.get("fromExtension") and not data.get("fromHook"):
+            files = files | FileLists.from_details(data.get("details"))
+    return files
+
+
+# --- branches ---------------------------------------------------------------------------------
+
+
+def common_ancestor(old_path: Sequence[Entry], new_path: Sequence[Entry]) -> str | None:
+    """The last entry that two paths from the root share."""
+    shared = None
+    for old, new in zip(old_path, new_path, strict=False):
+        if old.id != new.id:
+            break
+        shared = old.id
+    return shared
+
+
+def plan_branch_summary(
+    old_path: Sequence[Entry], new_path: Sequence[Entry], budget_tokens: int
+) -> BranchPlan:
+    """What going from the end of one path to the end of another leaves behind.
+
+    Messages are chosen from the newest back, as long as they fit ``budget_tokens`` as the
+    summariser reads them; the newest is always among them.
+    """
+    ancestor = common_ancestor(old_path, new_path)
+    shared = 0
+    if ancestor is not None:
+        shared = next(i for i, entry in enumerate(old_path) if entry.id == ancestor) + 1
+    left = old_path[shared:]
+    chosen: list[WireMessage] = []
+    room = budget_tokens
+    for entry in reversed(left):
+        message = message_of(entry)
+        if message is None:
+            continue
+        room -= estimate_text(message_text(message)) + 1
+        if room < 0 and chosen:
+            break
+        chosen.append(message)
+    chosen.reverse()
+    every = [m for entry in left if (m := message_of(entry)) is not None]
+    return BranchPlan(
+        common_ancestor_id=ancestor,
+        entry_ids=tuple(entry.id for entry in left),
+        messages=tuple(chosen),
+        files=files_touched(every) | _files_of(left),
+    )

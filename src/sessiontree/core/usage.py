@@ -1,0 +1,225 @@
+"""Tokens and money: what messages say they cost, and what they will cost by estimate.
+
+Pure. Reads the wire objects as they come: a ``usage`` that is missing, empty or of the wrong types
+counts as nothing and never fails.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sessiontree.model.messages import WireMessage
+
+CHARACTERS_PER_TOKEN = 4
+IMAGE_TOKENS = 1_200
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens by kind, and US dollars. Adds up."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.total_tokens + other.total_tokens,
+            self.cost + other.cost,
+        )
+
+
+def usage_of(message: Mapping[str, Any]) -> Usage | None:
+    """What an assistant message says it used; None for other roles and for no usage at all."""
+    raw = message.get("usage")
+    if message.get("role") != "assistant" or not isinstance(raw, dict):
+        return None
+    parts = [int(_number(raw.get(key))) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    total = int(_number(raw.get("totalTokens"))) or sum(parts)
+    return Usage(parts[0], parts[1], parts[2], parts[3], total, _cost(raw.get("cost")))
+
+
+def total_usage(messages: Iterable[Mapping[str, Any]]) -> Usage:
+    """The sum over all assistant messages."""
+    total = Usage()
+    for message in messages:
+        used = usage_of(message)
+        if used is not None:
+            total = total + used
+    return total
+
+
+def usage_by_model(messages: Iterable[Mapping[str, Any]]) -> dict[str, Usage]:
+    """The sums for each ``provider/model``, in order of first use."""
+    sums: dict[str, Usage] = {}
+    for message in messages:
+        used = usage_of(message)
+        if used is not None:
+            ref = model_ref_of(message) or "unknown"
+            sums[ref] = sums.get(ref, Usage()) + used
+    return sums
+
+
+def model_ref_of(message: Mapping[str, Any]) -> str | None:
+    """``provider/model`` of an assistant message, if it has both."""
+    provider, model = message.get("provider"), message.get("model")
+    if isinstance(provider, str) and isinstance(model, str) and provider and model:
+        return f"{provider}/{model}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCounts:
+    """How many messages of each kind."""
+
+    user: int = 0
+    assistant: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    total: int = 0
+
+
+def count_messages(messages: Iterable[Mapping[str, Any]]) -> MessageCounts:
+    """Count by role; tool calls are counted inside assistant messages."""
+    user = assistant = calls = results = total = 0
+    for message in messages:
+        total += 1
+        match message.get("role"):
+            case "user":
+                user += 1
+            case "assistant":
+                assistant += 1
+                calls += sum(1 for _ in blocks_of(message, "toolCall"))
+            case "toolResult":
+                results += 1
+            case _:
+                pass
+    return MessageCounts(user, assistant, calls, results, total)
+
+
+def blocks_of(message: Mapping[str, Any], kind: str) -> Iterable[Mapping[str, Any]]:
+    """The content blocks of one kind; what is not a block is passed over."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return ()
+    return (block for block in content if isinstance(block, dict) and block.get("type") == kind)
+
+
+# --- estimates --------------------------------------------------------------------------------
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text by the rule of thumb, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def estimate_message(message: Mapping[str, Any]) -> int:
+    """Tokens that a message adds to a model's context, by the rule of thumb."""
+    role = message.get("role")
+    if role in ("user", "custom", "toolResult", "assistant"):
+        characters, images = _content_size(message.get("content"))
+    elif role == "bashExecution":
+        if message.get("excludeFromContext"):
+            return 0
+        characters, images = _length(message.get("command")) + _length(message.get("output")), 0
+    elif role in ("branchSummary", "compactionSummary"):
+        characters, images = _length(message.get("summary")), 0
+    else:
+        return 0
+    return -(-characters // CHARACTERS_PER_TOKEN) + images * IMAGE_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEstimate:
+    """How full a context is: tokens a provider counted, plus an estimate of what came after."""
+
+    tokens: int
+    counted: int = 0
+    estimated: int = 0
+
+
+def estimate_context(messages: Sequence[WireMessage], trust_from: int = 0) -> ContextEstimate:
+    """Tokens of a conversation: the last good ``usage`` plus an estimate of what follows it.
+
+    A usage before ``trust_from`` is not believed: it counted messages that a later compaction took
+    out. An answer that failed or was aborted has no good usage.
+    """
+    for index in range(len(messages) - 1, max(trust_from, 0) - 1, -1):
+        counted = _good_usage(messages[index])
+        if counted:
+            after = sum(estimate_message(message) for message in messages[index + 1 :])
+            return ContextEstimate(counted + after, counted, after)
+    guess = sum(estimate_message(message) for message in messages)
+    return ContextEstimate(guess, 0, guess)
+
+
+def _good_usage(message: Mapping[str, Any]) -> int:
+    if message.get("stopReason") in ("error", "aborted"):
+        return 0
+    used = usage_of(message)
+    return 0 if used is None else used.total_tokens
+
+
+def _content_size(content: object) -> tuple[int, int]:
+    if isinstance(content, str):
+        return len(content), 0
+    if not isinstance(content, list):
+        return 0, 0
+    characters = images = 0
+    for block in content:
+        if not isinstance(block, dict):
+            continue
+        match block.get("type"):
+            case "text":
+                characters += _length(block.get("text"))
+            case "thinking":
+                characters += _length(block.get("thinking"))
+            case "toolCall":
+                characters += _length(block.get("name")) + len(arguments_text(block))
+            case "image":
+                images += 1
+            case _:
+                pass
+    return characters, images
+
+
+def arguments_text(call: Mapping[str, Any]) -> str:
+    """A tool call's arguments as compact JSON."""
+    try:
+        return json.dumps(call.get("arguments"), ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, TypeError, ValueError):
+        return "{…}"
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str) else 0
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    try:
+        number = float(value)
+    except OverflowError:
+        return 0.0
+    return number if math.isfinite(number) and number > 0 else 0.0
+
+
+def _cost(raw: object) -> float:
+    if not isinstance(raw, dict):
+        return 0.0
+    total = _number(raw.get("total"))
+    if total:
+        return total
+    return sum(_number(raw.get(key)) for key in ("input", "output", "cacheRead", "cacheWrite"))

@@ -1,0 +1,353 @@
+"""`AgentBase`: the agent contract, kept for you; one method is left to write.
+
+Owns the loop (answer, tools, steering, follow-ups), the order of events, aborting, and the message
+list. Knows no provider: a subclass answers a `Request` by filling a `Draft`. An agent whose
+framework brings its own loop implements the protocol of `agent` directly instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sessiontree.core.llm import convert_to_llm
+from sessiontree.runtime import events
+from sessiontree.runtime.agent import AgentBusyError
+from sessiontree.runtime.events import (
+    AgentEvent,
+    AgentListener,
+    Delta,
+    Listeners,
+    Message,
+    Unsubscribe,
+)
+from sessiontree.runtime.models import Model
+from sessiontree.runtime.queues import MessageQueue
+
+Progress: TypeAlias = Callable[[str], Awaitable[None]]
+"""Awaited by a tool with its output so far."""
+
+Tool: TypeAlias = Callable[[Mapping[str, Any], Progress], "Awaitable[ToolOutput | str]"]
+"""Runs one call. Raising makes an error result; being cancelled means: stop now, clean up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool gives back."""
+
+    content: str | list[dict[str, Any]]
+    is_error: bool = False
+    details: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the model is asked. ``messages`` have only the roles a model knows."""
+
+    messages: Sequence[Message]
+    system: str | None = None
+    max_tokens: int | None = None
+    tools: Sequence[str] = field(default_factory=tuple)
+    """Names of the tools that may be called; none for a one-shot call."""
+
+
+class Draft:
+    """An assistant message that is being written; each call tells the listeners."""
+
+    def __init__(self, message: Message, emit: Callable[[AgentEvent], Awaitable[None]]) -> None:
+        self.message = message
+        self._emit = emit
+
+    @property
+    def text(self) -> str:
+        """The text written so far."""
+        return "".join(b["text"] for b in self.message["content"] if b["type"] == "text")
+
+    async def add_text(self, text: str) -> None:
+        """Go on with the answer's text."""
+        await self._grow("text", "text", text)
+
+    async def add_thinking(self, text: str) -> None:
+        """Go on with what the model thinks."""
+        await self._grow("thinking", "thinking", text)
+
+    async def add_tool_call(
+        self, name: str, arguments: Mapping[str, Any], call_id: str | None = None
+    ) -> None:
+        """Add a whole tool call."""
+        block = {
+            "type": "toolCall",
+            "id": call_id or f"call_{uuid.uuid4().hex[:12]}",
+            "name": name,
+            "arguments": dict(arguments),
+        }
+        self.message["content"].append(block)
+        await self._tell(Delta("tool_call", "", len(self.message["content"]) - 1))
+
+    def set_usage(
+        self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0
+    ) -> None:
+        """Say what the answer used; its cost follows from ``model``'s prices if they are known."""
+        usage = self.message["usage"]
+        usage.update(input=input_tokens, output=output_tokens)
+        usage.update(cacheRead=cache_read, cacheWrite=cache_write)
+        usage["totalTokens"] = input_tokens + output_tokens + cache_read + cache_write
+
+    async def _grow(self, kind: Any, key: str, text: str) -> None:
+        content = self.message["content"]
+        if not content or content[-1]["type"] != kind:
+            content.append({"type": kind, key: ""})
+        content[-1][key] += text
+        await self._tell(Delta(kind, text, len(content) - 1))
+
+    async def _tell(self, delta: Delta) -> None:
+        await self._emit(events.MessageUpdate(self.message, delta))
+
+
+class AgentBase(ABC):
+    """A whole agent but for one method, `respond`."""
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, Tool] | None = None,
+        system_prompt: str | None = None,
+        clock_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.session_id: str | None = None
+        self.model: Model | None = None
+        self.thinking_level = "off"
+        self.mode = "none"
+        self.steering = MessageQueue()
+        self.follow_ups = MessageQueue()
+        self.tools: dict[str, Tool] = dict(tools or {})
+        self.system_prompt = system_prompt
+        self._clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        self._messages: list[Message] = []
+        self._listeners = Listeners()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_aborted = False
+        self._step: asyncio.Task[Any] | None = None
+
+    @abstractmethod
+    async def respond(self, draft: Draft, request: Request) -> None:
+        """Ask the model and write its answer into ``draft``. Yours to write.
+
+        Raise to make the answer an error. Being cancelled means an abort: what the draft holds is
+        kept. Called both for the conversation and, with a throw-away draft, for `complete`.
+        """
+
+    # --- state --------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self._messages
+
+    @property
+    def is_running(self) -> bool:
+        return not self._idle.is_set()
+
+    def replace_messages(self, messages: Sequence[Message]) -> None:
+        self._messages = list(messages)
+
+    def subscribe(self, listener: AgentListener) -> Unsubscribe:
+        return self._listeners.subscribe(listener)
+
+    # --- running ------------------------------------------------------------------------------
+
+    async def prompt(self, messages: Sequence[Message]) -> None:
+        if self.is_running:
+            raise AgentBusyError
+        self._idle.clear()
+        self._is_aborted = False
+        # A task of its own: whoever awaits the prompt may be cancelled in the middle of telling a
+        # listener, and the conversation must still come to a proper end.
+        run = asyncio.ensure_future(self._run_and_tell(messages))
+        try:
+            await asyncio.shield(run)
+        except asyncio.CancelledError:
+            if not run.done():
+                await self.abort()
+                await asyncio.wait({run})
+            raise
+
+    async def _run_and_tell(self, messages: Sequence[Message]) -> None:
+        first = len(self._messages)
+        try:
+            await self._emit(events.AgentStart())
+            try:
+                await self._run(messages)
+            finally:
+                await self._emit(events.AgentEnd(tuple(self._messages[first:])))
+        finally:
+            self._idle.set()
+
+    async def abort(self) -> None:
+        if self.is_running:
+            self._is_aborted = True
+            if self._step is not None:
+                self._step.cancel()
+
+    async def wait_idle(self) -> None:
+        await self._idle.wait()
+
+    async def complete(
+        self, *, system: str, messages: Sequence[Message], max_tokens: int
+    ) -> Message:
+        draft = Draft(self._new_answer(), Listeners().emit)
+        try:
+            await self.respond(draft, Request(messages, system, max_tokens))
+        except Exception as error:
+            draft.message.update(stopReason="error", errorMessage=str(error) or repr(error))
+        self._price(draft.message)
+        return draft.message
+
+    async def _run(self, messages: Sequence[Message]) -> None:
+        due = list(messages)
+        while True:
+            await self._emit(events.TurnStart())
+            for message in due:
+                await self._add(message)
+            answer = await self._answer()
+            results = await self._call_tools(answer)
+            await self._emit(events.TurnEnd(answer, tuple(results)))
+            if self._is_aborted or answer["stopReason"] == "error":
+                return
+            due = self.steering.take()
+            if not due and not results:
+                due = self.follow_ups.take()
+                if not due:
+                    return
+
+    async def _answer(self) -> Message:
+        draft = Draft(self._new_answer(), self._emit)
+        await self._emit(events.MessageStart(draft.message))
+        request = Request(
+            convert_to_llm(self._messages, repair=True),
+            self.system_prompt,
+            tools=tuple(self.tools),
+        )
+        step = await self._take_step(self.respond(draft, request))
+        message = draft.message
+        if self._is_aborted:
+            message.update(stopReason="aborted", errorMessage="Aborted")
+        elif (error := step.exception()) is not None:
+            message.update(stopReason="error", errorMessage=str(error) or repr(error))
+        elif any(block["type"] == "toolCall" for block in message["content"]):
+            message["stopReason"] = "toolUse"
+        self._price(message)
+        self._messages.append(message)
+        await self._emit(events.MessageEnd(message))
+        return message
+
+    async def _call_tools(self, answer: Message) -> list[Message]:
+        if answer["stopReason"] != "toolUse":
+            return []
+        results = []
+        for block in answer["content"]:
+            if block["type"] == "toolCall":
+                result = await self._call_tool(block)
+                results.append(result)
+                await self._add(result)
+        return results
+
+    async def _call_tool(self, call: Message) -> Message:
+        call_id, name = call["id"], call["name"]
+
+        async def progress(partial: str) -> None:
+            await self._emit(events.ToolUpdate(call_id, name, partial))
+
+        await self._emit(events.ToolStart(call_id, name, call["arguments"]))
+        if self._is_aborted:
+            output = ToolOutput("Not run: the turn was aborted.", is_error=True)
+        else:
+            step = await self._take_step(self._run_tool(name, call["arguments"], progress))
+            if step.cancelled() or self._is_aborted:
+                output = ToolOutput("Stopped: the turn was aborted.", is_error=True)
+            else:
+                output = step.result()
+        result = self._tool_result(call_id, name, output)
+        await self._emit(events.ToolEnd(call_id, name, result, output.is_error))
+        return result
+
+    async def _run_tool(
+        self, name: str, arguments: Mapping[str, Any], progress: Progress
+    ) -> ToolOutput:
+        tool = self.tools.get(name)
+        if tool is None:
+            return ToolOutput(f"There is no tool {name!r}.", is_error=True)
+        try:
+            output = await tool(arguments, progress)
+        except Exception as error:
+            return ToolOutput(str(error) or repr(error), is_error=True)
+        return ToolOutput(output) if isinstance(output, str) else output
+
+    async def _take_step(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run one step to its end or to its abort; the run goes on either way."""
+        step = self._step = asyncio.ensure_future(work)
+        if self._is_aborted:
+            step.cancel()
+        try:
+            await asyncio.wait({step})
+        finally:
+            self._step = None
+            step.cancel()
+        if step.cancelled():
+            self._is_aborted = True
+        return step
+
+    # --- messages -----------------------------------------------------------------------------
+
+    async def _add(self, message: Message) -> None:
+        await self._emit(events.MessageStart(message))
+        self._messages.append(message)
+        await self._emit(events.MessageEnd(message))
+
+    async def _emit(self, event: AgentEvent) -> None:
+        await self._listeners.emit(event)
+
+    def _new_answer(self) -> Message:
+        model = self.model
+        return {
+            "role": "assistant",
+            "content": [],
+            "provider": model.provider if model else "none",
+            "model": model.id if model else "none",
+            "usage": {
+                "input": 0,
+                "output": 0,
+                "cacheRead": 0,
+                "cacheWrite": 0,
+                "totalTokens": 0,
+                "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+            },
+            "stopReason": "stop",
+            "timestamp": self._clock_ms(),
+        }
+
+    def _price(self, message: Message) -> None:
+        usage = message["usage"]
+        if self.model is not None:
+            usage["cost"] = self.model.cost(
+                usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
+            )
+
+    def _tool_result(self, call_id: str, name: str, output: ToolOutput) -> Message:
+        content = output.content
+        message: Message = {
+            "role": "toolResult",
+            "toolCallId": call_id,
+            "toolName": name,
+            "content": [{"type": "text", "text": content}] if isinstance(content, str) else content,
+            "isError": output.is_error,
+            "timestamp": self._clock_ms(),
+        }
+        if output.details is not None:
+            message["details"] = output.details
+        return message
