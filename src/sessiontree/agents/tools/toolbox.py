@@ -1,0 +1,131 @@
+"""All tools of one project behind one door.
+
+Owns looking a tool up, checking its arguments, the user's confirmation, plan mode, and turning
+every outcome, failures included, into a ``toolResult`` message. Knows no model provider.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sessiontree.agents.confinement import ConfinementError, ProjectFolder
+from sessiontree.agents.tools.base import (
+    Confirm,
+    Report,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolOutcome,
+    ToolSpec,
+)
+from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
+from sessiontree.agents.tools.listing import LsTool
+from sessiontree.agents.tools.search import GrepTool
+from sessiontree.agents.tools.shell import BashTool
+
+logger = logging.getLogger(__name__)
+
+PLAN_MODES = frozenset({"plan"})
+"""Modes in which nothing is written or run."""
+
+
+def project_tools(
+    cwd: str | os.PathLike[str], *, env: Mapping[str, str] | None = None
+) -> tuple[Tool, ...]:
+    """The six tools, confined to the folder; ``env`` is what commands see (None: ours)."""
+    folder = ProjectFolder(cwd)
+    return (
+        ReadTool(folder),
+        WriteTool(folder),
+        EditTool(folder),
+        BashTool(folder, env),
+        GrepTool(folder),
+        LsTool(folder),
+    )
+
+
+class Toolbox:
+    """Runs tool calls of a model.
+
+    ``confirm`` is asked before anything is written or run; without one all of that is refused.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        *,
+        confirm: Confirm | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._clock = clock
+        self.confirm = confirm
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is told."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    async def run(
+        self, block: Mapping[str, Any], *, mode: str = "none", report: Report
+    ) -> dict[str, Any]:
+        """The ``toolResult`` message for a ``toolCall`` block. Raises only when cancelled."""
+        name, call_id = _text(block.get("name")), _text(block.get("id"))
+        outcome = await self._outcome(name, call_id, block.get("arguments"), mode, report)
+        return self.result(name, call_id, outcome)
+
+    def result(self, name: str, call_id: str, outcome: ToolOutcome) -> dict[str, Any]:
+        """An outcome as a ``toolResult`` message."""
+        message: dict[str, Any] = {
+            "role": "toolResult",
+            "toolCallId": call_id,
+            "toolName": name,
+            "content": outcome.content,
+            "isError": outcome.is_error,
+            "timestamp": int(self._clock() * 1000),
+        }
+        if outcome.details is not None:
+            message["details"] = outcome.details
+        return message
+
+    async def _outcome(
+        self, name: str, call_id: str, arguments: object, mode: str, report: Report
+    ) -> ToolOutcome:
+        try:
+            tool = self._tools.get(name)
+            if tool is None:
+                known = ", ".join(self._tools) or "none"
+                raise ToolError(f'There is no tool "{name}". Tools: {known}')
+            if not isinstance(arguments, Mapping):
+                raise ToolError(f"{name}: the arguments are not a JSON object")
+            spec = tool.spec
+            checked = spec.check(arguments)
+            if mode in PLAN_MODES and spec.effect != "read":
+                raise ToolError(f"{name} was not run: in plan mode nothing is written or run")
+            call = ToolCall(call_id, name, spec.effect, checked, report, self.confirm)
+            return await tool.run(call)
+        except ToolError as error:
+            return ToolOutcome.text(str(error), error.details, is_error=True)
+        except ConfinementError as error:
+            return ToolOutcome.text(str(error), is_error=True)
+        except OSError as error:
+            return ToolOutcome.text(_describe(name, arguments, error), is_error=True)
+        except Exception as error:
+            # A broken tool or confirmation callback is not the model's fault, and no reason to
+            # lose the turn: the model is told, the log has the rest.
+            logger.exception("tool %s failed", name)
+            return ToolOutcome.text(f"{name} failed: {type(error).__name__}", is_error=True)
+
+
+def _describe(name: str, arguments: object, error: OSError) -> str:
+    path = arguments.get("path") if isinstance(arguments, Mapping) else None
+    where = path if isinstance(path, str) and path else name
+    return f"{where}: {error.strerror or type(error).__name__}"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
