@@ -1,0 +1,144 @@
+"""Secrets are found in the forms people leak them in, and ordinary text is left alone."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiontree.export.redact import Redactor, find_secrets
+
+# Put together at run time, so that no scanner takes this file for a leak.
+_GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+_OPENAI = "sk-" + "proj-a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
+_ANTHROPIC = "sk-" + "ant-api03-a1B2c3D4e5F6g7H8i9J0_k1L2m3N4"
+_AWS = "AKIA" + "IOSFODNN7EXAMPLE".replace("0", "2").replace("1", "2").replace("8", "2").replace(
+    "9", "2"
+)
+_JWT = "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+_KEY_NAME = "RSA PRIVATE KEY"
+_KEY = f"-----BEGIN {_KEY_NAME}-----\nMIIEpAIBAAKCAQEA\nabc+/=\n-----END {_KEY_NAME}-----"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "secret"),
+    [
+        ("github-token", f"use {_GITHUB} here", _GITHUB),
+        ("openai-key", f'key("{_OPENAI}")', _OPENAI),
+        ("anthropic-key", f"x-api-key: {_ANTHROPIC}", _ANTHROPIC),
+        ("aws-key-id", f"id {_AWS}.", _AWS),
+        ("jwt", f"cookie={_JWT};", _JWT),
+        ("private-key", f"cat id_rsa\n{_KEY}\n$", _KEY),
+        ("url-password", "postgres://bob:hunter2x@db/x", "hunter2x"),
+        ("authorization", "Authorization: Bearer abcDEF123456ghiJKL789", "abcDEF123456ghiJKL789"),
+        ("secret", 'password = "c0rrect-horse"', "c0rrect-horse"),
+        ("secret", "export DB_PASSWORD=s3cr3tpass9", "s3cr3tpass9"),
+        ("secret", "{'client_secret': 'Zx81kk02mmQ'}", "Zx81kk02mmQ"),
+        ("secret", '{\\"api_key\\": \\"q1w2e3r4t5y6\\"}', "q1w2e3r4t5y6"),
+        (
+            "secret",
+            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfi",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfi",
+        ),
+    ],
+)
+def test_a_secret_is_replaced_and_the_rest_stays(kind: str, text: str, secret: str) -> None:
+    redactor = Redactor()
+    assert redactor.redact_text(text) == text.replace(secret, f"[redacted:{kind}]")
+    assert redactor.counts == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "the token count is 12345678",
+        "password = os.environ['DB_PASSWORD']",
+        'api_key = "your-api-key-here-123"',
+        "password: ********",
+        "token = ${GITHUB_TOKEN}",
+        "def get_token(self, tokens: int = 4096) -> str:",
+        "key: string",
+        "sk-learn is a library and so is scikit-learn-contrib-extra",
+        "https://example.com:8080/path@v1",
+        "git@github.com:owner/repo.git",
+        "9b2c4d5e8f1a3b6c7d0e9f8a7b6c5d4e3f2a1b0c",
+        "max_tokens=8192, completion_tokens=100000000",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert Redactor().redact_text(text) == text
+
+
+def test_a_key_that_was_cut_off_is_still_hidden() -> None:
+    torn = _KEY[:45]
+    assert Redactor().redact_text(torn) == "[redacted:private-key]"
+
+
+def test_all_strings_of_a_value_are_searched_and_the_value_is_copied() -> None:
+    value = {"message": {"content": [{"type": "text", "text": f"a {_GITHUB}"}], "n": 1, "x": None}}
+    cleaned = Redactor().redact_value(value)
+    assert cleaned == {
+        "message": {
+            "content": [{"type": "text", "text": "a [redacted:github-token]"}],
+            "n": 1,
+            "x": None,
+        }
+    }
+    assert _GITHUB in str(value)
+
+
+def test_a_field_named_for_a_secret_is_hidden_whatever_it_holds() -> None:
+    cleaned = Redactor().redact_value({"arguments": {"password": "swordfish", "user": "swordfish"}})
+    assert cleaned == {"arguments": {"password": "[redacted:secret]", "user": "swordfish"}}
+
+
+def test_image_data_is_not_searched() -> None:
+    block = {"type": "image", "data": "AIza" + "A" * 35, "mimeType": "image/png"}
+    assert Redactor().redact_value(block) == block
+
+
+def test_a_value_nested_without_end_is_replaced_not_followed() -> None:
+    value: object = _GITHUB
+    for _ in range(900):
+        value = [value]
+    assert _GITHUB not in str(Redactor().redact_value(value))
+
+
+@given(st.text(max_size=200))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    once = Redactor().redact_text(text)
+    assert Redactor().redact_text(once) == once
+
+
+@given(st.lists(st.sampled_from([_GITHUB, _AWS, _JWT, "password=abc123xyz9", "plain", "\n", " "])))
+def test_no_known_secret_survives_among_others(parts: list[str]) -> None:
+    cleaned = Redactor().redact_text(" ".join(parts))
+    assert not any(secret in cleaned for secret in (_GITHUB, _AWS, _JWT, "abc123xyz9"))
+
+
+@given(st.text(max_size=200))
+def test_secrets_are_in_order_and_apart(text: str) -> None:
+    found = find_secrets(text + f" {_GITHUB} password=abc123xyz9 " + text)
+    assert all(a.end <= b.start for a, b in pairwise(found))
+    assert all(0 <= s.start < s.end for s in found)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "-----BEGIN PRIVATE KEY-----" * 2_000,
+        "password=" * 20_000,
+        "a_" * 50_000 + "key",
+        "://" * 50_000,
+        "eyJ" + "a" * 100_000,
+        "Bearer " * 20_000,
+    ],
+)
+def test_hostile_text_takes_no_more_than_linear_time(hostile: str) -> None:
+    started = time.perf_counter()
+    Redactor().redact_text(hostile)
+    assert time.perf_counter() - started < 3
