@@ -1,0 +1,265 @@
+"""Sessions of other agents as they lie on disk: read whole, converted in memory, never written.
+
+Owns which files make one session (subagents' transcripts beside Claude Code's, the rollout that a
+Codex session continues). Where to look for sessions is in ``listing``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from sessiontree.core.context import SessionContext, build_session_context
+from sessiontree.core.tree import SessionTree, SessionTreeNode, plant
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.importers.claude_code import Sidechain, convert_claude_code
+from sessiontree.importers.codex import convert_codex
+from sessiontree.importers.places import (
+    codex_home_of,
+    find_rollout,
+    find_sidechains,
+    meta_of_sidechain,
+    read_thread_names,
+    session_id_of,
+)
+from sessiontree.importers.records import (
+    RecordList,
+    WireRecord,
+    get_object,
+    get_text,
+    read_records,
+    spell_time,
+)
+from sessiontree.importers.transcript import ConversionReport, Transcript
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header, make_header
+
+Agent = Literal["claude-code", "codex"]
+AGENTS: tuple[Agent, ...] = ("claude-code", "codex")
+
+_MAX_ANCESTORS = 50
+_CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
+_CODEX_TYPES = frozenset(
+    ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+)
+
+
+@dataclass(slots=True)
+class ForeignSource:
+    """What was read from disk for one session, and the hash of all of it."""
+
+    agent: Agent
+    path: str
+    transcript: Transcript
+    content_hash: str
+    files: list[str] = field(default_factory=list)
+
+
+class ForeignDocument:
+    """A foreign session in memory, with the reading half of a ``SessionManager``.
+
+    Good for showing, searching and exporting; there is nothing to write to.
+    """
+
+    def __init__(self, source: ForeignSource) -> None:
+        self.source = source
+        self.transcript = source.transcript
+        self.path = source.path
+        self.agent: Agent = source.agent
+        self.report: ConversionReport = source.transcript.report
+
+    @cached_property
+    def tree(self) -> SessionTree:
+        """The entries as a tree, the leaf where the foreign conversation stands."""
+        tree, _ = plant(Entry.from_wire(entry) for entry in self.transcript.entries)
+        tree.leaf_id = self.transcript.leaf_id
+        return tree
+
+    @property
+    def header(self) -> Header:
+        """The header this session would have here."""
+        made = make_header(
+            self.transcript.session_id,
+            spell_time(self.transcript.started_ms),
+            self.transcript.cwd or "",
+            parent_session=self.transcript.parent_session,
+        )
+        if self.transcript.title is not None:
+            made["title"] = self.transcript.title
+        return made
+
+    @property
+    def title(self) -> str | None:
+        return self.transcript.title
+
+    @property
+    def session_name(self) -> str | None:
+        return self.transcript.title
+
+    @property
+    def session_id(self) -> str:
+        return self.transcript.session_id
+
+    @property
+    def session_file(self) -> str:
+        return self.path
+
+    @property
+    def cwd(self) -> str:
+        return self.transcript.cwd or ""
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self.transcript.leaf_id
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be mapped, one line each."""
+        return self.report.lines()
+
+    def get_entries(self) -> list[Entry]:
+        """All entries, in order."""
+        return list(self.tree.entries)
+
+    def get_entry(self, entry_id: str) -> Entry | None:
+        return self.tree.by_id.get(entry_id)
+
+    def get_branch(self, from_id: str | None = None) -> list[Entry]:
+        """The entries from the root to ``from_id``, by default to the leaf."""
+        return self.tree.path(from_id if from_id is not None else self.leaf_id)
+
+    def get_tree(self) -> list[SessionTreeNode]:
+        return self.tree.nodes()
+
+    def get_children(self, parent_id: str | None) -> list[Entry]:
+        return self.tree.children(parent_id)
+
+    def get_label(self, entry_id: str) -> str | None:
+        found = self.tree.labels().get(entry_id)
+        return found[0] if found is not None else None
+
+    def build_session_context(self) -> SessionContext:
+        """What the model saw last."""
+        return build_session_context(self.tree.entries, self.leaf_id, self.tree.by_id)
+
+
+def load_foreign(path: str | os.PathLike[str], *, agent: Agent | None = None) -> ForeignDocument:
+    """The session in another agent's file, in memory.
+
+    Raises NotASessionError for a file of neither agent, PersistenceError if it cannot be read.
+    """
+    return ForeignDocument(read_source(path, agent=agent))
+
+
+def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> ForeignSource:
+    """Read and convert everything that belongs to the session in this file."""
+    name = os.path.abspath(os.fspath(path))
+    if name.endswith(".zst"):
+        raise NotASessionError(name, "a compressed rollout; unpack it with zstd first")
+    files = _SourceFiles()
+    records = read_records(files.read(name))
+    found = agent or detect_agent(name, records)
+    convert = _claude if found == "claude-code" else _codex
+    return ForeignSource(found, name, convert(name, records, files), files.digest(), files.paths)
+
+
+class _SourceFiles:
+    """Reads the files of one session and remembers which, and the hash of all they held."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.modified_ms = 0
+        self._hash = hashlib.sha256()
+
+    def read(self, path: str) -> bytes:
+        """The whole file; PersistenceError."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+                modified_ns = os.fstat(file.fileno()).st_mtime_ns
+        except OSError as error:
+            raise PersistenceError.from_os_error(path, error) from error
+        self.paths.append(path)
+        self.modified_ms = max(self.modified_ms, modified_ns // 1_000_000)
+        self._hash.update(data)
+        return data
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def detect_agent(path: str, records: RecordList) -> Agent:
+    """Whose file this is, by what its first records look like; NotASessionError if nobody's."""
+    for record in records.records[:50]:
+        kind = record.get("type")
+        if kind == "session" and "version" in record:
+            raise NotASessionError(path, "a session already; open it instead of importing it")
+        if kind in _CODEX_TYPES and isinstance(record.get("payload"), dict):
+            return "codex"
+        if record.keys() & _CLAUDE_KEYS:
+            return "claude-code"
+    is_rollout = os.path.basename(path).startswith("rollout-")
+    if is_rollout and any("id" in record or "role" in record for record in records.records[:5]):
+        return "codex"
+    raise NotASessionError(path, "neither a Claude Code nor a Codex session")
+
+
+def _claude(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
+    session_id = session_id_of(path)
+    modified_ms = files.modified_ms
+    sidechains = []
+    for chain_path in find_sidechains(path, session_id):
+        where = os.path.basename(chain_path)
+        try:
+            found = read_records(files.read(chain_path))
+        except PersistenceError as error:
+            records.skipped.append((0, f"{where}: {error.reason}"))
+            continue
+        records.skipped += [(line, f"{where}: {reason}") for line, reason in found.skipped]
+        name = where.removeprefix("agent-").removesuffix(".jsonl")
+        sidechains.append(Sidechain(name, found.records, meta_of_sidechain(chain_path)))
+    return convert_claude_code(
+        records, session_id=session_id, sidechains=sidechains, fallback_ms=modified_ms
+    )
+
+
+def _codex(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
+    home = codex_home_of(path)
+    modified_ms = files.modified_ms
+    missing = _join_ancestors(records, home, files)
+    transcript = convert_codex(records, session_id=session_id_of(path), fallback_ms=modified_ms)
+    if transcript.title is None and home is not None:
+        transcript.title = read_thread_names(home).get(transcript.session_id)
+        transcript.title_source = "user" if transcript.title is not None else None
+    if missing is not None:
+        transcript.report.note(f"the rollout it continues is not there: {missing}")
+    return transcript
+
+
+def _join_ancestors(records: RecordList, home: str | None, files: _SourceFiles) -> str | None:
+    """Put the history that a rollout only refers to before its own.
+
+    Gives the id of the first ancestor that could not be found, if any.
+    """
+    base = _history_base(records.records[:1])
+    while base is not None and len(files.paths) <= _MAX_ANCESTORS:
+        thread_id = get_text(base, "thread_id") or ""
+        found = find_rollout(home, thread_id, files.paths) if home is not None else None
+        if found is None:
+            return thread_id
+        data = files.read(found)
+        end = base.get("end_byte_offset")
+        if isinstance(end, int) and 0 <= end <= len(data):
+            data = data[:end]
+        ancestor = read_records(data)
+        records.records[1:1] = ancestor.records[1:]
+        base = _history_base(ancestor.records[:1])
+    return None
+
+
+def _history_base(first: list[WireRecord]) -> WireRecord | None:
+    found = get_object(get_object(first[0], "payload"), "history_base") if first else {}
+    return found or None

@@ -1,0 +1,170 @@
+"""Where Claude Code and Codex keep their files, and which of them belong together.
+
+Names only: reads no more of a file than it takes to say whose it is. Links to folders are not
+followed; nothing here writes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from sessiontree.importers.records import get_text, read_records
+
+SUFFIX = ".jsonl"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ROLLOUT_ID = re.compile(rf"rollout-.*?-({_UUID})(?:_{_UUID})?\.jsonl(?:\.zst)?")
+_SAFE_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+_PROBE_BYTES = 1 << 16
+
+
+def claude_projects_dir(home: str | None = None) -> str:
+    """The folder that holds a folder for each project."""
+    override = os.environ.get("CLAUDE_CONFIG_DIR") if home is None else None
+    base = override or os.path.join(home or os.path.expanduser("~"), ".claude")
+    return os.path.join(base, "projects")
+
+
+def codex_home(home: str | None = None) -> str:
+    """Codex's own folder."""
+    override = os.environ.get("CODEX_HOME") if home is None else None
+    return override or os.path.join(home or os.path.expanduser("~"), ".codex")
+
+
+def claude_files(home: str | None = None) -> list[str]:
+    """Every main transcript: those of subagents belong to one of these."""
+    found = []
+    for project in _folders(claude_projects_dir(home)):
+        for path in _files(project):
+            name = os.path.basename(path)
+            if name.endswith(SUFFIX) and not name.startswith("agent-"):
+                found.append(path)
+    return found
+
+
+def codex_files(home: str | None = None) -> list[str]:
+    """Every rollout, the archived ones included."""
+    root = codex_home(home)
+    return [
+        path
+        for folder in ("sessions", "archived_sessions")
+        for path in _walk(os.path.join(root, folder))
+        if os.path.basename(path).startswith("rollout-") and path.endswith(SUFFIX)
+    ]
+
+
+def session_id_of(path: str) -> str | None:
+    """The session id that a file's name carries."""
+    name = os.path.basename(path)
+    found = _ROLLOUT_ID.fullmatch(name)
+    if found is not None:
+        return found.group(1)
+    if name.startswith("rollout-") or not name.endswith(SUFFIX):
+        return None
+    return name[: -len(SUFFIX)] or None
+
+
+def find_sidechains(path: str, session_id: str | None) -> list[str]:
+    """The subagents' transcripts of a Claude Code session, in a fixed order.
+
+    Newer versions keep them in a folder of the session, older ones beside it.
+    """
+    own = list(_walk(os.path.join(path[: -len(SUFFIX)], "subagents")))
+    found = [each for each in own if _is_sidechain(each)]
+    beside = filter(_is_sidechain, _files(os.path.dirname(path)))
+    found += [each for each in beside if _first_session_id(each) == session_id]
+    return sorted(found)
+
+
+def meta_of_sidechain(path: str) -> dict[str, object]:
+    """What Claude Code notes beside a subagent's transcript."""
+    try:
+        with open(path[: -len(SUFFIX)] + ".meta.json", "rb") as file:
+            records = read_records(file.read(_PROBE_BYTES).replace(b"\n", b" ")).records
+    except OSError:
+        return {}
+    return records[0] if records else {}
+
+
+def codex_home_of(path: str) -> str | None:
+    """The Codex folder that a rollout lies in."""
+    at = os.path.dirname(path)
+    for _ in range(6):
+        if os.path.basename(at) in ("sessions", "archived_sessions"):
+            return os.path.dirname(at)
+        at = os.path.dirname(at)
+    return None
+
+
+def find_rollout(home: str, thread_id: str, known: Sequence[str]) -> str | None:
+    """The newest rollout of a thread that is not among those already ``known``."""
+    if _SAFE_ID.fullmatch(thread_id) is None:
+        return None
+    found = [
+        path
+        for folder in ("sessions", "archived_sessions")
+        for path in _walk(os.path.join(home, folder))
+        if session_id_of(path) == thread_id and path not in known and path.endswith(SUFFIX)
+    ]
+    return max(found, key=os.path.basename, default=None)
+
+
+def read_thread_names(home: str) -> dict[str, str]:
+    """The names that users gave to threads; the latest one counts."""
+    try:
+        with open(os.path.join(home, "session_index.jsonl"), "rb") as file:
+            records = read_records(file.read()).records
+    except OSError:
+        return {}
+    names = {}
+    for record in records:
+        thread_id, name = get_text(record, "id"), get_text(record, "thread_name")
+        if thread_id is not None and name is not None:
+            names[thread_id] = name
+    return names
+
+
+def _is_sidechain(path: str) -> bool:
+    name = os.path.basename(path)
+    return name.startswith("agent-") and name.endswith(SUFFIX)
+
+
+def _first_session_id(path: str) -> str | None:
+    try:
+        found = os.stat(path)
+        return _probe_session_id(path, found.st_size, found.st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _probe_session_id(path: str, size: int, mtime_ns: int) -> str | None:  # noqa: ARG001
+    """Remembered for each state of a file: every session of a project asks for all of them."""
+    with open(path, "rb") as file:
+        records = read_records(file.read(_PROBE_BYTES)).records
+    return next((found for record in records if (found := get_text(record, "sessionId"))), None)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for base, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield os.path.join(base, name)
+
+
+def _folders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(item.path for item in listing if item.is_dir())
+    except OSError:
+        return []
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(item.path for item in listing if item.is_file())
+    except OSError:
+        return []
