@@ -1,4 +1,4 @@
-"""What "alike" means between a peer's view of a session and ours, and where the two differ on purpose.
+"""What "alike" means between a peer's view of a session and ours, and where they differ on purpose.
 
 Each difference is a function that turns our view into the peer's, so that the tests state it and
 still compare everything.

@@ -12,14 +12,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 PeerName = Literal["pi", "omp"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("driver.mjs")
 ANSWER_TIMEOUT_S = 60.0
-# Variables by which a terminal or a user's own agent would leak into a peer's breadcrumbs and folders.
+# Variables by which a terminal or a user's own agent would leak into a peer's folders.
 _LEAKS = (
     "PI_",
     "OMP_",
@@ -121,7 +121,7 @@ class Peer:
         if process.stdout is not None:
             process.stdout.close()
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

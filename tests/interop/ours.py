@@ -1,4 +1,4 @@
-"""Our side of interop: plays a script through ``SessionManager`` and shows a session as peers show it.
+"""Our side of interop: plays a script through ``SessionManager``, shows a session as peers do.
 
 The shape of ``view`` is that of driver.mjs's ``read``, so that two views compare key by key.
 """
@@ -110,8 +110,15 @@ _ACTIONS: dict[str, Callable[[SessionManager, Step, _Find], str | None]] = {
     ),
 }
 
-PEER_ONLY_STEPS = frozenset({"reset_boundary", "service_tier", "credential_pin"})
-"""What living omp writes and our interface only reads."""
+_PEER_ONLY = frozenset({"reset_boundary", "service_tier", "credential_pin"})
+
+
+def playable_by_both(steps: Sequence[Step]) -> list[Step]:
+    """The script with a stand-in for each step that living omp has and our interface only reads.
+
+    A step keeps its number, so that later steps still refer to the right entries.
+    """
+    return [{"do": "custom", "kind": "stand-in"} if s["do"] in _PEER_ONLY else s for s in steps]
 
 
 def view(manager: SessionManager) -> dict[str, Any]:

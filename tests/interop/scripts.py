@@ -15,9 +15,7 @@ Dialect = Literal["pi", "omp"]
 Step = dict[str, Any]
 
 FIRST_MESSAGE_MS = 1_760_000_000_000
-_WORDS = (
-    "the parser reads a line and keeps what it cannot understand until someone asks for it".split()
-)
+_WORDS = ["the", "parser", "reads", "a", "line", "and", "keeps", "what", "it", "cannot", "tell"]
 _ODD = [
     "naïve café",
     "日本語テキスト",
@@ -40,7 +38,7 @@ _MODELS = [("anthropic", "claude-sonnet-4-5"), ("openai", "gpt-5.2"), ("google",
 class ScriptMaker:
     """Makes one session's steps; ``more()`` may be called again to carry the session on.
 
-    Its idea of the leaf only steers the choice of targets: whoever plays the steps has the true one.
+    Its idea of the leaf only steers the choice of targets; whoever plays the steps knows better.
     """
 
     seed: int
@@ -295,7 +293,7 @@ class ScriptMaker:
         self._entry(step)
 
     def _name(self) -> None:
-        # A name is no tree step in every dialect: nothing refers to it and the leaf is not followed.
+        # A name is an entry in one dialect only: nothing refers to it, and no leaf is kept.
         name = self.r.choice(
             ["Fix the parser", "  padded  ", "日本語", "a/b: “c”", "long " * self.r.randint(1, 90)]
         )

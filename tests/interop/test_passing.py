@@ -1,4 +1,4 @@
-"""A session passes back and forth between us and a living peer without losing or changing an entry."""
+"""A session passes back and forth between us and a living peer; no entry is lost or changed."""
 
 from __future__ import annotations
 
@@ -8,24 +8,17 @@ from typing import Any
 
 from .likeness import assert_alike
 from .living import Peer
-from .ours import PEER_ONLY_STEPS, append_to, read_session, write_session
-from .scripts import ScriptMaker, Step
+from .ours import append_to, playable_by_both, read_session, write_session
+from .scripts import ScriptMaker
 
 ROUNDS = 10
-
-
-def playable(steps: list[Step]) -> list[Step]:
-    """Steps that both sides can play; numbering is kept."""
-    return [
-        {"do": "custom", "kind": "stand-in"} if s["do"] in PEER_ONLY_STEPS else s for s in steps
-    ]
 
 
 def test_ten_rounds_back_and_forth_lose_and_change_nothing(
     peer: Peer, seed: int, project: Path, session_dir: Path
 ) -> None:
     maker = ScriptMaker(seed, peer.name)
-    first = playable(maker.more(6))
+    first = playable_by_both(maker.more(6))
     if seed % 2:
         ids, file = write_session(first, project, session_dir, peer.name)
     else:
@@ -33,7 +26,7 @@ def test_ten_rounds_back_and_forth_lose_and_change_nothing(
         ids, file = made["ids"], Path(made["file"])
     seen: dict[str, Any] = {}
     for turn in range(ROUNDS):
-        steps = playable(maker.more(4))
+        steps = playable_by_both(maker.more(4))
         if (turn + seed) % 2:
             ids = peer.ask("append", file=file, steps=steps, ids=ids)["ids"]
         else:

@@ -6,22 +6,16 @@ from pathlib import Path
 
 from .likeness import assert_alike
 from .living import Peer
-from .ours import PEER_ONLY_STEPS, read_session, write_session
-from .scripts import Dialect, Step, make_script
-
-
-def our_script(seed: int, dialect: Dialect) -> list[Step]:
-    """A script without the steps that only living omp has; they keep their number as a no-name."""
-    steps = make_script(seed, dialect)
-    return [
-        {"do": "custom", "kind": "stand-in"} if s["do"] in PEER_ONLY_STEPS else s for s in steps
-    ]
+from .ours import playable_by_both, read_session, write_session
+from .scripts import make_script
 
 
 def test_what_we_wrote_a_peer_reads_alike(
     peer: Peer, seed: int, project: Path, session_dir: Path
 ) -> None:
-    _, file = write_session(our_script(seed, peer.name), project, session_dir, peer.name)
+    _, file = write_session(
+        playable_by_both(make_script(seed, peer.name)), project, session_dir, peer.name
+    )
     ours = read_session(file, peer.name)
     assert_alike(peer.ask("read", file=file), ours, peer.name)
 
@@ -29,7 +23,7 @@ def test_what_we_wrote_a_peer_reads_alike(
 def test_a_peer_given_the_same_script_builds_the_same_session(
     peer: Peer, seed: int, project: Path, session_dir: Path
 ) -> None:
-    steps = [s for s in our_script(seed, peer.name)]
+    steps = playable_by_both(make_script(seed, peer.name))
     ids, file = write_session(steps, project, session_dir, peer.name)
     made = peer.ask("write", cwd=project, dir=session_dir, steps=steps)
     renamed = {b: a for a, b in zip(ids, made["ids"], strict=True) if a and b}

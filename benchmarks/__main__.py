@@ -1,0 +1,104 @@
+"""``python -m benchmarks``: measure, then write the table.
+
+--quick        small sizes, three repetitions: does it all still work, not how fast
+--only REGEX   only the operations whose name matches
+--json FILE    the raw numbers as well
+--markdown F   where the table goes (default .bench/report.md; it is printed too)
+--check        exit 1 when a target was missed
+--profile      instead of measuring, show where our time goes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from benchmarks import alternatives, floors_table, peers
+from benchmarks.cases import QUICK, Case, Sizes, all_cases
+from benchmarks.measure import Run, measure_in_turns
+from benchmarks.report import Row, make_row, to_json, to_markdown
+from benchmarks.world import CHECKOUT, World
+
+REPETITIONS = 5
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
+    command = shlex.join(["python", "-m", "benchmarks", *(arguments or sys.argv[1:])])
+    sizes = QUICK if options.quick else Sizes()
+    repetitions = 3 if options.quick else REPETITIONS
+    try:
+        world = World.ensure(options.work)
+    except peers.PeersMissingError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    chosen = [c for c in all_cases(world, sizes) if re.search(options.only, c.name)]
+    if options.profile:
+        return _profile(chosen)
+    rows = [_measure(case, repetitions) for case in chosen]
+    parts = [to_markdown(rows, command)] if rows else []
+    if re.search(options.only, floors_table.NAME):
+        parts.append(floors_table.measure(world, sizes, repetitions))
+    if re.search(options.only, alternatives.NAME):
+        parts.append(alternatives.measure(world, sizes, repetitions))
+    text = "\n".join(parts)
+    options.markdown.parent.mkdir(parents=True, exist_ok=True)
+    options.markdown.write_text(text)
+    print(text)
+    if options.json is not None:
+        options.json.write_text(json.dumps(to_json(rows, command), indent=1) + "\n")
+    missed = [row.name for row in rows if row.failures]
+    return 1 if options.check and missed else 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, default=CHECKOUT / ".bench" / "report.md")
+    parser.add_argument("--work", type=Path, default=CHECKOUT / ".bench", help="folder for corpora")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _measure(case: Case, repetitions: int) -> Row:
+    say(case.name)
+    contest = case.build()
+    # One unmeasured run of ours: the page cache and the catalogue are then as the case says.
+    measure_in_turns({"us": contest.runs["us"]}, 1)
+    taken = measure_in_turns(contest.runs, repetitions)
+    names = {f"{size:g}": size for size in contest.growth}
+    smaller = {name: contest.growth[size] for name, size in names.items()}
+    measure_in_turns(smaller, 1)
+    grown = measure_in_turns(smaller, repetitions)
+    row = make_row(case, contest, taken, {names[name]: s for name, s in grown.items()})
+    ratio = "" if row.ratio is None else f"ratio {row.ratio:.3f}"
+    say(f"  {ratio} {' '.join(row.failures)}")
+    return row
+
+
+def _profile(cases: list[Case]) -> int:
+    os.environ["BENCH_PROFILE"] = "1"
+    for case in cases:
+        ours = case.build().runs["us"]
+        env = {**ours.env, "BENCH_PROFILE": "1"}
+        say(case.name)
+        run = Run(ours.command, env, scratch=ours.scratch, before=ours.before, cwd=ours.cwd)
+        measure_in_turns({"us": run}, 1)
+    return 0
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

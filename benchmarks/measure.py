@@ -1,0 +1,127 @@
+"""Measuring: fresh processes, taken in turns, so that a noisy moment hits every contender.
+
+Owns running and counting; knows neither what the operations are nor how results are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SLOW_MS = 8_000.0
+"""A contender this slow is run twice only: it is not the better peer, and its noise is small."""
+RUN_TIMEOUT_S = 900
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to do an operation: a command that prints ``{ms, hwm_kb, info}``."""
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    whole: bool = False
+    """Count the whole process instead of what it prints."""
+    scratch: Path | None = None
+    """A folder that is emptied before each run."""
+    before: Callable[[], None] | None = None
+    """Untimed preparation of each run."""
+    cwd: Path | None = None
+
+
+@dataclass
+class Samples:
+    """What the repetitions of one run gave."""
+
+    ms: list[float] = field(default_factory=list)
+    peak_mb: list[float] = field(default_factory=list)
+    info: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def median_ms(self) -> float | None:
+        return statistics.median(self.ms) if self.ms else None
+
+    @property
+    def median_peak_mb(self) -> float | None:
+        return statistics.median(self.peak_mb) if self.peak_mb else None
+
+
+def measure_in_turns(runs: Mapping[str, Run], repetitions: int) -> dict[str, Samples]:
+    """Each run this many times, one of each at a time."""
+    taken = {name: Samples() for name in runs}
+    for repetition in range(repetitions):
+        for name, run in runs.items():
+            samples = taken[name]
+            if samples.error is not None or _is_slow(samples, repetition):
+                continue
+            _take(run, samples)
+    return taken
+
+
+def growth_exponent(sizes: Sequence[float], times_ms: Sequence[float]) -> float | None:
+    """The slope of time over size on logarithmic scales: 1 is linear, 2 is quadratic."""
+    if len(sizes) < 2 or min(times_ms) <= 0:
+        return None
+    xs = [math.log(size) for size in sizes]
+    ys = [math.log(ms) for ms in times_ms]
+    return statistics.linear_regression(xs, ys).slope
+
+
+def _is_slow(samples: Samples, repetition: int) -> bool:
+    return repetition >= 2 and bool(samples.ms) and min(samples.ms) > SLOW_MS
+
+
+def _take(run: Run, samples: Samples) -> None:
+    if run.scratch is not None:
+        shutil.rmtree(run.scratch, ignore_errors=True)
+        run.scratch.mkdir(parents=True)
+    if run.before is not None:
+        run.before()
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        run.command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(run.env),
+        cwd=run.cwd,
+    )
+    try:
+        out, err = process.communicate(timeout=RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        samples.error = f"no answer in {RUN_TIMEOUT_S} s"
+        return
+    finally:
+        if run.scratch is not None:
+            shutil.rmtree(run.scratch, ignore_errors=True)
+    wall_ms = (time.perf_counter() - started) * 1_000
+    if os.environ.get("BENCH_PROFILE"):
+        sys.stderr.write(err.decode("utf-8", "replace"))
+    if process.returncode != 0:
+        samples.error = _last_words(err or out)
+        return
+    if run.whole:
+        samples.ms.append(wall_ms)
+        return
+    answer = json.loads(out.decode().strip().splitlines()[-1])
+    samples.ms.append(answer["ms"])
+    samples.peak_mb.append(answer["hwm_kb"] / 1_024)
+    samples.info = answer["info"]
+
+
+def _last_words(text: bytes) -> str:
+    lines = [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line]
+    return (errors or lines or ["no output"])[-1].strip()[:160]
