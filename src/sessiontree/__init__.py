@@ -1,1 +1,91 @@
-"""Sessiontree."""
+"""Sessiontree: coding-agent sessions as trees in append-only files.
+
+Every public name can be imported from here; naming one imports only what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sessiontree._version import __version__
+
+_HOMES = {
+    "SessionManager": "manager",
+    "SessionContext": "core.context",
+    "build_session_context": "core.context",
+    "convert_to_llm": "core.llm",
+    "SessionTreeNode": "core.tree",
+    "Entry": "model.entries",
+    "SessionWarning": "model.scanning",
+    "parse_jsonl_lenient": "model.scanning",
+    "migrate_entries": "model.migrations",
+    "load_entries_from_file": "document",
+    "SessionStorage": "storage.base",
+    "SessionStorageReader": "storage.base",
+    "SessionStorageWriter": "storage.base",
+    "FileSessionStorage": "storage.file",
+    "MemorySessionStorage": "storage.memory",
+    "BlobStore": "storage.blobs",
+    "HistoryStorage": "storage.history",
+    "SessionInfo": "discovery.listing",
+    "RecentSessionInfo": "discovery.recent",
+    "get_recent_sessions": "discovery.recent",
+    "find_most_recent_session": "discovery.recent",
+    "resolve_session": "discovery.resume",
+    "search": "discovery.search",
+    "relink": "discovery.moved",
+    "Profile": "profiles",
+    "get_profile": "profiles",
+    "AgentSession": "runtime.agent_session",
+    "create_agent_session": "runtime.create",
+    "SessionTreeError": "errors",
+    "NotASessionError": "errors",
+    "EntryNotFoundError": "errors",
+    "SessionNotFoundError": "errors",
+    "AmbiguousSessionError": "errors",
+    "SessionBusyError": "errors",
+    "PersistenceError": "errors",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+if TYPE_CHECKING:
+    from sessiontree.core.context import SessionContext as SessionContext
+    from sessiontree.core.context import build_session_context as build_session_context
+    from sessiontree.core.llm import convert_to_llm as convert_to_llm
+    from sessiontree.core.tree import SessionTreeNode as SessionTreeNode
+    from sessiontree.document import load_entries_from_file as load_entries_from_file
+    from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
+    from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
+    from sessiontree.errors import NotASessionError as NotASessionError
+    from sessiontree.errors import PersistenceError as PersistenceError
+    from sessiontree.errors import SessionBusyError as SessionBusyError
+    from sessiontree.errors import SessionNotFoundError as SessionNotFoundError
+    from sessiontree.errors import SessionTreeError as SessionTreeError
+    from sessiontree.manager import SessionManager as SessionManager
+    from sessiontree.model.entries import Entry as Entry
+    from sessiontree.model.migrations import migrate_entries as migrate_entries
+    from sessiontree.model.scanning import SessionWarning as SessionWarning
+    from sessiontree.model.scanning import parse_jsonl_lenient as parse_jsonl_lenient
+    from sessiontree.profiles import Profile as Profile
+    from sessiontree.profiles import get_profile as get_profile
+    from sessiontree.storage.base import SessionStorage as SessionStorage
+    from sessiontree.storage.base import SessionStorageReader as SessionStorageReader
+    from sessiontree.storage.base import SessionStorageWriter as SessionStorageWriter
+    from sessiontree.storage.blobs import BlobStore as BlobStore
+    from sessiontree.storage.file import FileSessionStorage as FileSessionStorage
+    from sessiontree.storage.memory import MemorySessionStorage as MemorySessionStorage
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

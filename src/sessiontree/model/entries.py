@@ -23,8 +23,8 @@ class PayloadSource(Protocol):
     def read_line(self, offset: int, length: int) -> bytes:
         """The bytes of one entry's JSON text, as they were read."""
 
-    def restore(self, data: WireEntry) -> WireEntry:
-        """The entry with its externalised values put back; may change ``data`` itself."""
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:
+        """The entry that ``line`` holds with its externalised values put back, in place."""
 
 
 class _Cached:
@@ -101,11 +101,12 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
         if self.source is None:
             return codec.copy(self.data)
         payloads = self.source.payloads
-        data: WireEntry = codec.decode(payloads.read_line(self.offset, self.length))
+        line = payloads.read_line(self.offset, self.length)
+        data: WireEntry = codec.decode(line)
         if self.is_changed:
             data["id"] = self.id
             data["parentId"] = self.parent_id
-        return payloads.restore(data)
+        return payloads.restore(data, line)
 
     def raw(self) -> bytes | None:
         """The exact bytes of the entry's line, if it was read from one; else None."""

@@ -55,8 +55,11 @@ class SessionStorageWriter(Protocol):
     def stat(self) -> FileStat:
         """The writer's own file, whatever its name stands for now."""
 
-    def write_line(self, line: bytes) -> None:
-        """Append one line (with its newline) in one write: wholly, or not at all and an error."""
+    def write_line(self, line: bytes) -> int:
+        """Append one line (with its newline) in one write: wholly, or not at all and an error.
+
+        Returns the offset at which it stands.
+        """
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """Replace bytes in place; the size stays."""
@@ -81,6 +84,9 @@ class SessionStorage(Protocol):
 
     def ensure_dir(self, path: str) -> None:
         """The folder exists, private to the user."""
+
+    def sync_dir(self, path: str) -> None:
+        """The folder's entries are on the medium."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -107,8 +113,8 @@ class SessionStorage(Protocol):
     def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
         """The file holds exactly these bytes, on the medium, or is as it was and an error."""
 
-    def rename(self, source: str, target: str) -> None:
-        """Move a file or folder; a file at ``target`` is replaced. Durable when it returns."""
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""

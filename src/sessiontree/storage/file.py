@@ -29,6 +29,9 @@ class FileSessionStorage:
     def ensure_dir(self, path: str) -> None:
         os.makedirs(path, mode=0o700, exist_ok=True)
 
+    def sync_dir(self, path: str) -> None:
+        sync_folder(path)
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
@@ -105,13 +108,15 @@ class FileSessionStorage:
         sync_folder(folder)
         sweep_temp_files(folder, name)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         try:
             os.replace(source, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             _move_across_devices(source, target)
+        if not durable:
+            return
         sync_folder(os.path.dirname(target))
         if os.path.dirname(source) != os.path.dirname(target):
             sync_folder(os.path.dirname(source))
@@ -225,12 +230,13 @@ class _FileWriter:
     def stat(self) -> FileStat:
         return _to_stat(self._path, os.fstat(self._fd))
 
-    def write_line(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> int:
         try:
             written = os.write(self._fd, line)
-            if written != len(line):
-                self._undo_short_write(written)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+            if written == len(line):
+                return os.lseek(self._fd, 0, os.SEEK_CUR) - written
+            self._undo_short_write(written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         except OSError as error:
             self._error = self._error or error
             raise

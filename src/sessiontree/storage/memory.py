@@ -51,6 +51,9 @@ class MemorySessionStorage:
                     break
                 path = parent
 
+    def sync_dir(self, path: str) -> None:
+        """Memory is all there is."""
+
     def exists(self, path: str) -> bool:
         return path in self._files or path in self._folders
 
@@ -89,7 +92,7 @@ class MemorySessionStorage:
             self._require_folder(path)
             self._files[path] = self._make(data)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
         with self._lock:
             if source in self._folders:
                 self._rename_folder(source, target)
@@ -191,9 +194,11 @@ class _MemoryWriter:
     def stat(self) -> FileStat:
         return self._file.stat(self._path)
 
-    def write_line(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> int:
+        offset = len(self._file.data)
         self._file.data += line
         self._file.mtime_ns = self._storage.now_ns()
+        return offset
 
     def overwrite(self, offset: int, data: bytes) -> None:
         self._file.data[offset : offset + len(data)] = data

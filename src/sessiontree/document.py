@@ -1,0 +1,372 @@
+"""Reading a session file: bytes to header, tree and a report of what was wrong. Never writes.
+
+Owns SPEC §5's loading and the in-memory half of §4. The writing half (moving a damaged file aside,
+rewriting a migrated one) belongs to the log and the manager.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sessiontree.core import trimming
+from sessiontree.core.tree import SessionTree, graft, paused_gc, plant
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import (
+    CURRENT_VERSION,
+    Header,
+    TitleSlot,
+    get_version,
+    is_header,
+    make_header,
+    read_title_slot,
+)
+from sessiontree.model.migrations import migrate_entries
+from sessiontree.model.scanning import (
+    Record,
+    Scan,
+    SessionWarning,
+    SkippedText,
+    parse_jsonl_lenient,
+    read_line,
+    scan_entries,
+    split_lines,
+)
+from sessiontree.storage.base import (
+    FileStat,
+    SessionStorage,
+    SessionStorageReader,
+    read_chunks,
+)
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
+
+HEAD_BYTES = 1 << 16
+TAIL_BYTES = 64
+"""How much of a file's end is remembered, to tell an append from a rewrite."""
+
+
+class FilePayloads:
+    """Gives entries their bytes from an open file, and their blobs from a store."""
+
+    def __init__(self, path: str, reader: SessionStorageReader, blobs: BlobStore | None) -> None:
+        self.path = path
+        self.reader = reader
+        self.on_missing: Callable[[trimming.MissingBlob], object] | None = None
+        self._blobs = blobs
+
+    def read_line(self, offset: int, length: int) -> bytes:
+        try:
+            line = self.reader.read_at(offset, length)
+        except OSError as error:
+            raise PersistenceError.from_os_error(self.path, error) from error
+        if len(line) != length:
+            raise PersistenceError(
+                self.path, "was cut short by another program; open the session again"
+            )
+        return line
+
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:
+        if self._blobs is None or not trimming.may_need_restore(line):
+            return data
+        return trimming.restore(data, self._blobs.get, self.on_missing)
+
+
+@dataclass(slots=True)
+class SessionDocument:
+    """A session file as it was read."""
+
+    path: str
+    header: Header
+    slot: TitleSlot | None
+    tree: SessionTree
+    payloads: FilePayloads
+    stat: FileStat
+    head_end: int
+    line: int
+    tail: bytes
+    header_line: bytes = b""
+    has_final_newline: bool = True
+    is_migrated: bool = False
+    skipped: list[SkippedText] = field(default_factory=list)
+    warnings: list[SessionWarning] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.stat.size
+
+    @property
+    def title(self) -> str | None:
+        """The slot's title if there is a slot, else the header's; None if there is none."""
+        found: object = self.slot.title if self.slot else self.header.get("title")
+        return found if isinstance(found, str) and found else None
+
+
+@dataclass(slots=True)
+class _Head:
+    """What stands before the entries."""
+
+    header: Header | None = None
+    header_line: bytes = b""
+    slot: TitleSlot | None = None
+    end: int = 0
+    line: int = 1
+    skipped: list[SkippedText] = field(default_factory=list)
+
+
+def load_document(
+    storage: SessionStorage, path: str, blobs: BlobStore | None = None
+) -> SessionDocument | None:
+    """The session in this file; None if the file is missing or empty.
+
+    Raises NotASessionError for a file without a valid header, OSError if it cannot be read.
+    """
+    try:
+        reader = storage.open_reader(path)
+    except FileNotFoundError:
+        return None
+    try:
+        stat = reader.stat()
+        if stat.size == 0:
+            reader.close()
+            return None
+        with paused_gc():
+            return _read_document(path, reader, stat, blobs)
+    except BaseException:
+        reader.close()
+        raise
+
+
+def _read_document(
+    path: str, reader: SessionStorageReader, stat: FileStat, blobs: BlobStore | None
+) -> SessionDocument:
+    head = _read_head(reader, stat.size)
+    if head.header is None:
+        raise NotASessionError(path, "no session header")
+    payloads = FilePayloads(path, reader, blobs)
+    header = head.header
+    version = get_version(header)
+    scan = scan_entries(
+        read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
+    )
+    warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in head.skipped]
+    warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    if version < CURRENT_VERSION:
+        tree, repairs = _migrate(header, scan, payloads)
+    else:
+        warnings += scan.warnings
+        tree, repairs = plant(scan.entries, scan.gaps)
+    if version > CURRENT_VERSION:
+        repairs.append(
+            SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; kept as it is")
+        )
+    return SessionDocument(
+        path=path,
+        header=header,
+        slot=head.slot,
+        tree=tree,
+        payloads=payloads,
+        stat=FileStat(path, scan.end, stat.mtime_ns, stat.inode, stat.device),
+        head_end=head.end,
+        line=scan.line,
+        header_line=head.header_line,
+        tail=reader.read_at(max(0, scan.end - TAIL_BYTES), min(TAIL_BYTES, scan.end)),
+        has_final_newline=scan.has_final_newline and _ends_line(reader, scan.end),
+        is_migrated=version < CURRENT_VERSION,
+        skipped=head.skipped + scan.skipped,
+        warnings=warnings + repairs,
+    )
+
+
+def _ends_line(reader: SessionStorageReader, end: int) -> bool:
+    return reader.read_at(end - 1, 1) == b"\n"
+
+
+def _read_head(reader: SessionStorageReader, size: int) -> _Head:
+    """Everything up to the end of the header; a header of any length is found."""
+    length = HEAD_BYTES
+    while True:
+        data = reader.read_at(0, min(length, size))
+        is_whole = len(data) >= size
+        cut = len(data) if is_whole else data.rfind(b"\n") + 1
+        head = _parse_head(data[:cut])
+        if head is not None:
+            return head
+        if is_whole:
+            return _Head()
+        length *= 4
+
+
+def _parse_head(data: bytes) -> _Head | None:
+    """The head, if ``data`` holds a first record; its header is None if that is no header."""
+    head = _Head()
+    for start, line in split_lines(data):
+        for item in read_line(line, start, head.line):
+            if isinstance(item, SkippedText):
+                head.skipped.append(item)
+                continue
+            slot = read_title_slot(item.value, len(line) + 1) if head.slot is None else None
+            if slot is not None:
+                head.slot = slot
+                continue
+            if is_header(item.value):
+                head.header = cast("Header", item.value)
+                head.end = item.offset + item.length
+                head.header_line = data[item.offset : head.end]
+                rest = start + len(line)
+                if not data[head.end : rest].strip(b" \t\r\x00"):
+                    head.end = min(rest + 1, len(data))
+                    head.line += 1
+            return head
+        head.line += 1
+    return None
+
+
+def _migrate(
+    header: Header, scan: Scan, payloads: FilePayloads
+) -> tuple[SessionTree, list[SessionWarning]]:
+    """An older file's entries in today's form, in memory."""
+    records: list[dict[str, Any]] = [cast("dict[str, Any]", header)]
+    for entry in scan.entries:
+        line = payloads.read_line(entry.offset, entry.length)
+        records.append(payloads.restore(codec.decode(line), line))
+    migrate_entries(records)
+    return plant([Entry.from_wire(record) for record in records[1:]], scan.gaps)
+
+
+def read_growth(document: SessionDocument, end: int) -> Scan | None:
+    """What was appended since the document was read; None if it is not an append."""
+    reader = document.payloads.reader
+    start = document.end
+    if end < start or reader.read_at(start - len(document.tail), len(document.tail)) != (
+        document.tail
+    ):
+        return None
+    scan = scan_entries(
+        read_chunks(reader, start, end), document.payloads, offset=start, line=document.line
+    )
+    if not document.has_final_newline and reader.read_at(start, 1) != b"\n":
+        return None  # somebody went on in the middle of the last line
+    return scan
+
+
+def merge_growth(document: SessionDocument, scan: Scan) -> int:
+    """Add what another process appended to the tree; how many entries that were."""
+    warnings: list[SessionWarning] = []
+    graft(document.tree, scan.entries, scan.gaps, warnings)
+    document.skipped += scan.skipped
+    warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    document.warnings += warnings
+    note_end(document, scan.end)
+    document.line = scan.line
+    document.has_final_newline = scan.has_final_newline
+    return len(scan.entries)
+
+
+def note_end(document: SessionDocument, end: int) -> None:
+    """The file has been read or written up to ``end``."""
+    reader = document.payloads.reader
+    stat = document.stat
+    document.stat = FileStat(stat.path, end, stat.mtime_ns, stat.inode, stat.device)
+    document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))
+
+
+def salvage_document(
+    storage: SessionStorage, path: str, fallback_header: Header
+) -> tuple[Header, list[Entry], list[SessionWarning]]:
+    """What can be had from a file without a valid header: a header, entries, and a report.
+
+    Fields of the damaged header that can still be read are kept.
+    """
+    data = storage.read(path)
+    header = cast("Header", {**fallback_header, **_header_debris(data[:HEAD_BYTES])})
+    warnings: list[SessionWarning] = []
+
+    def report(line: int, reason: str) -> None:
+        warnings.append(SessionWarning(f"skipped: {reason}", line))
+
+    records = [
+        record
+        for record in parse_jsonl_lenient(data, report)
+        if record.get("type") not in ("session", "title") and isinstance(record.get("type"), str)
+    ]
+    wire: list[dict[str, Any]] = [cast("dict[str, Any]", dict(header)), *records]
+    wire[0]["version"] = 1  # fill in what is missing; ids and parents that are there stay
+    migrate_entries(wire)
+    return header, [Entry.from_wire(record) for record in wire[1:]], warnings
+
+
+_HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+def _header_debris(data: bytes) -> dict[str, str]:
+    """String fields that can be read off a damaged header line."""
+    for _, line in split_lines(data):
+        if b'"session"' not in line[:200] and b'"cwd"' not in line[:400]:
+            continue
+        found: dict[str, str] = {}
+        for name, value in _HEADER_FIELD.findall(line):
+            try:
+                text = codec.decode(value)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                found.setdefault(name.decode(), text)
+        return found if "id" in found or "cwd" in found else {}
+    return {}
+
+
+def load_entries_from_file(
+    path: str | os.PathLike[str],
+    *,
+    storage: SessionStorage | None = None,
+    on_skip: Callable[[int, str], object] | None = None,
+) -> list[dict[str, Any]]:
+    """The records of a session file, header first, as plain objects and not migrated.
+
+    [] for a missing file and for one whose first record is no header. Lines that are no JSON
+    object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
+    header's ``title``.
+    """
+    store = storage if storage is not None else FileSessionStorage()
+    try:
+        data = store.read(os.fspath(path))
+    except FileNotFoundError:
+        return []
+    records = parse_jsonl_lenient(data, on_skip)
+    slot = read_title_slot(records[0], 0) if records else None
+    if slot is not None:
+        del records[0]
+    if not records or not is_header(records[0]):
+        return []
+    if slot is not None:
+        records[0].pop("title", None)
+        if slot.title:
+            records[0]["title"] = slot.title
+    return records
+
+
+def iter_raw_lines(document: SessionDocument) -> Iterator[bytes]:
+    """The skipped pieces of a document, as they were read."""
+    for text in document.skipped:
+        yield document.payloads.reader.read_at(text.offset, text.length)
+
+
+__all__ = [
+    "FilePayloads",
+    "Record",
+    "SessionDocument",
+    "iter_raw_lines",
+    "load_document",
+    "load_entries_from_file",
+    "make_header",
+    "merge_growth",
+    "note_end",
+    "read_growth",
+    "salvage_document",
+]

@@ -1,0 +1,324 @@
+"""One open session: its header, its log and tree, and what can be done to it.
+
+``SessionManager`` holds exactly one of these and swaps it for another on a switch, so a switch that
+fails has nothing to undo. Knows nothing of how sessions are found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sessiontree.core.context import ContextBuilder, SessionContext
+from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.errors import PersistenceError, SessionTreeError
+from sessiontree.log import Changes, SessionLog, UnsavedLog
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import Header, TitleSlot
+from sessiontree.model.ids import format_timestamp, new_entry_id
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import SessionStorage
+
+LEAF_MARKER = "sessiontree.leaf"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+Clock = Callable[[], int]
+
+
+def now_ms() -> int:
+    """Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session belongs: profile, storage, folder, and the clock it lives by."""
+
+    profile: Profile
+    storage: SessionStorage
+    cwd: str
+    session_dir: str
+    has_explicit_dir: bool = False
+    clock: Clock = now_ms
+
+
+class LiveSession:
+    """A session that can be read and appended to."""
+
+    def __init__(
+        self,
+        place: Place,
+        header: Header,
+        log: SessionLog | UnsavedLog,
+        warnings: list[SessionWarning] | None = None,
+    ) -> None:
+        self.place = place
+        self.header = header
+        self.log = log
+        self._warnings = warnings or []
+        self._builder: ContextBuilder | None = None
+        self._builder_leaf: str | None = None
+        self._is_touched = False
+        self._is_header_changed = False
+        self._foreign = 0
+
+    # -- state -----------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> SessionTree:
+        return self.log.tree
+
+    @property
+    def file(self) -> str | None:
+        """The session file, whether it exists yet or not; None if the session is kept nowhere."""
+        return self.log.path if isinstance(self.log, SessionLog) else None
+
+    @property
+    def warnings(self) -> list[SessionWarning]:
+        """What loading or writing had to repair, in the order it was met."""
+        found = list(self._warnings)
+        if self.log.document is not None:
+            found += self.log.document.warnings
+        if self._foreign:
+            plural = "entry was" if self._foreign == 1 else "entries were"
+            found.append(SessionWarning(f"{self._foreign} {plural} appended by another process"))
+        return found
+
+    @property
+    def name(self) -> str | None:
+        """The session's name in the words of its dialect, else in the other's."""
+        title = self._title()
+        info = self._info_name() if self.log.dialect == "pi" or not title else None
+        return (info or title) if self.log.dialect == "pi" else (title or info)
+
+    def _title(self) -> str | None:
+        document = self.log.document
+        slot = document.slot if document is not None else None
+        found: object = slot.title if slot is not None else self.header.get("title")
+        return found if isinstance(found, str) and found else None
+
+    def _info_name(self) -> str | None:
+        for entry in reversed(self.tree.entries):
+            if entry.type == "session_info":
+                name = entry.data.get("name")
+                return (name.strip() or None) if isinstance(name, str) else None
+        return None
+
+    # -- appending -------------------------------------------------------------------------
+
+    def append(self, entry_type: str, fields: WireEntry) -> str:
+        """Add one entry as child of the leaf, which it becomes; its id."""
+        with self.log.exclusive() as changes:
+            self._merge(changes)
+            return self._append(entry_type, fields).id
+
+    def _append(self, entry_type: str, fields: WireEntry) -> Entry:
+        tree = self.tree
+        data: WireEntry = {
+            "type": entry_type,
+            "id": new_entry_id(tree.by_id, os.urandom),
+            "parentId": tree.leaf_id,
+            "timestamp": format_timestamp(self.place.clock()),
+        }
+        data.update(fields)
+        entry = self.log.append(data, self.header)
+        tree.add(entry)
+        tree.leaf_id = entry.id
+        self._is_touched = True
+        self._carry_context(entry)
+        return entry
+
+    def move_leaf(self, entry_id: str | None) -> None:
+        """The conversation goes on from this entry; EntryNotFoundError."""
+        if entry_id is not None:
+            self.tree.get(entry_id)
+        self.tree.leaf_id = entry_id
+        self._is_touched = True
+
+    def refresh(self) -> int:
+        """Read what other processes appended; how many entries that were."""
+        before = self._foreign
+        with self.log.exclusive() as changes:
+            self._merge(changes)
+        return self._foreign - before
+
+    def _merge(self, changes: Changes) -> None:
+        self._foreign += changes.foreign
+        self._warnings += changes.warnings
+        if changes.replaced is None:
+            return
+        self._builder = None
+        lost = 0
+        document = self.log.document
+        if document is not None and not self._is_header_changed:
+            self.header = document.header
+        for entry in changes.replaced.entries:
+            if entry.id in self.tree.by_id:
+                continue
+            try:
+                self.tree.add(self.log.append(entry.data, self.header))
+            except (PersistenceError, ValueError):
+                lost += 1
+        if lost:
+            self._warnings.append(
+                SessionWarning(f"{lost} entries were overwritten by another program")
+            )
+        if self.tree.leaf_id is not None and self.tree.leaf_id not in self.tree.by_id:
+            self.tree.leaf_id = self.tree.last_id
+
+    # -- context ---------------------------------------------------------------------------
+
+    def context(self) -> SessionContext:
+        """What the model sees at the leaf. Nearly free when nothing changed since the last call."""
+        leaf_id = self.tree.leaf_id
+        if leaf_id is None:
+            return SessionContext()
+        if self._builder is None or self._builder_leaf != leaf_id:
+            with paused_gc():
+                self._builder = ContextBuilder(self.tree.path(leaf_id))
+            self._builder_leaf = leaf_id
+        return self._builder.build()
+
+    def _carry_context(self, entry: Entry) -> None:
+        builder = self._builder
+        if entry.type == "compaction":
+            self._release_before(entry)
+        if builder is None or self._builder_leaf != entry.parent_id:
+            return
+        if builder.can_extend(entry):
+            builder.extend(entry)
+            self._builder_leaf = entry.id
+        else:
+            self._builder = None
+
+    def _release_before(self, compaction: Entry) -> None:
+        """A compaction hides what it summarises: let its decoded payloads go."""
+        if self.file is None:
+            return
+        first_kept = compaction.data.get("firstKeptEntryId")
+        for entry in self.tree.path(compaction.parent_id):
+            if entry.id == first_kept:
+                break
+            entry.release()
+
+    # -- the whole file --------------------------------------------------------------------
+
+    def head(self) -> bytes:
+        """Title slot and header as they are to be written."""
+        document = self.log.document
+        slot = document.slot if document is not None else None
+        lead = slot.encode() if slot is not None else b""
+        if document is not None and not self._is_header_changed and document.header_line:
+            return lead + document.header_line + b"\n"
+        return lead + codec.encode(self.header) + b"\n"
+
+    def change_header(self, **fields: Any) -> None:
+        """Set header fields; None removes one. Written by the next rewrite."""
+        wire = cast("dict[str, Any]", self.header)
+        for key, value in fields.items():
+            if value is None:
+                wire.pop(key, None)
+            else:
+                wire[key] = value
+        self._is_header_changed = True
+
+    def rewrite(self, *, find_changes: bool = False) -> None:
+        """Write the whole session anew, atomically, merged with what others appended."""
+        log = self.log
+        if not isinstance(log, SessionLog) or log.document is None:
+            return
+        with log.exclusive() as changes:
+            self._merge(changes)
+            log.rewrite(self.head(), self.tree.entries, find_changes=find_changes)
+            self._note_header_written()
+
+    def move(self, place: Place, path: str, commit: Callable[[], object]) -> None:
+        """Write the session to another file and go on there; ``commit`` is the point of no return.
+
+        Raises OSError, and then nothing has changed.
+        """
+        log = cast("SessionLog", self.log)
+        with log.exclusive() as changes:
+            self._merge(changes)
+            log.move(path, self.head(), self.tree.entries, commit)
+            self._note_header_written()
+            self.place = place
+
+    def _note_header_written(self) -> None:
+        document = self.log.document
+        if document is not None and self._is_header_changed:
+            document.header = self.header
+            document.header_line = codec.encode(self.header)
+            self._is_header_changed = False
+
+    def rename(self, name: str) -> None:
+        """Give the session a name, as its dialect writes one; an empty name clears it."""
+        clean = " ".join(_CONTROL.sub(" ", name).split())
+        if self.log.dialect == "pi":
+            self.append("session_info", {"name": clean})
+            return
+        document = self.log.document
+        before = {key: self.header.get(key) for key in ("title", "titleSource")}
+        self.change_header(title=clean or None, titleSource="user" if clean else None)
+        try:
+            if document is not None and document.slot is not None:
+                self._rename_in_slot(document.slot, clean)
+            else:
+                self.rewrite()
+        except SessionTreeError:
+            self.change_header(**before)
+            raise
+
+    def _rename_in_slot(self, slot: TitleSlot, name: str) -> None:
+        """The header line keeps its old title until a rewrite; readers believe the slot."""
+        log = cast("SessionLog", self.log)
+        updated = format_timestamp(self.place.clock())
+        with log.exclusive() as changes:
+            self._merge(changes)
+            log.overwrite_slot(TitleSlot(name, "user" if name else None, updated, slot.length))
+
+    # -- durability ------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        self.log.flush()
+
+    def recover(self) -> None:
+        """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        if self.log.recover():
+            self.rewrite()
+        else:
+            self.refresh()
+
+    def close(self) -> None:
+        """Leave the session so that whoever opens it next stands where it stood.
+
+        Best effort: the file is let go of in any case, and the first error is raised.
+        """
+        try:
+            self.log.check()
+            if self._is_touched:
+                self._leave()
+                self._is_touched = False
+        finally:
+            self.log.close()
+
+    def _leave(self) -> None:
+        log = self.log
+        if isinstance(log, SessionLog) and log.is_draft and not self._has_content():
+            log.discard_draft()
+            return
+        if log.document is None:
+            return
+        with log.exclusive() as changes:
+            self._merge(changes)
+            if self.tree.leaf_id != self.tree.last_id:
+                self._append("custom", {"customType": LEAF_MARKER})
+        log.flush()
+
+    def _has_content(self) -> bool:
+        return any(entry.type in ("message", "custom_message") for entry in self.tree.entries)

@@ -1,0 +1,553 @@
+"""One session's file as a log: draft, append, rewrite, latched errors, other writers.
+
+Crash order, which every method keeps: blobs before the line that names them; a rejected line's copy
+before the rewrite that drops it; the draft until the session file exists. Nothing is acknowledged
+before it is written, and a failed write leaves memory and file as they were.
+
+Several processes may share a file. Each append holds an advisory lock, first reads what others
+appended, and notices when the file was deleted, replaced or rewritten in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sessiontree.core.tree import SessionTree
+from sessiontree.core.trimming import trim
+from sessiontree.document import (
+    FilePayloads,
+    SessionDocument,
+    iter_raw_lines,
+    load_document,
+    merge_growth,
+    note_end,
+    read_growth,
+)
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import Header, TitleSlot
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Dialect
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageWriter, read_chunks
+from sessiontree.storage.blobs import BlobStore
+
+logger = logging.getLogger("sessiontree")
+
+Durability = Literal["flush", "entry"]
+REJECTED_SUFFIX = ".rejected"
+_REF = re.compile(rb"blob:sha256:[0-9a-f]{64}")
+_JOIN_BYTES = 1 << 20
+_MAX_REPLACEMENTS = 20
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was found in the file that this process had not written.
+
+    ``replaced`` is the tree that was in use before the file turned out to be another one.
+    """
+
+    foreign: int = 0
+    replaced: SessionTree | None = None
+    warnings: list[SessionWarning] = field(default_factory=list)
+
+
+class SessionLog:
+    """The file of one session. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        storage: SessionStorage,
+        blobs: BlobStore,
+        dialect: Dialect,
+        durability: Durability,
+        draft_path: Callable[[str], str],
+    ) -> None:
+        self._storage = storage
+        self._blobs = blobs
+        self._draft_path = draft_path
+        self._writer: SessionStorageWriter | None = None
+        self._error: PersistenceError | None = None
+        self._is_sync_suspect = False
+        self._has_new_name = False
+        self._late = Changes()
+        self.dialect = dialect
+        self.durability = durability
+        self.path = ""
+        self.tree = SessionTree()
+        self.document: SessionDocument | None = None
+        self.is_draft = False
+
+    # -- what the log stands on ------------------------------------------------------------
+
+    def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
+        """Continue a file that was just read."""
+        self.document = document
+        self.tree = document.tree
+        self.is_draft = is_draft
+        if not is_draft:
+            self.path = document.path
+        document.payloads.on_missing = lambda missing: self._note_missing(missing.ref)
+
+    def begin(self, path: str) -> None:
+        """A new session that will be written to ``path``, as a draft at first."""
+        self.path = path
+        self.is_draft = True
+
+    @property
+    def file(self) -> str:
+        """The file written to now: the draft until the session file exists."""
+        return self._draft_path(self.path) if self.is_draft else self.path
+
+    def _note_missing(self, ref: str) -> None:
+        if self.document is None:
+            return
+        warning = SessionWarning(f"{ref} is missing or damaged in {self._blobs.folder}")
+        if warning not in self.document.warnings:
+            self.document.warnings.append(warning)
+
+    # -- errors ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise the error that stopped this log, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    @contextlib.contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Turn the system's errors into ours, log the first, and keep it."""
+        try:
+            yield
+        except PersistenceError as error:
+            self._latch(error)
+            raise
+        except OSError as error:
+            failure = PersistenceError.from_os_error(self.file, error)
+            self._latch(failure)
+            raise failure from error
+
+    def _latch(self, error: PersistenceError) -> None:
+        if self._error is None:
+            self._error = error
+            logger.error("session %s: writing stopped: %s", self.path, error)
+
+    def recover(self) -> bool:
+        """Try again after an error; whether the file must be written anew to be trusted."""
+        self._error = None
+        self._close_writer()
+        must_rewrite, self._is_sync_suspect = self._is_sync_suspect, False
+        return must_rewrite
+
+    # -- appending -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[Changes]:
+        """Hold the file for this process, with everything in it read.
+
+        Creates nothing: a session that has no file yet simply has no other writers.
+        """
+        self.check()
+        if self.document is None:
+            yield Changes()
+            return
+        changes = self._late
+        self._late = Changes()
+        with contextlib.ExitStack() as stack:
+            with self._guard():
+                for _ in range(_MAX_REPLACEMENTS):
+                    if self._hold(stack, changes):
+                        break
+                else:
+                    raise PersistenceError(self.file, "is replaced again and again; try later")
+            yield changes
+
+    def _hold(self, stack: contextlib.ExitStack, changes: Changes) -> bool:
+        """Lock what the name stands for and catch up with it; False if that has to be redone."""
+        document = self._document()
+        if self._writer is None:
+            try:
+                self._writer = self._storage.open_writer(self.file, create=False)
+            except FileNotFoundError:
+                self._restore_deleted(changes)
+                return False
+        with contextlib.ExitStack() as lock:
+            found = lock.enter_context(self._writer.locked())
+            if found is None or not found.is_same_file(self._writer.stat()):
+                self._close_writer()
+                return False
+            if not self._catch_up(document, found, changes):
+                self._reload(changes)
+                return False
+            stack.push(lock.pop_all())
+            return True
+
+    def _catch_up(self, document: SessionDocument, found: FileStat, changes: Changes) -> bool:
+        """Read what others appended; False if the file is not what was read plus an append."""
+        if not found.is_same_file(document.stat):
+            return False
+        if found.size == document.end:
+            return True
+        scan = read_growth(document, found.size)
+        if scan is None:
+            return False
+        changes.foreign += merge_growth(document, scan)
+        return True
+
+    def _restore_deleted(self, changes: Changes) -> None:
+        """The file is gone, but its bytes are still to be had from the open reader."""
+        document = self._document()
+        self._storage.ensure_dir(os.path.dirname(self.file))
+        reader = document.payloads.reader
+        self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
+        changes.warnings.append(
+            SessionWarning(f"{self.file} was deleted by another program; written anew")
+        )
+        self._reload(changes)
+
+    def _reload(self, changes: Changes) -> None:
+        """The name stands for other bytes than were read: read them."""
+        before = self._document()
+        try:
+            document = load_document(self._storage, self.file, self._blobs)
+        except NotASessionError as error:
+            raise PersistenceError(self.file, "was overwritten and is no session any more") from (
+                error
+            )
+        if document is None:
+            raise PersistenceError(self.file, "was emptied by another program")
+        if document.header.get("id") != before.header.get("id"):
+            raise PersistenceError(
+                self.file, f"now holds another session ({document.header.get('id')})"
+            )
+        if changes.replaced is None:
+            changes.replaced = before.tree
+        document.tree.leaf_id = before.tree.leaf_id
+        document.warnings[:0] = before.warnings
+        self.adopt(document, is_draft=self.is_draft)
+
+    def append(self, data: WireEntry, header: Header) -> Entry:
+        """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
+        with self._guard():
+            line = self._to_line(data)
+            if self.document is None:
+                self._start_file(header)
+            document = self._document()
+            writer = self._open_writer()
+            entry = Entry.from_wire(data)
+            prefix = b"" if document.has_final_newline else b"\n"
+            self._write(writer, document, entry, prefix, line)
+            if self.is_draft and is_answer(data):
+                self._promote(writer, document, entry)
+            if self.durability == "entry":
+                self._sync(writer)
+            return entry
+
+    def _to_line(self, data: WireEntry) -> bytes:
+        """The persisted form of an entry, its blobs stored."""
+        trimmed = trim(data, self.dialect)
+        for blob in trimmed.blobs:
+            try:
+                self._blobs.put(blob)
+            except OSError as error:
+                raise PersistenceError.from_os_error(self._blobs.folder, error) from error
+        return trimmed.line
+
+    def _write(
+        self,
+        writer: SessionStorageWriter,
+        document: SessionDocument,
+        entry: Entry,
+        prefix: bytes,
+        line: bytes,
+    ) -> None:
+        before = document.end
+        offset = writer.write_line(prefix + line + b"\n")
+        if offset != before:
+            # somebody who takes no lock wrote in between; their lines come first in the file
+            scan = read_growth(document, offset)
+            if scan is not None:
+                self._late.foreign += merge_growth(document, scan)
+        entry.attach(document.payloads, offset + len(prefix), len(line))
+        whole = prefix + line + b"\n"
+        stat = document.stat
+        document.stat = FileStat(
+            stat.path, offset + len(whole), stat.mtime_ns, stat.inode, stat.device
+        )
+        document.tail = (document.tail + whole)[-64:] if len(whole) < 64 else whole[-64:]
+        document.has_final_newline = True
+        document.line += 1
+
+    def _start_file(self, header: Header) -> None:
+        """The draft of a new session, with its header."""
+        self._storage.ensure_dir(os.path.dirname(self.path))
+        self.create(codec.encode(header) + b"\n", self.file)
+
+    def create(self, head: bytes, path: str) -> None:
+        """Write a file that so far is only a head, and stand on it."""
+        with self._guard():
+            writer = self._storage.open_writer(path)
+            writer.write_line(head)
+            self._writer = writer
+            document = load_document(self._storage, path, self._blobs)
+            if document is None:
+                raise PersistenceError(path, "could not be read back")
+            document.tree = self.tree
+            self.adopt(document, is_draft=self.is_draft)
+
+    def _promote(
+        self, writer: SessionStorageWriter, document: SessionDocument, entry: Entry
+    ) -> None:
+        """The first answer is here: the draft becomes the session file, in one rename."""
+        draft = self.file
+        try:
+            self._storage.rename(draft, self.path, durable=False)
+        except OSError:
+            with contextlib.suppress(OSError):
+                writer.truncate(entry.offset)
+                note_end(document, entry.offset)
+            raise
+        self.is_draft = False
+        document.path = document.payloads.path = self.path
+        self._close_writer()
+        self._writer = self._storage.open_writer(self.path, create=False)
+        self._has_new_name = True
+
+    # -- durability ------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Everything acknowledged is on the medium, the folder's entry too."""
+        self.check()
+        if self.document is None:
+            return
+        with self._guard():
+            self._sync(self._open_writer())
+
+    def _sync(self, writer: SessionStorageWriter) -> None:
+        try:
+            writer.flush()
+            writer.fsync()
+            if self._has_new_name:
+                self._storage.sync_dir(os.path.dirname(self.path))
+                self._has_new_name = False
+        except OSError:
+            # After a failed fsync the system may have dropped the data and forgotten about it.
+            self._is_sync_suspect = True
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; entries stay readable."""
+        self._close_writer()
+
+    def discard_draft(self) -> None:
+        """Remove a draft that holds nothing of worth."""
+        if self.is_draft and self.document is not None:
+            self._close_writer()
+            self._storage.unlink(self.file)
+
+    def _open_writer(self) -> SessionStorageWriter:
+        if self._writer is None:
+            self._writer = self._storage.open_writer(self.file, create=False)
+        return self._writer
+
+    def _close_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _document(self) -> SessionDocument:
+        if self.document is None:
+            raise PersistenceError(self.path, "has not been written yet")
+        return self.document
+
+    # -- rewriting -------------------------------------------------------------------------
+
+    def rewrite(self, head: bytes, entries: Sequence[Entry], *, find_changes: bool = False) -> None:
+        """Replace the file by ``head`` and the entries; only inside ``exclusive``.
+
+        ``find_changes`` looks for entries whose data was changed in memory. Lines that could not
+        be read are first copied to a file beside the session.
+        """
+        with self._guard():
+            document = self._document()
+            self._keep_rejected(document, self.file)
+            placed = self.write_copy(self.file, head, entries, find_changes=find_changes)
+            self._close_writer()
+            self._stand_on(self.file, document, placed)
+
+    def move(
+        self, path: str, head: bytes, entries: Sequence[Entry], commit: Callable[[], object]
+    ) -> None:
+        """Write the session to ``path``, run ``commit``, then go on there; inside ``exclusive``.
+
+        If anything fails the new file is removed again and the log stays where it is. Raises
+        OSError.
+        """
+        document = self._document()
+        file = self._draft_path(path) if self.is_draft else path
+        try:
+            self._keep_rejected(document, file)
+            placed = self.write_copy(file, head, entries)
+            commit()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._storage.unlink(file)
+            raise
+        self._close_writer()
+        self.path = path
+        self._stand_on(file, document, placed)
+
+    def write_copy(
+        self,
+        path: str,
+        head: bytes,
+        entries: Iterable[Entry],
+        *,
+        find_changes: bool = False,
+        source_blobs: BlobStore | None = None,
+    ) -> list[tuple[Entry, int, int]]:
+        """Write a whole session file; where each entry's line stands in it.
+
+        Blobs that the lines name are first copied from ``source_blobs``, if given.
+        """
+        placed: list[tuple[Entry, int, int]] = []
+        copied: set[bytes] = set()
+
+        def lines() -> Iterator[bytes]:
+            yield head
+            offset = len(head)
+            for entry in entries:
+                line = self._line_of(entry, find_changes)
+                if source_blobs is not None and b"blob:sha256:" in line:
+                    self._copy_blobs(line, source_blobs, copied)
+                placed.append((entry, offset, len(line)))
+                offset += len(line) + 1
+                yield line
+                yield b"\n"
+
+        self._storage.write_atomic(path, _join(lines()))
+        return placed
+
+    def _line_of(self, entry: Entry, find_changes: bool) -> bytes:
+        """The entry's own bytes, unless it has none or its data was changed since."""
+        if entry.source is None:
+            return self._to_line(entry.data)
+        if (
+            find_changes
+            and entry.cached is not None
+            and codec.encode(entry.decode()) != codec.encode(entry.data)
+        ):
+            return self._to_line(entry.data)
+        return entry.line()
+
+    def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
+        for ref in _REF.findall(line):
+            if ref not in copied:
+                copied.add(ref)
+                data = source.get(ref.decode())
+                if data is not None:
+                    self._blobs.put(data)
+
+    def _stand_on(
+        self, path: str, before: SessionDocument, placed: Iterable[tuple[Entry, int, int]]
+    ) -> None:
+        """Go on with the file just written: the same entries, at their new places."""
+        reader = self._storage.open_reader(path)
+        payloads = FilePayloads(path, reader, self._blobs)
+        payloads.on_missing = lambda missing: self._note_missing(missing.ref)
+        for entry, offset, length in placed:
+            entry.attach(payloads, offset, length)
+        stat = reader.stat()
+        before.payloads.reader.close()
+        before.payloads = payloads
+        before.path = path
+        before.stat = stat
+        before.skipped = []
+        before.has_final_newline = True
+        before.is_migrated = False
+        note_end(before, stat.size)
+
+    def _keep_rejected(self, document: SessionDocument, file: str) -> None:
+        if not document.skipped:
+            return
+        path = file + REJECTED_SUFFIX
+        writer = self._storage.open_writer(path)
+        try:
+            with writer.locked():
+                for raw in iter_raw_lines(document):
+                    writer.write_line(raw + b"\n")
+                writer.fsync()
+        finally:
+            writer.close()
+        document.warnings.append(
+            SessionWarning(f"{len(document.skipped)} unreadable pieces were copied to {path}")
+        )
+
+    def overwrite_slot(self, slot: TitleSlot) -> None:
+        """Change the title where it stands; only inside ``exclusive``."""
+        with self._guard():
+            document = self._document()
+            self._open_writer().overwrite(0, slot.encode())
+            document.slot = slot
+            if document.end <= 64:
+                note_end(document, document.end)
+
+
+def is_answer(data: WireEntry) -> bool:
+    """Whether an entry is an assistant's message: what makes a session worth a file."""
+    message = data.get("message")
+    return (
+        data.get("type") == "message"
+        and isinstance(message, dict)
+        and message.get("role") == "assistant"
+    )
+
+
+class UnsavedLog:
+    """The log of a session that is kept nowhere."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.tree = SessionTree()
+        self.document: SessionDocument | None = None
+
+    def check(self) -> None:
+        """Nothing can have failed."""
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[Changes]:
+        yield Changes()
+
+    def append(self, data: WireEntry, header: Header) -> Entry:  # noqa: ARG002
+        codec.encode(data)  # what could not be saved is refused here too
+        return Entry.from_wire(data)
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def recover(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of about a megabyte."""
+    pending: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        pending.append(piece)
+        size += len(piece)
+        if size >= _JOIN_BYTES:
+            yield b"".join(pending)
+            pending.clear()
+            size = 0
+    if pending:
+        yield b"".join(pending)

@@ -1,0 +1,521 @@
+"""``SessionManager``: one session, as a tree and a log. A façade; the rules live elsewhere.
+
+SPEC §16 fixes the names. A manager works on one session at a time and can be moved to another;
+everything that can fail happens before the move. One thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sessiontree import copying, opening
+from sessiontree.core.context import SessionContext
+from sessiontree.core.tree import SessionTreeNode
+from sessiontree.discovery import paths
+from sessiontree.discovery.breadcrumbs import write_breadcrumb
+from sessiontree.errors import SessionTreeError
+from sessiontree.live import LiveSession, Place
+from sessiontree.log import Durability, SessionLog, UnsavedLog
+from sessiontree.model.dialects import extension_key, spell_model_change
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header
+from sessiontree.model.messages import WireMessage
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.memory import MemorySessionStorage
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
+
+StrPath = str | os.PathLike[str]
+Entries = list[Entry]
+Warnings = list[SessionWarning]
+Nodes = list[SessionTreeNode]
+Infos = list["SessionInfo"]
+Progress = Callable[[int, int], object]
+
+
+class SessionManager:
+    """A session to read, append to, branch, fork and move. Also a context manager."""
+
+    def __init__(self, session: LiveSession, durability: Durability = "flush") -> None:
+        self._session = session
+        self._durability = durability
+        self._leave_breadcrumb()
+
+    # -- constructors ----------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        cwd: StrPath,
+        session_dir: StrPath | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+        durability: Durability = "flush",
+    ) -> Self:
+        """A new session for a project. Its file appears with the first answer."""
+        place = _place(cwd, session_dir, get_profile(profile), storage)
+        return cls(opening.start_session(place, durability), durability)
+
+    @classmethod
+    def open(
+        cls,
+        path: StrPath,
+        session_dir: StrPath | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+        durability: Durability = "flush",
+    ) -> Self:
+        """The session in a file; a missing or empty file becomes a new session.
+
+        Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
+        """
+        session = opening.open_session(
+            os.fspath(path),
+            profile=profile,
+            storage=storage if storage is not None else FileSessionStorage(),
+            durability=durability,
+            session_dir=os.path.abspath(session_dir) if session_dir is not None else None,
+        )
+        return cls(session, durability)
+
+    @classmethod
+    def continue_recent(
+        cls,
+        cwd: StrPath,
+        session_dir: StrPath | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+        durability: Durability = "flush",
+    ) -> Self:
+        """This terminal's last session of the project, else the newest, else a new one."""
+        from sessiontree.discovery.resume import choose_recent
+
+        found = choose_recent(cwd, session_dir, profile=profile, storage=storage)
+        if found is None:
+            return cls.create(
+                cwd, session_dir, profile=profile, storage=storage, durability=durability
+            )
+        return cls.open(
+            found,
+            session_dir,
+            profile=get_profile(profile),
+            storage=storage,
+            durability=durability,
+        )
+
+    @classmethod
+    def fork_from(
+        cls,
+        source_path: StrPath,
+        cwd: StrPath,
+        session_dir: StrPath | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+        durability: Durability = "flush",
+    ) -> Self:
+        """A copy of a session, whole, in the project ``cwd``. The source is only read.
+
+        Raises SessionNotFoundError, NotASessionError, PersistenceError.
+        """
+        chosen = get_profile(profile)
+        place = _place(cwd, session_dir, chosen, storage)
+        path = copying.fork_file(os.fspath(source_path), place)
+        return cls.open(
+            path, session_dir, profile=chosen, storage=place.storage, durability=durability
+        )
+
+    @classmethod
+    def in_memory(
+        cls,
+        cwd: StrPath | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+        durability: Durability = "flush",
+    ) -> Self:
+        """A session that is kept nowhere."""
+        place = _place(
+            cwd or os.getcwd(), None, get_profile(profile), storage or MemorySessionStorage()
+        )
+        return cls(opening.start_unsaved(place), durability)
+
+    @staticmethod
+    def list(
+        cwd: StrPath,
+        session_dir: StrPath | None = None,
+        on_progress: Progress | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+    ) -> Infos:
+        """The sessions of one project, newest first; those without a message are left out."""
+        from sessiontree.discovery.listing import list_sessions
+
+        return list_sessions(cwd, session_dir, on_progress, profile=profile, storage=storage)
+
+    @staticmethod
+    def list_all(
+        on_progress: Progress | None = None,
+        *,
+        profile: str | Profile | None = None,
+        storage: SessionStorage | None = None,
+    ) -> Infos:
+        """The sessions of all projects of a profile, newest first."""
+        from sessiontree.discovery.listing import list_all_sessions
+
+        return list_all_sessions(on_progress, profile=profile, storage=storage)
+
+    # -- state -----------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        return str(self._session.header.get("id", ""))
+
+    @property
+    def session_file(self) -> str | None:
+        """Where the session is or will be written; None if it is kept nowhere."""
+        return self._session.file
+
+    @property
+    def session_dir(self) -> str:
+        return self._session.place.session_dir
+
+    @property
+    def artifacts_dir(self) -> str | None:
+        """The folder for what belongs to this session beside its log; it need not exist."""
+        file = self.session_file
+        return paths.artifacts_dir(file) if file is not None else None
+
+    @property
+    def cwd(self) -> str:
+        return self._session.place.cwd
+
+    @property
+    def profile(self) -> Profile:
+        return self._session.place.profile
+
+    @property
+    def header(self) -> Header:
+        """The header as a wire object."""
+        return self._session.header
+
+    @property
+    def session_name(self) -> str | None:
+        return self._session.name
+
+    @property
+    def is_persisted(self) -> bool:
+        return isinstance(self._session.log, SessionLog)
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self._session.tree.leaf_id
+
+    @property
+    def leaf_entry(self) -> Entry | None:
+        leaf_id = self.leaf_id
+        return self._session.tree.by_id.get(leaf_id) if leaf_id is not None else None
+
+    @property
+    def warnings(self) -> Warnings:
+        """What loading or writing had to repair."""
+        return self._session.warnings
+
+    # -- append ----------------------------------------------------------------------------
+
+    def append_message(self, message: WireMessage) -> str:
+        return self._session.append("message", {"message": message})
+
+    def append_thinking_level_change(self, level: str) -> str:
+        return self._session.append("thinking_level_change", {"thinkingLevel": level})
+
+    def append_model_change(self, model: str, role: str | None = None) -> str:
+        """``model`` is "provider/id"; the dialect decides how it is spelled."""
+        fields = spell_model_change(self._session.log.dialect, model, role)
+        return self._session.append("model_change", fields)
+
+    def append_compaction(
+        self,
+        summary: str,
+        first_kept_entry_id: str,
+        tokens_before: int,
+        *,
+        short_summary: str | None = None,
+        details: Any = None,
+        preserve_data: Any = None,
+        from_extension: bool | None = None,
+    ) -> str:
+        fields: dict[str, Any] = {"summary": summary}
+        _put(fields, "shortSummary", short_summary)
+        fields |= {"firstKeptEntryId": first_kept_entry_id, "tokensBefore": tokens_before}
+        _put(fields, "details", details)
+        _put(fields, "preserveData", preserve_data)
+        _put(fields, extension_key(self._session.log.dialect), from_extension)
+        return self._session.append("compaction", fields)
+
+    def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
+        fields: dict[str, Any] = {"customType": custom_type}
+        _put(fields, "data", data)
+        return self._session.append("custom", fields)
+
+    def append_custom_message_entry(
+        self,
+        custom_type: str,
+        content: str | Sequence[dict[str, Any]],
+        display: bool,
+        details: Any = None,
+    ) -> str:
+        blocks = content if isinstance(content, str) else [*content]
+        fields: dict[str, Any] = {"customType": custom_type, "content": blocks, "display": display}
+        _put(fields, "details", details)
+        return self._session.append("custom_message", fields)
+
+    def append_label_change(self, target_id: str, label: str | None) -> str:
+        """Name an entry; None or an empty label takes the name away. EntryNotFoundError."""
+        self._session.tree.get(target_id)
+        fields: dict[str, Any] = {"targetId": target_id}
+        _put(fields, "label", label or None)
+        return self._session.append("label", fields)
+
+    def append_ttsr_injection(self, rules: Sequence[str]) -> str:
+        return self._session.append("ttsr_injection", {"injectedRules": [*rules]})
+
+    def append_session_init(
+        self, system_prompt: str, task: str, tools: Sequence[str], output_schema: Any = None
+    ) -> str:
+        fields: dict[str, Any] = {"systemPrompt": system_prompt, "task": task, "tools": [*tools]}
+        _put(fields, "outputSchema", output_schema)
+        return self._session.append("session_init", fields)
+
+    def append_mode_change(self, mode: str, data: Any = None) -> str:
+        fields: dict[str, Any] = {"mode": mode}
+        _put(fields, "data", data)
+        return self._session.append("mode_change", fields)
+
+    def append_session_info(self, name: str) -> str:
+        return self._session.append("session_info", {"name": name})
+
+    # -- tree ------------------------------------------------------------------------------
+
+    def get_entry(self, entry_id: str) -> Entry | None:
+        return self._session.tree.by_id.get(entry_id)
+
+    def get_entries(self) -> Entries:
+        """All entries in the order they were written."""
+        return self._session.tree.entries.copy()
+
+    def get_branch(self, from_id: str | None = None) -> Entries:
+        """The entries from the root to ``from_id``, by default to the leaf. EntryNotFoundError."""
+        return self._session.tree.path(self.leaf_id if from_id is None else from_id)
+
+    def get_tree(self) -> Nodes:
+        """The roots, with everything below them."""
+        return self._session.tree.nodes()
+
+    def get_children(self, parent_id: str | None) -> Entries:
+        return self._session.tree.children(parent_id)
+
+    def get_label(self, entry_id: str) -> str | None:
+        found = self._session.tree.labels().get(entry_id)
+        return found[0] if found is not None else None
+
+    def branch(self, entry_id: str) -> None:
+        """Go on from an earlier entry. EntryNotFoundError."""
+        self._session.move_leaf(entry_id)
+
+    def reset_leaf(self) -> None:
+        """Go on from before the first entry."""
+        self._session.move_leaf(None)
+
+    def branch_with_summary(
+        self,
+        entry_id: str | None,
+        summary: str,
+        details: Any = None,
+        from_extension: bool | None = None,
+    ) -> str:
+        """Go on from an earlier entry with a summary of what was left. EntryNotFoundError."""
+        before = self.leaf_id
+        self._session.move_leaf(entry_id)
+        fields: dict[str, Any] = {"fromId": entry_id or "root", "summary": summary}
+        _put(fields, "details", details)
+        _put(fields, extension_key(self._session.log.dialect), from_extension)
+        try:
+            return self._session.append("branch_summary", fields)
+        except BaseException:
+            self._session.tree.leaf_id = before
+            raise
+
+    def build_session_context(self) -> SessionContext:
+        """What the model sees at the leaf."""
+        return self._session.context()
+
+    # -- whole-session operations ----------------------------------------------------------
+
+    def set_session_file(self, path: StrPath) -> None:
+        """Go over to the session in another file. If that fails, nothing has changed."""
+        place = self._session.place
+        self._switch(
+            opening.open_session(
+                os.fspath(path),
+                profile=None if not place.has_explicit_dir else place.profile,
+                storage=place.storage,
+                durability=self._durability,
+                session_dir=place.session_dir if place.has_explicit_dir else None,
+                cwd=place.cwd,
+                clock=place.clock,
+            )
+        )
+
+    def new_session(self, parent_session: str | None = None, id: str | None = None) -> str | None:  # noqa: A002
+        """Go over to a new session of the same project; its file's path."""
+        place = self._session.place
+        if self.is_persisted:
+            made = opening.start_session(
+                place, self._durability, parent_session=parent_session, session_id=id
+            )
+        else:
+            made = opening.start_unsaved(place)
+            made.change_header(parentSession=parent_session)
+            if id is not None:
+                made.change_header(id=id)
+        self._switch(made)
+        return self.session_file
+
+    def set_session_name(self, name: str) -> None:
+        """Name the session, as its dialect writes names; an empty name clears it."""
+        self._session.rename(name)
+
+    def fork(self) -> tuple[str, str] | None:
+        """Copy the session, whole, and go over to the copy; (old path, new path).
+
+        None if there is nothing on disk to copy.
+        """
+        forked = copying.fork_live(self._session)
+        if forked is None:
+            return None
+        old, file = forked
+        self._switch(self._reopen(file))
+        return old, self.session_file or file
+
+    def create_branched_session(self, leaf_id: str) -> str | None:
+        """Go over to a new session that holds just the path to ``leaf_id``; its file.
+
+        None if the session is kept nowhere. EntryNotFoundError.
+        """
+        header, entries, has_answer = copying.branch_live(self._session, leaf_id)
+        place = self._session.place
+        if not self.is_persisted:
+            log = UnsavedLog(self._session.log.dialect)
+            for entry in entries:
+                log.tree.add(Entry.from_wire(entry.decode()))
+            log.tree.leaf_id = log.tree.last_id
+            self._switch(LiveSession(place, header, log))
+            return None
+        file = copying.write_branch(self._session, header, entries, is_draft=not has_answer)
+        self._switch(self._reopen(file))
+        return self.session_file
+
+    def move_to(self, new_cwd: StrPath) -> None:
+        """Move the session to another project: file, artifacts and header, all or nothing."""
+        place = self._session.place
+        cwd = os.path.abspath(new_cwd)
+        folder = (
+            place.session_dir
+            if place.has_explicit_dir
+            else paths.default_session_dir(place.profile, cwd, place.storage)
+        )
+        copying.move_live(self._session, replace(place, cwd=cwd, session_dir=folder))
+        self._leave_breadcrumb()
+
+    def rewrite_entries(self) -> None:
+        """Write the file anew, with what was changed in entries' ``data``."""
+        self._session.rewrite(find_changes=True)
+
+    def rewrite_tool_call_args(self, tool_call_id: str, arguments: dict[str, Any]) -> bool:
+        """Give a recorded tool call other arguments, in memory and in the file; whether found."""
+        return copying.rewrite_tool_call(self._session, tool_call_id, arguments)
+
+    def refresh(self) -> int:
+        """Read what other processes appended; how many entries that were."""
+        return self._session.refresh()
+
+    def flush(self) -> None:
+        """Everything appended is on the medium when this returns."""
+        self._session.flush()
+
+    def recover(self) -> None:
+        """Go on after a PersistenceError, once its cause is gone; raises it again if not."""
+        self._session.recover()
+
+    def close(self) -> None:
+        """Leave the session, keeping its leaf. What is in memory can still be read."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except SessionTreeError:
+            if error is None:
+                raise
+
+    def _reopen(self, file: str) -> LiveSession:
+        place = self._session.place
+        return opening.open_session(
+            file,
+            profile=place.profile,
+            storage=place.storage,
+            durability=self._durability,
+            session_dir=place.session_dir if place.has_explicit_dir else None,
+            cwd=place.cwd,
+            clock=place.clock,
+        )
+
+    def _switch(self, session: LiveSession) -> None:
+        """Leave the old session, then stand on the new one; a failing leave changes nothing."""
+        self._session.close()
+        self._session = session
+        self._leave_breadcrumb()
+
+    def _leave_breadcrumb(self) -> None:
+        place = self._session.place
+        if self.session_file is not None and isinstance(place.storage, FileSessionStorage):
+            write_breadcrumb(place.profile, place.cwd, self.session_file)
+
+
+def _place(
+    cwd: StrPath, session_dir: StrPath | None, profile: Profile, storage: SessionStorage | None
+) -> Place:
+    store = storage if storage is not None else FileSessionStorage()
+    absolute = os.path.abspath(cwd)
+    folder = (
+        os.path.abspath(session_dir)
+        if session_dir is not None
+        else paths.default_session_dir(profile, absolute, store)
+    )
+    return Place(profile, store, absolute, folder, session_dir is not None)
+
+
+def _put(fields: dict[str, Any], key: str, value: Any) -> None:
+    if value is not None:
+        fields[key] = value

@@ -1,0 +1,185 @@
+"""How a session comes to be open: created, read, migrated, or recovered from a damaged file.
+
+Owns SPEC §5's ``set_session_file`` and the writing half of §4.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+from sessiontree.discovery import paths
+from sessiontree.document import SessionDocument, load_document, salvage_document
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.live import Clock, LiveSession, Place, now_ms
+from sessiontree.log import Durability, SessionLog, UnsavedLog
+from sessiontree.model import codec
+from sessiontree.model.dialects import detect_dialect
+from sessiontree.model.header import Header, get_cwd, make_header
+from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.blobs import BlobStore
+
+
+def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:
+    """A new session id as the dialect spells it."""
+    make = new_uuid7 if dialect == "pi" else new_session_id
+    return make(clock(), os.urandom)
+
+
+def profile_for(path: str, profile: str | Profile | None) -> Profile:
+    """The profile asked for; else the one whose folder the file lies in; else the default."""
+    if profile is not None:
+        return get_profile(profile)
+    absolute = os.path.realpath(path)
+    for candidate in list_profiles():
+        root = os.path.realpath(candidate.agent_dir)
+        if absolute.startswith(root + os.sep):
+            return candidate
+    return get_profile()
+
+
+def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
+    """The profile's blobs; also those of the agent folder that the file lies in, to read."""
+    agent_dir = os.path.dirname(os.path.dirname(os.path.dirname(session_file)))
+    beside = os.path.join(agent_dir, "blobs")
+    fallbacks = (beside,) if beside != profile.blobs_dir else ()
+    return BlobStore(profile.blobs_dir, storage, fallbacks)
+
+
+def start_session(
+    place: Place,
+    durability: Durability,
+    *,
+    parent_session: str | None = None,
+    session_id: str | None = None,
+    path: str | None = None,
+) -> LiveSession:
+    """A new session. Its file appears with the first answer, or at once at an explicit ``path``."""
+    timestamp = format_timestamp(place.clock())
+    made_id = session_id or make_session_id(place.profile.dialect, place.clock)
+    header = make_header(made_id, timestamp, place.cwd, parent_session=parent_session)
+    file = path or os.path.join(place.session_dir, paths.session_file_name(timestamp, made_id))
+    log = make_log(place, file, place.profile.dialect, durability)
+    log.begin(file)
+    if path is not None:
+        log.is_draft = False
+        try:
+            place.storage.ensure_dir(os.path.dirname(file))
+        except OSError as error:
+            raise PersistenceError.from_os_error(file, error) from error
+        log.create(codec.encode(header) + b"\n", file)
+    return LiveSession(place, header, log)
+
+
+def start_unsaved(place: Place) -> LiveSession:
+    """A new session that is kept nowhere."""
+    header = make_header(
+        make_session_id(place.profile.dialect, place.clock),
+        format_timestamp(place.clock()),
+        place.cwd,
+    )
+    return LiveSession(place, header, UnsavedLog(place.profile.dialect))
+
+
+def open_session(
+    path: str,
+    *,
+    profile: str | Profile | None,
+    storage: SessionStorage,
+    durability: Durability,
+    session_dir: str | None = None,
+    cwd: str | None = None,
+    clock: Clock = now_ms,
+) -> LiveSession:
+    """The session at ``path``: continued, migrated, recovered, or begun there.
+
+    Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
+    """
+    is_explicit = profile is not None
+    path = os.path.abspath(path)
+    target = paths.session_of_draft(path)
+    if target is not None and storage.exists(target):
+        path, target = target, None
+    found = profile_for(path, profile)
+    blobs = make_blob_store(found, path, storage)
+    warnings: list[SessionWarning] = []
+    fallback_cwd = cwd or os.getcwd()
+    folder = session_dir or os.path.dirname(path)
+    try:
+        document = load_document(storage, path, blobs)
+    except NotASessionError:
+        if not path.endswith(paths.SESSION_SUFFIX):
+            raise
+        document = _recover(storage, path, blobs, found, fallback_cwd, warnings, clock)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    if document is None:
+        place = Place(found, storage, fallback_cwd, folder, session_dir is not None, clock)
+        return start_session(place, durability, path=path)
+    place = Place(
+        found,
+        storage,
+        get_cwd(document.header) or fallback_cwd,
+        folder,
+        session_dir is not None,
+        clock,
+    )
+    seen = (
+        None if is_explicit else detect_dialect(document.title is not None, document.tree.entries)
+    )
+    log = make_log(place, path, seen or found.dialect, durability)
+    if target is not None:
+        log.begin(target)
+    log.adopt(document, is_draft=target is not None)
+    session = LiveSession(place, document.header, log, warnings)
+    if document.is_migrated:
+        session.change_header()
+        session.rewrite(find_changes=True)
+    return session
+
+
+def make_log(place: Place, file: str, dialect: Dialect, durability: Durability) -> SessionLog:
+    """A log for a session file of this profile; it stands on nothing yet."""
+    blobs = make_blob_store(place.profile, file, place.storage)
+    return SessionLog(place.storage, blobs, dialect, durability, paths.draft_path)
+
+
+def _recover(
+    storage: SessionStorage,
+    path: str,
+    blobs: BlobStore,
+    profile: Profile,
+    cwd: str,
+    warnings: list[SessionWarning],
+    clock: Clock,
+) -> SessionDocument | None:
+    """Keep the damaged file whole under another name, and its entries in a new session."""
+    stamp = format_timestamp(clock())
+    named = paths.parse_session_file_name(os.path.basename(path))
+    fallback = make_header(
+        named[1] if named else make_session_id(profile.dialect, clock),
+        named[0] if named else stamp,
+        cwd,
+    )
+    aside = f"{path}.corrupt-{stamp.replace(':', '-').replace('.', '-')}"
+    try:
+        header, entries, skipped = salvage_document(storage, path, fallback)
+        # The copy is complete before the new file takes its place: at no moment is there neither.
+        storage.write_atomic(aside, storage.read(path))
+        wire = cast("Header", header)
+        lines = [codec.encode(wire), *(entry.line() for entry in entries)]
+        storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
+        document = load_document(storage, path, blobs)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    warnings += skipped
+    warnings.append(
+        SessionWarning(
+            f"{path} had no valid header; the file is kept as {aside}, "
+            f"{len(entries)} entries were recovered"
+        )
+    )
+    return document
