@@ -1,0 +1,118 @@
+"""Any text inside a Markdown document of ours: it may say what it likes, but not end its place.
+
+What people and models write is Markdown more often than not, and is passed on as such when it keeps
+to itself. Text that could swallow or imitate what follows (an open fence, an HTML block, a list
+that breaks off) is quoted instead: a block quote ends where we say. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Colours and other terminal sequences are no text: CSI, OSC (to BEL or ST), other two-byte escapes.
+_TERMINAL_SEQUENCE = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
+    "|\x1b\\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
+    "|\x1b[@-Z\\\\^_=>78]"
+)
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BREAK = re.compile("\r\n?|\u2028|\u2029|\x85|\v|\f")
+
+_FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
+_FENCE_ELSEWHERE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]*)*(?:`{3,}|~{3,})")
+_HTML_BLOCK = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]*)*<[A-Za-z/!?]")
+_HEADING = re.compile(r"( {0,3})(#{1,6})(?=[ \t]|$)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_DEEPER = 2
+
+
+def clean(text: str) -> str:
+    """The text without terminal sequences; other control characters become U+FFFD."""
+    return _CONTROL.sub("\ufffd", _BREAK.sub("\n", _TERMINAL_SEQUENCE.sub("", text)))
+
+
+def contain(text: str) -> str:
+    """The text as Markdown that ends where it ends: headings two levels down, or all quoted."""
+    cleaned = clean(text).strip("\n")
+    kept = _as_it_is(cleaned)
+    return quote(cleaned) if kept is None else kept
+
+
+def quote(text: str) -> str:
+    """The text as a block quote."""
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def fence(text: str, language: str = "") -> str:
+    """The text as a code block whose fence nothing in it can close."""
+    cleaned = clean(text).rstrip("\n")
+    longest = max((len(run) for run in re.findall("`+", cleaned)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    return f"{ticks}{language}\n{cleaned}\n{ticks}"
+
+
+def inline(text: str) -> str:
+    """The text in one line, with nothing in it that Markdown would read."""
+    line = " ".join(clean(text).split())
+    return re.sub(r"([\\`*_\[\]<>#|~&$!])", r"\\\1", line)
+
+
+def code(text: str) -> str:
+    """The text in one line as a code span."""
+    line = " ".join(clean(text).split()) or " "
+    longest = max((len(run) for run in re.findall("`+", line)), default=0)
+    ticks = "`" * (longest + 1)
+    pad = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def _as_it_is(text: str) -> str | None:
+    """The text with its headings moved down; None if it might not keep to itself."""
+    out: list[str] = []
+    fence_open: tuple[int, str] | None = None
+    for line in text.split("\n"):
+        if fence_open is not None:
+            indent, mark = fence_open
+            if indent and line.strip() and len(line) - len(line.lstrip(" ")) < indent:
+                return None  # the list item that holds the fence ends here, and the fence with it
+            closing = _FENCE.fullmatch(line)
+            if (
+                closing
+                and len(closing[1]) <= 3
+                and closing[2][0] == mark[0]
+                and len(closing[2]) >= len(mark)
+                and not closing[3].strip()
+            ):
+                fence_open = None
+            out.append(line)
+            continue
+        opening = _FENCE.match(line)
+        if opening and len(opening[1]) <= 3:
+            if opening[2][0] != "`" or "`" not in opening[3]:
+                fence_open = (len(opening[1]), opening[2])
+            out.append(line)
+            continue
+        if "\t" in line[: len(line) - len(line.lstrip())] and _FENCE_ELSEWHERE.match(line):
+            return None
+        if _FENCE_ELSEWHERE.match(line) or _HTML_BLOCK.match(line):
+            return None
+        out += _without_heading(line, out[-1] if out else "")
+    if fence_open is not None:
+        if fence_open[0]:
+            return None
+        out.append(fence_open[1])
+    return "\n".join(out)
+
+
+def _without_heading(line: str, before: str) -> list[str]:
+    """The line with a heading two levels down, and no underline that would make one."""
+    heading = _HEADING.match(line)
+    if heading:
+        level = min(6, len(heading[2]) + _DEEPER)
+        return [f"{heading[1]}{'#' * level}{line[heading.end() :]}"]
+    underline = _UNDERLINE.match(line)
+    if underline and before.strip():
+        return [f"\\{line.lstrip()}"] if underline[1][0] == "=" else ["", line]
+    return [line]

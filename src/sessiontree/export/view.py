@@ -1,0 +1,141 @@
+"""A session to be read: what exports and listings of one session need, without any way to write.
+
+``open_view`` reads a file as it is; an older version is migrated in memory and the file stays as it
+was. ``view_of`` looks at a session that is already open.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from sessiontree.core.tree import SessionTree
+from sessiontree.document import load_document
+from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
+from sessiontree.model.entries import Entry
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
+
+if TYPE_CHECKING:
+    from sessiontree.manager import SessionManager
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """One session: its header, its name, all its entries, and the path to where it stands.
+
+    Entries are read from the file when they are asked for, so close the view after use (``with``).
+    """
+
+    header: Mapping[str, Any]
+    name: str | None
+    file: str | None
+    tree: SessionTree
+    path: Sequence[Entry]
+    warnings: Sequence[SessionWarning] = ()
+    on_close: Callable[[], None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.on_close is not None:
+            self.on_close()
+
+    @property
+    def id(self) -> str:
+        return _text(self.header.get("id"))
+
+    @property
+    def cwd(self) -> str:
+        return _text(self.header.get("cwd"))
+
+    @property
+    def timestamp(self) -> str:
+        return _text(self.header.get("timestamp"))
+
+    def at(self, entry_id: str) -> SessionView:
+        """The same session standing at another entry (the beginning of its id is enough).
+
+        Raises EntryNotFoundError, also when several entries begin so.
+        """
+        found = [entry.id for entry in self.tree.entries if entry.id.startswith(entry_id)]
+        if entry_id in self.tree.by_id:
+            found = [entry_id]
+        if len(found) != 1:
+            raise EntryNotFoundError(entry_id)
+        return replace(self, path=self.tree.path(found[0]))
+
+
+def open_view(
+    path: str | os.PathLike[str],
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> SessionView:
+    """The session in this file, unchanged on disk.
+
+    Raises SessionNotFoundError if there is nothing, NotASessionError for another kind of file,
+    PersistenceError if it can't be read.
+    """
+    file = os.path.abspath(path)
+    store = storage if storage is not None else FileSessionStorage()
+    blobs = BlobStore(get_profile(profile).blobs_dir, store)
+    try:
+        document = load_document(store, file, blobs)
+    except OSError as error:
+        raise PersistenceError.from_os_error(file, error) from error
+    if document is None:
+        raise SessionNotFoundError(file)
+    tree = document.tree
+    return SessionView(
+        header=document.header,
+        name=document.title or _last_name(tree.entries),
+        file=file,
+        tree=tree,
+        path=tree.path(tree.leaf_id),
+        warnings=document.warnings,
+        on_close=document.payloads.reader.close,
+    )
+
+
+def view_of(manager: SessionManager) -> SessionView:
+    """The open session as it stands now."""
+    tree = SessionTree()
+    for entry in manager.get_entries():
+        tree.add(entry)
+    tree.leaf_id = manager.leaf_id
+    return SessionView(
+        header=cast("Mapping[str, Any]", manager.header),
+        name=manager.session_name,
+        file=manager.session_file,
+        tree=tree,
+        path=manager.get_branch(),
+    )
+
+
+def _last_name(entries: Sequence[Entry]) -> str | None:
+    """pi's name of a session: the last ``session_info`` of the file; an empty one clears it."""
+    for entry in reversed(entries):
+        if entry.type == "session_info":
+            return _text(entry.data.get("name")).strip() or None
+    return None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
