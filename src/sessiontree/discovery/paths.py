@@ -30,9 +30,9 @@ def encode_cwd(cwd: str | os.PathLike[str]) -> str:
     Purely lexical: links are not followed. A Windows path keeps its drive on any system.
     """
     absolute = _absolute(os.fspath(cwd))
-    return (
-        f"--{_SEPARATORS.sub('-', absolute[1:] if absolute[:1] in ('/', chr(92)) else absolute)}--"
-    )
+    if absolute.startswith(("/", "\\")):
+        absolute = absolute[1:]
+    return f"--{_SEPARATORS.sub('-', absolute)}--"
 
 
 def encode_cwd_home_relative(cwd: str | os.PathLike[str]) -> str:

@@ -1,0 +1,167 @@
+"""SQLite files that may vanish at any time: where they lie, and how one is opened or made anew.
+
+What is in them can always be had again from session files. So a file that is corrupt, foreign or
+of another version is replaced without a question, and where none can be had (read-only home, full
+disk) callers go on without. Knows nothing of what the tables hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sessiontree.errors import SessionBusyError
+from sessiontree.storage import locks
+
+CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
+BUSY_TIMEOUT_S = 5.0
+_IS_LINUX = sys.platform == "linux"
+_COMPANIONS = ("", "-wal", "-shm", "-journal")
+_OUT_OF_REACH = frozenset(
+    (
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOLFS,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A kind of database. Raise ``version`` whenever the tables or their meaning change."""
+
+    name: str
+    version: int
+    tables: str
+
+    @property
+    def path(self) -> str:
+        # the version is in the name too, so that two releases in use side by side do not
+        # throw away each other's file at every turn
+        return os.path.join(cache_dir(), f"{self.name}-{self.version}.sqlite3")
+
+
+def cache_dir() -> str:
+    """The folder for disposable files: ``SESSIONTREE_CACHE_DIR``, else the user's cache folder."""
+    override = os.environ.get(CACHE_VARIABLE)
+    if override:
+        return os.path.abspath(os.path.expanduser(override))
+    if _IS_LINUX:  # what platformdirs gives, without the time to import it
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return os.path.join(base, "sessiontree")
+    from platformdirs import user_cache_dir
+
+    return user_cache_dir("sessiontree", appauthor=False)
+
+
+@contextlib.contextmanager
+def open_database(schema: Schema) -> Iterator[sqlite3.Connection | None]:
+    """A connection in autocommit mode, closed afterwards; None where there can be none."""
+    connection = _connect_or_remake(schema)
+    try:
+        yield connection
+    finally:
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def discard(schema: Schema) -> None:
+    """Throw the database away if it is still unfit; another process may have made a new one."""
+    with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
+        try:
+            _connect(schema, check=True).close()
+        except sqlite3.Error:
+            for companion in _COMPANIONS:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(schema.path + companion)
+
+
+def is_corruption(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file is no good, rather than busy or out of reach."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _OUT_OF_REACH
+
+
+def _connect_or_remake(schema: Schema) -> sqlite3.Connection | None:
+    try:
+        _ensure_private_file(schema.path)
+        try:
+            return _connect(schema)
+        except sqlite3.Error as error:
+            if not is_corruption(error):
+                return None
+        discard(schema)
+        _ensure_private_file(schema.path)
+        return _connect(schema)
+    except (OSError, sqlite3.Error):
+        return None
+
+
+def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
+    """Open and, if it is new, fill with tables. sqlite3.DatabaseError if it is not ours."""
+    connection = sqlite3.connect(
+        schema.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            version = _create(connection, schema)
+        if version != schema.version:
+            raise sqlite3.DatabaseError(f"version {version} instead of {schema.version}")
+        if check:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+        # In WAL mode a commit needs no sync to keep the file whole; losing the last is harmless.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection, schema: Schema) -> int:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # else another process was quicker
+            for statement in schema.tables.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {schema.version:d}")
+            version = schema.version
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return int(version)
+
+
+def _ensure_private_file(path: str) -> None:
+    """The file is there and only its owner may read it: it repeats what sessions say."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+@contextlib.contextmanager
+def _exclusive(path: str) -> Iterator[None]:
+    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        locks.lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)

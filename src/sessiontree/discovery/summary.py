@@ -1,0 +1,311 @@
+"""What a listing says of one session file, and how it is read off the file.
+
+Owns the meaning of ``SessionInfo``'s figures (SPEC §10): a ``Summary`` is computed from a file's
+bytes alone, and can be carried on when the file has grown. Reads through a storage's reader; knows
+nothing of folders, caches, or of when a summary is still good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sessiontree.discovery import frames
+from sessiontree.discovery.leaves import Leaf, Status, find_leaf
+from sessiontree.model import codec
+from sessiontree.model.header import get_cwd, is_header, read_title_slot
+from sessiontree.model.messages import text_of
+from sessiontree.model.scanning import Record, SkippedText, read_line
+from sessiontree.storage.base import SessionStorageReader
+
+# Small enough to stay in the processor's cache while it is looked through several times.
+BLOCK_BYTES = 1 << 19
+_LONG_LINE_BYTES = 4 << 20
+_HEAD_TYPES = ("session", "title")
+_BRACE = ord("}")
+_NEWLINE = ord("\n")
+_AT_ID, _AFTER_ID = frames.AT_ID, frames.AT_ID + frames.ID_BYTES
+_AT_PARENT, _AFTER_PARENT = frames.AT_PARENT, frames.AT_PARENT + frames.ID_BYTES
+_AT_ROLE = frames.AT_ROLE
+_TIME_FROM_END = frames.TIME_FROM_END
+
+
+class Summary(msgspec.Struct, array_like=True, gc=False):
+    """The figures of one session file up to ``end``."""
+
+    session_id: str | None = None
+    cwd: str = ""
+    timestamp: str | None = None
+    parent_session: str | None = None
+    header_title: str | None = None
+    info_name: str | None = None
+    short_summary: str | None = None
+    message_count: int = 0
+    first_message: str | None = None
+    skipped_count: int = 0
+    is_headless: bool = False
+    leaf: Leaf | None = None
+    end: int = 0
+    has_final_newline: bool = True
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether what is appended can be added without reading again what was there."""
+        return self.session_id is not None and self.has_final_newline
+
+    @property
+    def title(self) -> str | None:
+        """The session's name, else its title, else the latest compaction's short summary."""
+        for text in (self.info_name, self.header_title, self.short_summary):
+            if text and not text.isspace():
+                return text
+        return None
+
+    @property
+    def status(self) -> Status:
+        if self.is_headless or self.skipped_count:
+            return "damaged"
+        return self.leaf.status if self.leaf is not None else "empty"
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Any = None
+
+
+class _Fields(msgspec.Struct, gc=False, rename={"short_summary": "shortSummary"}):
+    """The fields of a line that a summary may need; the rest is checked and passed over."""
+
+    type: str
+    message: _Message | None = None
+    name: Any = None
+    short_summary: Any = None
+
+
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+
+
+def read_summary(reader: SessionStorageReader, size: int, known: Summary | None = None) -> Summary:
+    """Summarise the first ``size`` bytes of a file.
+
+    ``known`` is the summary of its first ``known.end`` bytes, which must be whole lines that have
+    not changed; then only what follows is read.
+    """
+    scan = _Scan(msgspec.structs.replace(known) if known is not None else Summary())
+    last_block = _scan_file(reader, scan, size)
+    summary = scan.summary
+    if scan.is_in_head and summary.end:
+        summary.is_headless = True
+    summary.leaf = None
+    if summary.message_count and not (summary.is_headless or summary.skipped_count):
+        leaf = known.leaf if known is not None else None
+        summary.leaf = scan.passed_over or find_leaf(reader, summary.end, last_block, leaf)
+    return summary
+
+
+def _scan_file(reader: SessionStorageReader, scan: _Scan, size: int) -> bytes:
+    """Feed the rest of the file to the scan, whole lines at a time; gives the last block.
+
+    A line that a block cuts is read again with the next: that copies less than joining pieces. A
+    tool result of many megabytes is counted on the way and never held.
+    """
+    length = BLOCK_BYTES
+    block = b""
+    while scan.summary.end < size:
+        offset = scan.summary.end
+        block = reader.read_at(offset, min(length, size - offset))
+        is_last = offset + len(block) >= size or len(block) < length
+        cut = len(block) if is_last else block.rfind(b"\n") + 1
+        if cut:
+            scan.feed(block, cut)
+            scan.summary.has_final_newline = block[cut - 1] == _NEWLINE
+            length = BLOCK_BYTES
+        elif length >= _LONG_LINE_BYTES and frames.LongLine.fits(block):
+            end = _follow(reader, block, offset + len(block), size)
+            if end is not None:
+                scan.pass_over(block, end - offset)
+        if not cut and scan.summary.end == offset:
+            length *= 4
+        if is_last:
+            break
+    return block
+
+
+def _follow(reader: SessionStorageReader, beginning: bytes, offset: int, size: int) -> int | None:
+    """The end of a long line, newline included, if it is a whole tool result; else None."""
+    line = frames.LongLine(beginning)
+    while offset < size:
+        chunk = reader.read_at(offset, min(BLOCK_BYTES, size - offset))
+        cut = chunk.find(b"\n")
+        line.feed(chunk if cut < 0 else chunk[:cut])
+        if cut >= 0:
+            return offset + cut + 1 if line.is_message() else None
+        if not chunk:
+            return None
+        offset += len(chunk)
+    return None
+
+
+class _Scan:
+    """Adds blocks of whole lines to a summary."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        self.is_in_head = summary.session_id is None and not summary.is_headless
+        self.passed_over: Leaf | None = None
+
+    def pass_over(self, beginning: bytes, length: int) -> None:
+        """Count one tool result that was recognised without being handed over."""
+        self.summary.message_count += 1
+        self.summary.end += length
+        entry_id = beginning[len(frames.ENTRY) : len(frames.ENTRY) + 8].decode("utf-8", "replace")
+        self.passed_over = Leaf(entry_id, "interrupted", self.summary.end)
+
+    def feed(self, block: bytes, cut: int) -> None:
+        """Take in the whole lines before ``cut``."""
+        start = 0
+        while self.is_in_head and start < cut:
+            end = _line_end(block, start, cut)
+            self._read(block[start:end], self.summary.end + start)
+            start = end + 1
+        if start < cut:
+            before = msgspec.structs.replace(self.summary)
+            if not self._scan_frames(block, start, cut):
+                self.summary = before
+                self._scan_lines(block, start, cut)
+        self.summary.end += cut
+        self.passed_over = None
+
+    def _scan_frames(self, block: bytes, start: int, cut: int) -> bool:
+        """Count what is framed and parse the rest; False if frames are not to be trusted here.
+
+        A whole entry glued to a torn one hides in one frame. The next line then names the hidden
+        one as its parent, so a line is searched for a second beginning only if its successor is
+        not its child, and so is the last one.
+        """
+        find, startswith = block.find, block.startswith
+        entry, role, time = frames.ENTRY, frames.ROLE, frames.TIME
+        wants_user = self.summary.first_message is None
+        framed = 0
+        previous, previous_id = start, b""
+        at = start
+        while at < cut:
+            end = find(b"\n", at, cut)
+            if end < 0:
+                end = cut
+            if (
+                startswith(entry, at)
+                and block[end - 1] == _BRACE
+                and startswith(role, at + _AT_ROLE)
+                and startswith(time, end - _TIME_FROM_END)
+            ):
+                framed += 1
+                if block[at + _AT_PARENT : at + _AFTER_PARENT] != previous_id and (
+                    find(entry, previous + 1, at) >= 0
+                ):
+                    return False
+                previous_id = block[at + _AT_ID : at + _AFTER_ID]
+                if wants_user and startswith(frames.USER, at + frames.AT_ROLE_NAME):
+                    self._note_user(block[at:end])
+                    wants_user = self.summary.first_message is None
+            else:
+                previous_id = b""
+                self._read(block[at:end], self.summary.end + at)
+                wants_user = self.summary.first_message is None
+            previous = at
+            at = end + 1
+        self.summary.message_count += framed
+        return find(entry, previous + 1, cut) < 0 and find(b"\x00", start, cut) < 0
+
+    def _scan_lines(self, block: bytes, start: int, cut: int) -> None:
+        at = start
+        while at < cut:
+            end = _line_end(block, at, cut)
+            self._read(block[at:end], self.summary.end + at)
+            at = end + 1
+
+    def _read(self, line: bytes, offset: int) -> None:
+        """Take in one line, whatever it is."""
+        if not self.is_in_head:
+            try:
+                fields = _decode_fields(line)
+                if fields.type not in _HEAD_TYPES:
+                    self._note(fields, line)
+                    return
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass
+        for item in read_line(line, offset, 0):
+            if isinstance(item, SkippedText):
+                self.summary.skipped_count += 1
+            elif self.is_in_head:
+                self._note_head(item, len(line) + 1)
+            else:
+                self._note_record(item)
+
+    def _note_head(self, item: Record, length: int) -> None:
+        summary, value = self.summary, item.value
+        if summary.header_title is None:
+            slot = read_title_slot(value, length)
+            if slot is not None:
+                summary.header_title = slot.title  # "" says that there is none
+                return
+        self.is_in_head = False
+        if not is_header(value):
+            summary.is_headless = True
+            self._note_record(item)
+            return
+        summary.session_id = value["id"]
+        summary.cwd = get_cwd(value)  # type: ignore[arg-type]
+        summary.timestamp = _text_or_none(value.get("timestamp"))
+        summary.parent_session = _text_or_none(value.get("parentSession"))
+        if summary.header_title is None:
+            summary.header_title = _text_or_none(value.get("title")) or ""
+
+    def _note_record(self, item: Record) -> None:
+        """A record that only the careful parser could read."""
+        value = item.value
+        kind = value.get("type")
+        if kind in _HEAD_TYPES:
+            self.summary.skipped_count += 1  # a second header is no entry
+            return
+        message = value.get("message")
+        role = message.get("role") if isinstance(message, dict) else None
+        fields = _Fields(
+            kind if isinstance(kind, str) else "",
+            _Message(role),
+            value.get("name"),
+            value.get("shortSummary"),
+        )
+        self._note(fields, codec.encode(value))
+
+    def _note(self, fields: _Fields, line: bytes) -> None:
+        summary = self.summary
+        match fields.type:
+            case "message":
+                summary.message_count += 1
+                if fields.message is not None and fields.message.role == "user":
+                    self._note_user(line)
+            case "session_info":
+                summary.info_name = _text_or_none(fields.name) or ""
+            case "compaction":
+                summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
+
+    def _note_user(self, line: bytes) -> None:
+        if self.summary.first_message is not None:
+            return
+        try:
+            message = codec.decode(line.strip(b" \t\r\x00")).get("message")
+        except (ValueError, AttributeError):
+            return
+        text = text_of(message.get("content")) if isinstance(message, dict) else ""
+        if text and not text.isspace():
+            self.summary.first_message = text
+
+
+def _line_end(block: bytes, start: int, cut: int) -> int:
+    end = block.find(b"\n", start, cut)
+    return cut if end < 0 else end
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
