@@ -48,7 +48,7 @@ _HOMES = {
     "PersistenceError": "errors",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the keys are strings
 
 if TYPE_CHECKING:
     from sessiontree.core.context import SessionContext as SessionContext

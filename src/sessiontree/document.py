@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from sessiontree.core import trimming
@@ -23,12 +23,10 @@ from sessiontree.model.header import (
     TitleSlot,
     get_version,
     is_header,
-    make_header,
     read_title_slot,
 )
 from sessiontree.model.migrations import migrate_entries
 from sessiontree.model.scanning import (
-    Record,
     Scan,
     SessionWarning,
     SkippedText,
@@ -72,9 +70,12 @@ class FilePayloads:
         return line
 
     def restore(self, data: WireEntry, line: bytes) -> WireEntry:
-        if self._blobs is None or not trimming.may_need_restore(line):
+        if self._blobs is None or self.is_plain(line):
             return data
         return trimming.restore(data, self._blobs.get, self.on_missing)
+
+    def is_plain(self, block: bytes) -> bool:
+        return not trimming.may_need_restore(block)
 
 
 @dataclass(slots=True)
@@ -171,7 +172,7 @@ def _read_document(
         slot=head.slot,
         tree=tree,
         payloads=payloads,
-        stat=FileStat(path, scan.end, stat.mtime_ns, stat.inode, stat.device),
+        stat=replace(stat, size=scan.end),
         head_end=head.end,
         line=scan.line,
         header_line=head.header_line,
@@ -271,8 +272,7 @@ def merge_growth(document: SessionDocument, scan: Scan) -> int:
 def note_end(document: SessionDocument, end: int) -> None:
     """The file has been read or written up to ``end``."""
     reader = document.payloads.reader
-    stat = document.stat
-    document.stat = FileStat(stat.path, end, stat.mtime_ns, stat.inode, stat.device)
+    document.stat = replace(document.stat, size=end)
     document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))
 
 
@@ -355,18 +355,3 @@ def iter_raw_lines(document: SessionDocument) -> Iterator[bytes]:
     """The skipped pieces of a document, as they were read."""
     for text in document.skipped:
         yield document.payloads.reader.read_at(text.offset, text.length)
-
-
-__all__ = [
-    "FilePayloads",
-    "Record",
-    "SessionDocument",
-    "iter_raw_lines",
-    "load_document",
-    "load_entries_from_file",
-    "make_header",
-    "merge_growth",
-    "note_end",
-    "read_growth",
-    "salvage_document",
-]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessiontree.model.dialects import read_model_change
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry, WireEntry, preload
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.messages import WireMessage
 
@@ -90,8 +90,7 @@ class ContextBuilder:
             if entry.type in _STATE_TYPES:
                 self._add_state(entry.data)
         start = self._open_messages(path)
-        for entry in path[start:]:
-            self._add_message(entry)
+        self._add_messages(path[start:])
         if self._assistant_model is None and DEFAULT_ROLE not in self._models:
             self._find_assistant_model(path[:start])
 
@@ -136,8 +135,7 @@ class ContextBuilder:
             if path[start].type == "reset_boundary":
                 break
             if path[start].id == first_kept:
-                for entry in path[start:at]:
-                    self._add_message(entry)
+                self._add_messages(path[start:at])
                 break
         return at + 1
 
@@ -159,6 +157,11 @@ class ContextBuilder:
                 mode = data.get("mode")
                 self._mode = mode if isinstance(mode, str) and mode else "none"
                 self._mode_data = data.get("data")
+
+    def _add_messages(self, entries: Sequence[Entry]) -> None:
+        preload(entry for entry in entries if entry.type in _MESSAGE_TYPES)
+        for entry in entries:
+            self._add_message(entry)
 
     def _add_message(self, entry: Entry) -> None:
         if entry.type not in _MESSAGE_TYPES:

@@ -24,6 +24,7 @@ NOTICE = "\n\n[Session persistence truncated large content]"
 MIN_IMAGE_LENGTH = 1_024
 SPILLED = "spilled"
 REF_PREFIX = "blob:sha256:"
+_REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
@@ -211,7 +212,7 @@ def restore(
 
 def may_need_restore(line: bytes) -> bool:
     """Whether a line holds anything that ``restore`` would look at."""
-    return b'"' + REF_PREFIX.encode() in line
+    return _REF_START in line
 
 
 def _is_ref(value: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, PayloadSource, SourceHandle, envelope_decoder
+from sessiontree.model.entries import Entry, PayloadSource, attach_lines, envelope_decoder
 
 BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
@@ -176,7 +176,6 @@ def scan_entries(
 ) -> Scan:
     """Read entries from the pieces of a file, which begin at ``offset`` with line ``line``."""
     scan = Scan(end=offset, line=line)
-    handle = SourceHandle(payloads)
     pending: list[bytes] = []
     for chunk in chunks:
         cut = chunk.rfind(b"\n") + 1
@@ -189,17 +188,17 @@ def scan_entries(
             pending.clear()
         else:
             block = chunk if cut == len(chunk) else chunk[:cut]
-        _scan_block(block, scan, handle)
+        _scan_block(block, scan, payloads)
         if cut < len(chunk):
             pending.append(chunk[cut:])
     if pending:
         rest = b"".join(pending)
-        _scan_lines(rest, scan, handle)
+        _scan_lines(rest, scan, payloads)
         scan.has_final_newline = False
     return scan
 
 
-def _scan_block(block: bytes, scan: Scan, handle: SourceHandle) -> None:
+def _scan_block(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
     """Whole lines: all at once if each is one entry, else one by one."""
     if block[0] == 0x7B and block.endswith(b"}\n"):
         try:
@@ -210,28 +209,26 @@ def _scan_block(block: bytes, scan: Scan, handle: SourceHandle) -> None:
         # A newline between "}" and "{" can only stand between two objects, so equal counts mean
         # one object a line; the decoder itself would accept two on one line.
         if count and block.count(b"\n") == count and block.count(b"}\n{") == count - 1:
-            handle.attach_lines(entries, block, scan.end)
+            attach_lines(entries, payloads, block, scan.end)
             if not any(entry.type in _HEAD_TYPES for entry in entries):
                 scan.entries += entries
                 scan.end += len(block)
                 scan.line += count
                 return
-    _scan_lines(block, scan, handle)
+    _scan_lines(block, scan, payloads)
 
 
 _HEAD_TYPES = frozenset(("session", "title"))
 
 
-def _scan_lines(block: bytes, scan: Scan, handle: SourceHandle) -> None:
+def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
     base = scan.end
     for start, line in split_lines(block):
         for item in read_line(line, base + start, scan.line):
             if isinstance(item, Record) and item.value.get("type") in _HEAD_TYPES:
                 item = SkippedText(item.offset, item.length, item.line, "a second header")
             if isinstance(item, Record):
-                entry = _to_entry(item, scan)
-                handle.attach(entry, item.offset, item.length)
-                scan.entries.append(entry)
+                scan.entries.append(_to_entry(item, scan, payloads))
             else:
                 scan.gaps.append(len(scan.entries))
                 scan.skipped.append(item)
@@ -239,11 +236,12 @@ def _scan_lines(block: bytes, scan: Scan, handle: SourceHandle) -> None:
     scan.end += len(block)
 
 
-def _to_entry(record: Record, scan: Scan) -> Entry:
+def _to_entry(record: Record, scan: Scan, payloads: PayloadSource) -> Entry:
     """The entry of a record that need not have all that every entry should have."""
     value = record.value
     entry = Entry.from_wire(value)
-    entry.cached = None
+    entry.attach(payloads, record.offset, record.length)
+    entry.release()
     if "parentId" not in value and scan.entries:
         scan.warnings.append(
             SessionWarning("has no parentId; hung on the entry before it", record.line)

@@ -25,6 +25,7 @@ class FileStat:
     mtime_ns: int
     inode: int
     device: int = 0
+    ctime_ns: int = 0
 
     def is_same_file(self, other: FileStat) -> bool:
         """Whether both describe the same file, whatever its size is now."""
@@ -115,6 +116,9 @@ class SessionStorage(Protocol):
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""
+
+    def touch(self, path: str) -> None:
+        """The file counts as changed now."""
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""

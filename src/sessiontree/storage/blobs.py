@@ -7,6 +7,7 @@ of the folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -36,12 +37,19 @@ class BlobStore:
         self._fallbacks = fallbacks
 
     def put(self, data: bytes) -> str:
-        """Store ``data`` and return its reference; nothing is written if it is there already."""
+        """Store ``data`` and return its reference; one that is there already is not rewritten.
+
+        It counts as young again: whoever removes old blobs must not take it before the line that
+        is about to name it is written.
+        """
         digest = hashlib.sha256(data).hexdigest()
         path = os.path.join(self.folder, digest)
         if self._read(path, digest) is None:
             self._storage.ensure_dir(self.folder)
             self._storage.write_atomic(path, data)
+        else:
+            with contextlib.suppress(OSError):
+                self._storage.touch(path)
         return REF_PREFIX + digest
 
     def get(self, ref: str) -> bytes | None:

@@ -121,6 +121,9 @@ class FileSessionStorage:
         if os.path.dirname(source) != os.path.dirname(target):
             sync_folder(os.path.dirname(source))
 
+    def touch(self, path: str) -> None:
+        os.utime(path)
+
     def unlink(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -358,7 +361,14 @@ def _move_across_devices(source: str, target: str) -> None:
 
 
 def _to_stat(path: str, found: os.stat_result) -> FileStat:
-    return FileStat(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
+    return FileStat(
+        path,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ino,
+        found.st_dev,
+        found.st_ctime_ns,
+    )
 
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:

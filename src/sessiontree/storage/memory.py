@@ -27,7 +27,7 @@ class _MemoryFile:
         self.lock = threading.RLock()
 
     def stat(self, path: str) -> FileStat:
-        return FileStat(path, len(self.data), self.mtime_ns, self.inode)
+        return FileStat(path, len(self.data), self.mtime_ns, self.inode, ctime_ns=self.mtime_ns)
 
 
 class MemorySessionStorage:
@@ -113,6 +113,9 @@ class MemorySessionStorage:
 
         self._files = {moved(path): file for path, file in self._files.items()}
         self._folders = {moved(path) for path in self._folders if path != source} | {target}
+
+    def touch(self, path: str) -> None:
+        self._get(path).mtime_ns = self._clock_ns()
 
     def unlink(self, path: str) -> None:
         with self._lock:
