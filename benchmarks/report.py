@@ -101,7 +101,7 @@ def to_markdown(rows: Iterable[Row], command: str) -> str:
         "Times in ms (median), memory at its peak in MB, ratio to the better peer; growth is the",
         "exponent of our time over three sizes.",
         "",
-        "| operation | us | pi | omp | ratio | at most | MB | pi MB | omp MB | at most | growth | |",
+        "| operation | us | pi | omp | ratio | max | MB | pi MB | omp MB | max MB | growth | |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     lines += [_line(row) for row in rows]

@@ -10,6 +10,8 @@ import pytest
 
 from .living import Peer, find_peers
 
+pytest.register_assert_rewrite("tests.interop.likeness")
+
 DEFAULT_SESSIONS = 200
 
 

@@ -20,6 +20,11 @@ def test_what_we_wrote_a_peer_reads_alike(
     assert_alike(peer.ask("read", file=file), ours, peer.name)
 
 
+def is_cut_to_the_slot(ours: str, theirs: str) -> bool:
+    """omp's first line has 256 bytes for the title and no more; our header holds it whole."""
+    return len(theirs) > 120 and ours.startswith(theirs)
+
+
 def test_a_peer_given_the_same_script_builds_the_same_session(
     peer: Peer, seed: int, project: Path, session_dir: Path
 ) -> None:
@@ -36,5 +41,5 @@ def test_a_peer_given_the_same_script_builds_the_same_session(
     }
     our_messages = {e["id"]: e["message"] for e in ours["entries"] if e["type"] == "message"}
     assert our_messages == their_messages
-    assert ours["name"] == theirs["name"]
+    assert ours["name"] == theirs["name"] or is_cut_to_the_slot(ours["name"], theirs["name"])
     assert ours["labels"] == {renamed[k]: v for k, v in theirs["labels"].items()}
