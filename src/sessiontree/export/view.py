@@ -17,9 +17,9 @@ from sessiontree.document import load_document
 from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
 from sessiontree.model.entries import Entry
 from sessiontree.model.scanning import SessionWarning
-from sessiontree.profiles import Profile, get_profile
+from sessiontree.opening import make_blob_store, profile_for
+from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
-from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def open_view(
     """
     file = os.path.abspath(path)
     store = storage if storage is not None else FileSessionStorage()
-    blobs = BlobStore(get_profile(profile).blobs_dir, store)
+    blobs = make_blob_store(profile_for(file, profile), file, store)
     try:
         document = load_document(store, file, blobs)
     except OSError as error:

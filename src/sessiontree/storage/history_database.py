@@ -7,6 +7,7 @@ used as it is: no column, index or trigger is added to it, and what it lacks is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sessiontree.errors import PersistenceError
+from sessiontree.storage.locks import lock
 
 BUSY_TIMEOUT_S = 5.0
 _MOST_ROWS = 1 << 31
@@ -221,9 +223,10 @@ class HistoryDatabase:
                     raise
         damaged = self._inode
         self.close()
-        if damaged is None or _inode(self.path) != damaged:
-            return  # another process has already set it aside
-        aside = _set_aside(self.path)
+        with _alone(self.path):
+            if damaged is None or _inode(self.path) != damaged:
+                return  # another process has already set it aside
+            aside = _set_aside(self.path)
         rows = list(_readable_rows(aside))
         connection = self._connect(create=True)
         if rows and connection is not None:
@@ -318,8 +321,32 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 def _create_private(path: str) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    missing = []
+    folder = os.path.dirname(path)
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):  # makedirs would make only the last one private
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """No other process sets a database of this folder aside meanwhile."""
+    try:
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
+    except PermissionError:  # Windows does not open folders; the check of the file must do
+        yield
+        return
+    try:
+        lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _set_aside(path: str) -> str:

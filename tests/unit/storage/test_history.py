@@ -40,7 +40,7 @@ CREATE TRIGGER history_ai AFTER INSERT ON history BEGIN
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "history.db"
+    return tmp_path / "home" / "agent" / "history.db"
 
 
 @pytest.fixture
@@ -135,11 +135,12 @@ def test_reading_a_history_that_is_not_there_makes_no_file(path: Path) -> None:
     assert not path.exists()
 
 
-def test_the_database_and_its_folder_are_private(history: HistoryStorage, path: Path) -> None:
+def test_the_database_and_its_folders_are_private(history: HistoryStorage, path: Path) -> None:
     history.add("secret")
     history.flush(10)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    for folder in (path.parent, path.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_the_profile_decides_where_the_history_lies(
@@ -296,7 +297,7 @@ def test_a_deleted_or_changed_row_is_no_longer_found(history: HistoryStorage, pa
 
 @pytest.mark.parametrize("schema", [OMP_SCHEMA, XCSH_SCHEMA], ids=["omp", "xcsh"])
 def test_a_database_of_another_agent_is_used_as_it_is(path: Path, schema: str) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(schema)
         connection.execute("INSERT INTO history (prompt, created_at, cwd) VALUES ('old', 5, '/x')")
@@ -318,7 +319,7 @@ def test_a_database_of_another_agent_is_used_as_it_is(path: Path, schema: str) -
 
 
 def test_where_prompts_are_unique_a_repeated_one_becomes_the_newest(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(OMP_SCHEMA)
     with HistoryStorage(path, clock=_ticking()) as history:
@@ -330,7 +331,7 @@ def test_where_prompts_are_unique_a_repeated_one_becomes_the_newest(path: Path) 
 
 
 def test_a_database_without_a_text_index_is_searched_all_the_same(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
             "CREATE TABLE history (id INTEGER PRIMARY KEY, prompt TEXT, created_at, cwd TEXT)"
@@ -342,7 +343,7 @@ def test_a_database_without_a_text_index_is_searched_all_the_same(path: Path) ->
 
 
 def test_rows_of_odd_types_and_bad_utf8_do_not_break_recall(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(XCSH_SCHEMA)
         connection.execute(
@@ -357,7 +358,7 @@ def test_rows_of_odd_types_and_bad_utf8_do_not_break_recall(path: Path) -> None:
 
 
 def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE history (url TEXT)")
         connection.commit()
@@ -370,7 +371,7 @@ def test_a_database_of_something_else_is_refused_untouched(path: Path) -> None:
 
 
 def test_a_file_that_is_no_database_is_set_aside_and_replaced(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"this is not SQLite at all" * 100)
     with HistoryStorage(path) as history:
         history.add("still works")
@@ -381,7 +382,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_replaced(path: Path) -> Non
 
 
 def test_reading_a_damaged_database_sets_it_aside_too(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"junk" * 1000)
     with HistoryStorage(path) as history:
         assert history.recent() == []
@@ -433,7 +434,7 @@ def test_a_database_deleted_while_open_is_made_again(path: Path, history: Histor
 
 
 def test_prompts_wait_while_nothing_can_be_written_and_are_written_later(path: Path) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.mkdir()
     history = HistoryStorage(path)
     history.add("patient")
@@ -448,7 +449,7 @@ def test_prompts_wait_while_nothing_can_be_written_and_are_written_later(path: P
 def test_closing_gives_up_on_a_file_that_cannot_be_written(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.mkdir()
     history = HistoryStorage(path)
     history.add("lost")

@@ -1,0 +1,256 @@
+"""The trash of a profile: a removed session can always be put back, on any system.
+
+``<agent dir>/trash/<item>/`` holds what belonged to one session (its file, draft, artifacts and
+the copies that repairs left beside it) and ``manifest.json``, which is written first and says where
+each piece comes from. So a crash at any moment leaves a removal that ``restore`` can take back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sessiontree.discovery import paths
+from sessiontree.errors import PersistenceError, SessionNotFoundError, SessionTreeError
+from sessiontree.export.view import open_view
+from sessiontree.model import codec
+from sessiontree.model.ids import format_timestamp
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+MANIFEST = "manifest.json"
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class TrashItem:
+    """One removed session. ``pieces`` are (where it was, its name in the trash)."""
+
+    id: str
+    folder: str
+    path: str
+    session_id: str
+    title: str | None
+    cwd: str
+    removed_at: str
+    batch: str
+    pieces: tuple[tuple[str, str], ...]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def move_to_trash(
+    path: str | os.PathLike[str],
+    *,
+    profile: Profile,
+    storage: SessionStorage | None = None,
+    batch: str | None = None,
+    clock: Clock = _now_ms,
+) -> TrashItem:
+    """Move a session and what belongs to it to the profile's trash.
+
+    Sessions removed together share a ``batch``, so that they can be put back together. Raises
+    SessionNotFoundError if there is none, PersistenceError if it can't be moved; then all of it is
+    where it was.
+    """
+    store = storage if storage is not None else FileSessionStorage()
+    file = os.path.abspath(path)
+    sources = list(_belongings(store, file))
+    if not sources:
+        raise SessionNotFoundError(file)
+    stamp = format_timestamp(clock())
+    item = _describe(store, file, profile, stamp, batch, sources)
+    try:
+        store.ensure_dir(profile.trash_dir)
+        store.ensure_dir(item.folder)
+        store.write_atomic(os.path.join(item.folder, MANIFEST), codec.encode(_to_wire(item)))
+        _move_all(store, [(old, os.path.join(item.folder, name)) for old, name in item.pieces])
+    except OSError as error:
+        _remove_if_empty(store, item.folder)
+        raise PersistenceError.from_os_error(file, error) from error
+    return item
+
+
+def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
+    """Put a removed session back where it was; its file.
+
+    Raises PersistenceError if something else is there now, or can't be moved; then the item stays
+    in the trash.
+    """
+    store = storage if storage is not None else FileSessionStorage()
+    moves = []
+    for old, name in item.pieces:
+        kept = os.path.join(item.folder, name)
+        if not store.exists(kept) and not _is_dir(store, kept):
+            continue  # a removal that a crash cut short never took it
+        if store.exists(old) or _is_dir(store, old):
+            raise PersistenceError(old, "something else is there now; move it away first")
+        moves.append((kept, old))
+    try:
+        for folder in {os.path.dirname(old) for _, old in moves}:
+            store.ensure_dir(folder)
+        _move_all(store, moves)
+        _remove_if_empty(store, item.folder)
+    except OSError as error:
+        raise PersistenceError.from_os_error(item.path, error) from error
+    return item.path
+
+
+def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) -> None:
+    """Remove an item of the trash for good. Raises PersistenceError."""
+    store = storage if storage is not None else FileSessionStorage()
+    try:
+        store.remove_dir(item.folder)
+    except OSError as error:
+        raise PersistenceError.from_os_error(item.folder, error) from error
+
+
+def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> list[TrashItem]:
+    """What is in the profile's trash, removed last first."""
+    store = storage if storage is not None else FileSessionStorage()
+    found = [_read_item(store, folder) for folder in store.list_dirs(profile.trash_dir)]
+    items = [item for item in found if item is not None]
+    return sorted(items, key=lambda item: (item.removed_at, item.id), reverse=True)
+
+
+def find_in_trash(
+    value: str, profile: Profile, *, storage: SessionStorage | None = None
+) -> list[TrashItem]:
+    """The items whose session id, trash id or path begins with or is ``value``."""
+    return [
+        item
+        for item in list_trash(profile, storage=storage)
+        if item.session_id.startswith(value)
+        or item.id.startswith(value)
+        or item.path == os.path.abspath(value)
+    ]
+
+
+# -- what belongs to a session ---------------------------------------------------------------------
+
+
+def _belongings(store: SessionStorage, file: str) -> Iterator[str]:
+    """The session's file first, then everything beside it that is only there because of it."""
+    if store.exists(file):
+        yield file
+    draft = paths.draft_path(file)
+    if store.exists(draft):
+        yield draft
+    folder, name = os.path.split(file)
+    for found in store.list_files(folder):
+        beside = os.path.basename(found.path)
+        if beside == f"{name}.rejected" or beside.startswith(f"{name}.corrupt-"):
+            yield found.path
+    artifacts = paths.artifacts_dir(file)
+    if _is_dir(store, artifacts):
+        yield artifacts
+
+
+def _describe(
+    store: SessionStorage,
+    file: str,
+    profile: Profile,
+    stamp: str,
+    batch: str | None,
+    sources: list[str],
+) -> TrashItem:
+    named = paths.parse_session_file_name(os.path.basename(file))
+    session_id, title, cwd = named[1] if named else os.path.basename(file), None, ""
+    try:
+        with open_view(sources[0], profile=profile, storage=store) as view:
+            session_id, title, cwd = view.id, view.name, view.cwd
+    except (SessionTreeError, OSError):
+        pass  # a damaged session can be removed as well as a sound one
+    item_id = f"{stamp.replace(':', '-').replace('.', '-')}-{os.urandom(3).hex()}"
+    return TrashItem(
+        id=item_id,
+        folder=os.path.join(profile.trash_dir, item_id),
+        path=file,
+        session_id=session_id,
+        title=title,
+        cwd=cwd,
+        removed_at=stamp,
+        batch=batch or item_id,
+        # Numbered: two pieces may not have the same name, whatever they were called before.
+        pieces=tuple((old, f"{n}-{os.path.basename(old)}") for n, old in enumerate(sources)),
+    )
+
+
+def _move_all(store: SessionStorage, moves: list[tuple[str, str]]) -> None:
+    """Move all of these or none."""
+    done: list[tuple[str, str]] = []
+    try:
+        for source, target in moves:
+            store.rename(source, target)
+            done.append((source, target))
+    except OSError:
+        for source, target in reversed(done):
+            store.rename(target, source)
+        raise
+
+
+def _remove_if_empty(store: SessionStorage, folder: str) -> None:
+    """Remove an item's folder, unless anything but its manifest is in it."""
+    left = [found.path for found in store.list_files(folder)] + store.list_dirs(folder)
+    if all(os.path.basename(path) == MANIFEST for path in left):
+        store.remove_dir(folder)
+
+
+def _is_dir(store: SessionStorage, path: str) -> bool:
+    return path in store.list_dirs(os.path.dirname(path))
+
+
+# -- the manifest ----------------------------------------------------------------------------------
+
+
+def _to_wire(item: TrashItem) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "path": item.path,
+        "sessionId": item.session_id,
+        "title": item.title,
+        "cwd": item.cwd,
+        "removedAt": item.removed_at,
+        "batch": item.batch,
+        "pieces": [{"from": old, "name": name} for old, name in item.pieces],
+    }
+
+
+def _read_item(store: SessionStorage, folder: str) -> TrashItem | None:
+    try:
+        wire = codec.decode(store.read(os.path.join(folder, MANIFEST)))
+        pieces = tuple((piece["from"], piece["name"]) for piece in wire["pieces"])
+        item = TrashItem(
+            id=os.path.basename(folder),
+            folder=folder,
+            path=wire["path"],
+            session_id=wire["sessionId"],
+            title=wire["title"],
+            cwd=wire["cwd"],
+            removed_at=wire["removedAt"],
+            batch=wire["batch"],
+            pieces=pieces,
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return item if _is_sane(item) else None
+
+
+def _is_sane(item: TrashItem) -> bool:
+    """Whether restoring would move only what lies in the item's own folder, to absolute paths."""
+    texts = (item.path, item.session_id, item.cwd, item.removed_at, item.batch)
+    return all(isinstance(text, str) for text in texts) and all(
+        isinstance(old, str)
+        and isinstance(name, str)
+        and os.path.isabs(old)
+        and os.path.dirname(old) == os.path.dirname(item.path)
+        and os.path.basename(name) == name
+        and name not in ("", ".", "..", MANIFEST)
+        for old, name in item.pieces
+    )

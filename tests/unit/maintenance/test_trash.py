@@ -1,0 +1,217 @@
+"""The trash: whatever was removed comes back exactly as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.maintenance.trash import (
+    delete_forever,
+    find_in_trash,
+    list_trash,
+    move_to_trash,
+    restore,
+)
+from sessiontree.profiles import Profile
+from sessiontree.storage.file import FileSessionStorage
+
+NAME = "2026-02-16T10-20-30-000Z_0199a3f2c0de1234"
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    return Profile("sessiontree", str(tmp_path / "agent"), "omp")
+
+
+def _session(profile: Profile, name: str = NAME, title: str = "Fix login") -> Path:
+    folder = Path(profile.sessions_dir) / "--work-pi--"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.jsonl"
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": name.split("_")[1],
+        "cwd": "/work/pi",
+        "title": title,
+    }
+    file.write_text(json.dumps({**header, "timestamp": "2026-02-16T10:20:30.000Z"}) + "\n")
+    return file
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_session_and_all_that_belongs_to_it_goes_and_comes_back(profile: Profile) -> None:
+    file = _session(profile)
+    beside = file.parent
+    (beside / f"{file.name}.rejected").write_bytes(b"bad line\n")
+    (beside / f"{file.name}.corrupt-2026-02-17T00-00-00-000Z").write_bytes(b"old\n")
+    (beside / f".{file.name}.draft").write_bytes(b"draft\n")
+    (beside / NAME / "deep").mkdir(parents=True)
+    (beside / NAME / "deep" / "1.txt").write_bytes(b"artifact")
+    other = _session(profile, "2026-02-16T10-20-31-000Z_ffff")
+    before = _contents(beside)
+
+    item = move_to_trash(file, profile=profile)
+    assert list(_contents(beside)) == [other.name]
+    assert not (beside / NAME).exists()
+    assert (item.session_id, item.title, item.cwd) == ("0199a3f2c0de1234", "Fix login", "/work/pi")
+
+    assert restore(item) == str(file)
+    assert _contents(beside) == before
+    assert list_trash(profile) == []
+    assert os.listdir(profile.trash_dir) == []
+
+
+def test_the_trash_lists_what_was_removed_last_first(profile: Profile) -> None:
+    clock = iter([1_760_000_000_000, 1_760_000_001_000])
+    for number in "12":
+        file = _session(profile, f"2026-02-16T10-20-3{number}-000Z_{number * 4}")
+        move_to_trash(file, profile=profile, clock=lambda: next(clock))
+    assert [item.session_id for item in list_trash(profile)] == ["2222", "1111"]
+    assert [item.session_id for item in find_in_trash("11", profile)] == ["1111"]
+    assert find_in_trash("3", profile) == []
+
+
+def test_the_trash_is_private(profile: Profile) -> None:
+    item = move_to_trash(_session(profile), profile=profile)
+    for path in (Path(profile.trash_dir), Path(item.folder)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((Path(item.folder) / "manifest.json").stat().st_mode) == 0o600
+
+
+def test_a_damaged_session_can_be_removed_too(profile: Profile) -> None:
+    file = _session(profile)
+    file.write_bytes(b"\xff\xfe not a session")
+    item = move_to_trash(file, profile=profile)
+    assert (item.session_id, item.title) == ("0199a3f2c0de1234", None)
+    restore(item)
+    assert file.read_bytes() == b"\xff\xfe not a session"
+
+
+def test_a_draft_alone_can_be_removed(profile: Profile) -> None:
+    file = _session(profile)
+    draft = file.parent / f".{file.name}.draft"
+    file.rename(draft)
+    item = move_to_trash(file, profile=profile)
+    assert item.title == "Fix login"
+    restore(item)
+    assert draft.exists()
+
+
+def test_what_is_not_there_can_not_be_removed(profile: Profile, tmp_path: Path) -> None:
+    with pytest.raises(SessionNotFoundError):
+        move_to_trash(tmp_path / "missing.jsonl", profile=profile)
+    assert not Path(profile.trash_dir).exists()
+
+
+def test_nothing_is_overwritten_by_a_restore(profile: Profile) -> None:
+    file = _session(profile)
+    item = move_to_trash(file, profile=profile)
+    file.write_text("a new file of the same name")
+    with pytest.raises(PersistenceError, match="something else is there"):
+        restore(item)
+    assert file.read_text() == "a new file of the same name"
+    assert list_trash(profile) == [item]
+
+
+def test_a_restore_makes_the_folder_again(profile: Profile) -> None:
+    file = _session(profile)
+    item = move_to_trash(file, profile=profile)
+    file.parent.rmdir()
+    restore(item)
+    assert file.exists()
+
+
+class _FailingRename(FileSessionStorage):
+    """Fails at the n-th rename."""
+
+    def __init__(self, fails_at: int) -> None:
+        self.left = fails_at
+
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(28, "No space left on device", target)
+        super().rename(source, target, durable=durable)
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_removal_that_fails_leaves_everything_where_it_was(
+    profile: Profile, fails_at: int
+) -> None:
+    file = _session(profile)
+    (file.parent / NAME).mkdir()
+    (file.parent / NAME / "1.txt").write_bytes(b"artifact")
+    before = _contents(file.parent)
+    with pytest.raises(PersistenceError, match="No space left"):
+        move_to_trash(file, profile=profile, storage=_FailingRename(fails_at))
+    assert _contents(file.parent) == before
+    assert list_trash(profile) == []
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_a_removal_cut_short_by_a_crash_can_be_taken_back(profile: Profile, moved: int) -> None:
+    file = _session(profile)
+    (file.parent / NAME).mkdir()
+    (file.parent / NAME / "1.txt").write_bytes(b"artifact")
+    before = _contents(file.parent)
+
+    class Crash(BaseException):
+        pass
+
+    class Crashing(FileSessionStorage):
+        renames = 0
+
+        def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+            if self.renames == moved:
+                raise Crash
+            self.renames += 1
+            super().rename(source, target, durable=durable)
+
+    with pytest.raises(Crash):
+        move_to_trash(file, profile=profile, storage=Crashing())
+    (item,) = list_trash(profile)
+    restore(item)
+    assert _contents(file.parent) == before
+    assert list_trash(profile) == []
+
+
+def _manifests() -> Iterator[str]:
+    good = {
+        "version": 1, "path": "/s/a.jsonl", "sessionId": "a", "title": None, "cwd": "/s",
+        "removedAt": "2026", "batch": "b", "pieces": [{"from": "/s/a.jsonl", "name": "0-a.jsonl"}],
+    }  # fmt: skip
+    yield "not json"
+    yield "[]"
+    yield json.dumps({**good, "pieces": [{"from": "/s/a.jsonl", "name": "../../../x"}]})
+    yield json.dumps({**good, "pieces": [{"from": "/etc/passwd", "name": "0-a.jsonl"}]})
+    yield json.dumps({**good, "pieces": [{"from": "a.jsonl", "name": "0-a.jsonl"}]})
+    yield json.dumps({**good, "path": 7})
+    yield json.dumps({key: value for key, value in good.items() if key != "batch"})
+
+
+@pytest.mark.parametrize("manifest", list(_manifests()))
+def test_a_manifest_that_makes_no_sense_is_passed_over(profile: Profile, manifest: str) -> None:
+    folder = Path(profile.trash_dir) / "x"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(manifest)
+    assert list_trash(profile) == []
+
+
+def test_deleting_for_good_removes_the_item_only(profile: Profile) -> None:
+    first = move_to_trash(_session(profile), profile=profile)
+    second = move_to_trash(_session(profile, "2026-02-16T10-20-31-000Z_ffff"), profile=profile)
+    delete_forever(first)
+    assert list_trash(profile) == [second]
