@@ -14,13 +14,14 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document
 from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.filing import SessionFiler
 from sessiontree.live import LiveSession, Place
 from sessiontree.log import SessionLog, is_answer
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import format_timestamp, new_entry_id
-from sessiontree.opening import make_blob_store, make_log, make_session_id
+from sessiontree.opening import make_blob_store, make_session_id
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
@@ -79,9 +80,11 @@ def _write_fork(
     parent = source_path if dialect == "pi" else source.header.get("id", source_path)
     header = derive_header(source.header, source.title, place, dialect, parent)
     path = target_file(place, header)
-    log = make_log(place, path, dialect, "flush")
+    filer = SessionFiler(
+        place.storage, make_blob_store(place.profile, path, place.storage), dialect
+    )
     place.storage.ensure_dir(place.session_dir)
-    log.write_copy(
+    filer.write_file(
         path, codec.encode(header) + b"\n", source.tree.entries, source_blobs=source_blobs
     )
     _copy_folder(place.storage, paths.artifacts_dir(source_path), paths.artifacts_dir(path))
@@ -111,7 +114,7 @@ def fork_live(session: LiveSession) -> tuple[str, str] | None:
     path = target_file(place, header)
     target = paths.draft_path(path) if log.is_draft else path
     try:
-        log.write_copy(target, codec.encode(header) + b"\n", session.tree.entries)
+        log.filer.write_file(target, codec.encode(header) + b"\n", session.tree.entries)
         _copy_folder(place.storage, paths.artifacts_dir(log.path), paths.artifacts_dir(path))
     except OSError as error:
         raise PersistenceError.from_os_error(target, error) from error
@@ -180,8 +183,10 @@ def write_branch(
     file = paths.draft_path(path) if is_draft else path
     try:
         place.storage.ensure_dir(place.session_dir)
-        writer = make_log(place, path, log.dialect, "flush")
-        writer.write_copy(file, codec.encode(header) + b"\n", entries)
+        filer = SessionFiler(
+            place.storage, make_blob_store(place.profile, path, place.storage), log.dialect
+        )
+        filer.write_file(file, codec.encode(header) + b"\n", entries)
     except OSError as error:
         raise PersistenceError.from_os_error(file, error) from error
     return file

@@ -13,23 +13,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.core.trimming import trim
 from sessiontree.document import (
     FilePayloads,
     SessionDocument,
-    iter_raw_lines,
     load_document,
     merge_growth,
     note_end,
     read_growth,
 )
 from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.filing import PlacedEntry, SessionFiler
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot
@@ -41,9 +39,6 @@ from sessiontree.storage.blobs import BlobStore
 logger = logging.getLogger("sessiontree")
 
 Durability = Literal["flush", "entry"]
-REJECTED_SUFFIX = ".rejected"
-_REF = re.compile(rb"blob:sha256:[0-9a-f]{64}")
-_JOIN_BYTES = 1 << 20
 _MAX_REPLACEMENTS = 20
 
 
@@ -72,6 +67,7 @@ class SessionLog:
     ) -> None:
         self._storage = storage
         self._blobs = blobs
+        self.filer = SessionFiler(storage, blobs, dialect)
         self._draft_path = draft_path
         self._writer: SessionStorageWriter | None = None
         self._error: PersistenceError | None = None
@@ -235,7 +231,7 @@ class SessionLog:
     def append(self, data: WireEntry, header: Header) -> Entry:
         """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
         with self._guard():
-            line = self._to_line(data)
+            line = self.filer.to_line(data)
             if self.document is None:
                 self._start_file(header)
             document = self._document()
@@ -248,16 +244,6 @@ class SessionLog:
             if self.durability == "entry":
                 self._sync(writer)
             return entry
-
-    def _to_line(self, data: WireEntry) -> bytes:
-        """The persisted form of an entry, its blobs stored."""
-        trimmed = trim(data, self.dialect)
-        for blob in trimmed.blobs:
-            try:
-                self._blobs.put(blob)
-            except OSError as error:
-                raise PersistenceError.from_os_error(self._blobs.folder, error) from error
-        return trimmed.line
 
     def _write(
         self,
@@ -376,8 +362,8 @@ class SessionLog:
         """
         with self._guard():
             document = self._document()
-            self._keep_rejected(document, self.file)
-            placed = self.write_copy(self.file, head, entries, find_changes=find_changes)
+            self.filer.keep_rejected(document, self.file)
+            placed = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
             self._close_writer()
             self._stand_on(self.file, document, placed)
 
@@ -392,8 +378,8 @@ class SessionLog:
         document = self._document()
         file = self._draft_path(path) if self.is_draft else path
         try:
-            self._keep_rejected(document, file)
-            placed = self.write_copy(file, head, entries)
+            self.filer.keep_rejected(document, file)
+            placed = self.filer.write_file(file, head, entries)
             commit()
         except BaseException:
             with contextlib.suppress(OSError):
@@ -403,60 +389,7 @@ class SessionLog:
         self.path = path
         self._stand_on(file, document, placed)
 
-    def write_copy(
-        self,
-        path: str,
-        head: bytes,
-        entries: Iterable[Entry],
-        *,
-        find_changes: bool = False,
-        source_blobs: BlobStore | None = None,
-    ) -> list[tuple[Entry, int, int]]:
-        """Write a whole session file; where each entry's line stands in it.
-
-        Blobs that the lines name are first copied from ``source_blobs``, if given.
-        """
-        placed: list[tuple[Entry, int, int]] = []
-        copied: set[bytes] = set()
-
-        def lines() -> Iterator[bytes]:
-            yield head
-            offset = len(head)
-            for entry in entries:
-                line = self._line_of(entry, find_changes)
-                if source_blobs is not None and b"blob:sha256:" in line:
-                    self._copy_blobs(line, source_blobs, copied)
-                placed.append((entry, offset, len(line)))
-                offset += len(line) + 1
-                yield line
-                yield b"\n"
-
-        self._storage.write_atomic(path, _join(lines()))
-        return placed
-
-    def _line_of(self, entry: Entry, find_changes: bool) -> bytes:
-        """The entry's own bytes, unless it has none or its data was changed since."""
-        if entry.source is None:
-            return self._to_line(entry.data)
-        if (
-            find_changes
-            and entry.cached is not None
-            and codec.encode(entry.decode()) != codec.encode(entry.data)
-        ):
-            return self._to_line(entry.data)
-        return entry.line()
-
-    def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
-        for ref in _REF.findall(line):
-            if ref not in copied:
-                copied.add(ref)
-                data = source.get(ref.decode())
-                if data is not None:
-                    self._blobs.put(data)
-
-    def _stand_on(
-        self, path: str, before: SessionDocument, placed: Iterable[tuple[Entry, int, int]]
-    ) -> None:
+    def _stand_on(self, path: str, before: SessionDocument, placed: Iterable[PlacedEntry]) -> None:
         """Go on with the file just written: the same entries, at their new places."""
         reader = self._storage.open_reader(path)
         payloads = FilePayloads(path, reader, self._blobs)
@@ -472,22 +405,6 @@ class SessionLog:
         before.has_final_newline = True
         before.is_migrated = False
         note_end(before, stat.size)
-
-    def _keep_rejected(self, document: SessionDocument, file: str) -> None:
-        if not document.skipped:
-            return
-        path = file + REJECTED_SUFFIX
-        writer = self._storage.open_writer(path)
-        try:
-            with writer.locked():
-                for raw in iter_raw_lines(document):
-                    writer.write_line(raw + b"\n")
-                writer.fsync()
-        finally:
-            writer.close()
-        document.warnings.append(
-            SessionWarning(f"{len(document.skipped)} unreadable pieces were copied to {path}")
-        )
 
     def overwrite_slot(self, slot: TitleSlot) -> None:
         """Change the title where it stands; only inside ``exclusive``."""
@@ -536,18 +453,3 @@ class UnsavedLog:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of about a megabyte."""
-    pending: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        pending.append(piece)
-        size += len(piece)
-        if size >= _JOIN_BYTES:
-            yield b"".join(pending)
-            pending.clear()
-            size = 0
-    if pending:
-        yield b"".join(pending)

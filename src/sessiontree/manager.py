@@ -207,6 +207,19 @@ class SessionManager:
         return self._session.place.profile
 
     @property
+    def storage(self) -> SessionStorage:
+        return self._session.place.storage
+
+    @property
+    def durability(self) -> Durability:
+        return self._durability
+
+    @property
+    def has_explicit_dir(self) -> bool:
+        """Whether ``session_dir`` was given, rather than derived from the project."""
+        return self._session.place.has_explicit_dir
+
+    @property
     def header(self) -> Header:
         """The header as a wire object."""
         return self._session.header

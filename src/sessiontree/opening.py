@@ -6,7 +6,6 @@ Owns SPEC §5's ``set_session_file`` and the writing half of §4.
 from __future__ import annotations
 
 import os
-from typing import cast
 
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document, salvage_document
@@ -15,7 +14,7 @@ from sessiontree.live import Clock, LiveSession, Place, now_ms
 from sessiontree.log import Durability, SessionLog, UnsavedLog
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
-from sessiontree.model.header import Header, get_cwd, make_header
+from sessiontree.model.header import get_cwd, make_header
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
@@ -100,9 +99,7 @@ def open_session(
     """
     is_explicit = profile is not None
     path = os.path.abspath(path)
-    target = paths.session_of_draft(path)
-    if target is not None and storage.exists(target):
-        path, target = target, None
+    path, target = _find_draft(path, storage)
     found = profile_for(path, profile)
     blobs = make_blob_store(found, path, storage)
     warnings: list[SessionWarning] = []
@@ -141,6 +138,20 @@ def open_session(
     return session
 
 
+def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:
+    """The file to read, and the session file it is the draft of, if it is one.
+
+    A session that was never answered is still only a draft, whichever of its names is asked for.
+    """
+    target = paths.session_of_draft(path)
+    if target is not None:
+        return (target, None) if storage.exists(target) else (path, target)
+    draft = paths.draft_path(path)
+    if not storage.exists(path) and storage.exists(draft):
+        return draft, path
+    return path, None
+
+
 def make_log(place: Place, file: str, dialect: Dialect, durability: Durability) -> SessionLog:
     """A log for a session file of this profile; it stands on nothing yet."""
     blobs = make_blob_store(place.profile, file, place.storage)
@@ -169,8 +180,7 @@ def _recover(
         header, entries, skipped = salvage_document(storage, path, fallback)
         # The copy is complete before the new file takes its place: at no moment is there neither.
         storage.write_atomic(aside, storage.read(path))
-        wire = cast("Header", header)
-        lines = [codec.encode(wire), *(entry.line() for entry in entries)]
+        lines = [codec.encode(header), *(entry.line() for entry in entries)]
         storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
         document = load_document(storage, path, blobs)
     except OSError as error:

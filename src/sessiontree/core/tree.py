@@ -10,7 +10,8 @@ import gc
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+import msgspec
 
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.model.entries import Entry
@@ -18,12 +19,11 @@ from sessiontree.model.ids import derived_entry_id
 from sessiontree.model.scanning import SessionWarning
 
 
-@dataclass(slots=True, eq=False)
-class SessionTreeNode:
+class SessionTreeNode(msgspec.Struct, eq=False, gc=False):
     """An entry with its children, oldest first, and the label it bears."""
 
     entry: Entry
-    children: list[SessionTreeNode] = field(default_factory=list)
+    children: list[SessionTreeNode] = msgspec.field(default_factory=list)
     label: str | None = None
     label_timestamp: str | None = None
 
@@ -55,16 +55,10 @@ class SessionTree:
         if self._labels is not None and entry.type == "label":
             self._apply_label(self._labels, entry)
 
-    def remove_last(self) -> None:
-        """Take back the entry that was added last."""
-        entry = self.entries.pop()
-        del self.by_id[entry.id]
+    def forget_indexes(self) -> None:
+        """Entries have come or changed: find children and labels anew when they are asked for."""
         self._children = None
         self._labels = None
-
-    def forget_children(self) -> None:
-        """Parents have changed: find the children anew when they are asked for."""
-        self._children = None
 
     def get(self, entry_id: str) -> Entry:
         """The entry of this id; EntryNotFoundError."""
@@ -99,17 +93,18 @@ class SessionTree:
         with paused_gc():
             nodes = {entry.id: SessionTreeNode(entry) for entry in self.entries}
             roots = []
+            forks = []
             for node in nodes.values():
-                parent_id = node.entry.parent_id
-                parent = nodes.get(parent_id) if parent_id is not None else None
+                parent = nodes.get(node.entry.parent_id)  # type: ignore[arg-type]
                 if parent is None:
                     roots.append(node)
                     continue
                 siblings = parent.children
                 siblings.append(node)
-            for node in nodes.values():
-                if len(node.children) > 1:
-                    node.children.sort(key=_node_time)
+                if len(siblings) == 2:
+                    forks.append(siblings)
+            for siblings in forks:
+                siblings.sort(key=_node_time)
         for target_id, (label, timestamp) in labels.items():
             target = nodes.get(target_id)
             if target is not None:
@@ -153,13 +148,20 @@ def _node_time(node: SessionTreeNode) -> str:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Keep the collector from walking a large structure again and again while it is built."""
+    """Keep the collector from walking a large structure again and again while it is built.
+
+    What was built counts as old afterwards: freezing and thawing moves it there without a walk.
+    A program that has frozen objects of its own keeps them frozen.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -185,15 +187,18 @@ def graft(
 ) -> None:
     """Add entries read from a file to a tree, mending what they bring."""
     by_id = tree.by_id
-    first = len(tree.entries)
+    added = tree.entries
+    first = len(added)
     unknown: list[int] = []
     for entry in entries:
-        if not entry.id or entry.id in by_id:
+        if entry.id in by_id or not entry.id:
             _give_fresh_id(tree, entry, warnings)
         parent_id = entry.parent_id
-        if parent_id is not None and (parent_id not in by_id or parent_id == entry.id):
-            unknown.append(len(tree.entries))
-        tree.add(entry)
+        if parent_id is not None and parent_id not in by_id:
+            unknown.append(len(added))
+        added.append(entry)
+        by_id[entry.id] = entry
+    tree.forget_indexes()
     if not unknown:
         return
     for index in unknown:
@@ -204,7 +209,6 @@ def graft(
         elif entry.parent_id not in by_id:
             _hang_orphan(tree, index, first, gaps, warnings)
     _cut_cycles(tree, unknown, warnings)
-    tree.forget_children()
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:

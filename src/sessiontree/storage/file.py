@@ -169,7 +169,8 @@ class _FileReader:
             self._fd = -1
 
     def __del__(self) -> None:
-        self.close()
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
 
 
 class _FileWriter:

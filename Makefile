@@ -1,0 +1,58 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy ruff import-linter
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: run test check bench torture interop docs clean setup format
+.DEFAULT_GOAL := run
+
+run: setup  ## start the program
+	@$(BIN)/sessiontree $(ARGS)
+
+test: setup system-tools  ## run the tests
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+check: setup  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/unit/test_documentation.py
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## measure beside pi and omp; ARGS="--quick" for a short run
+	$(BIN)/python -m benchmarks $(ARGS)
+
+interop: setup  ## exchange sessions with the living pi and omp
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/pytest -m interop tests/interop $(ARGS)
+
+torture: setup  ## attack it; TORTURE_SECONDS bounds the time
+	$(BIN)/pytest -m torture tests/torture $(ARGS)
+
+docs: setup  ## check that what the documents show is true
+	$(BIN)/pytest -q tests/unit/test_documentation.py
+
+clean:
+	rm -rf $(VENV) .peers .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt src/sessiontree/_version.py
+	@echo "Setting up $(VENV) (Python packages, once)"
+	@$(PYTHON) -c 'import sys; sys.exit("Sessiontree needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' $(TOOLS)
+	@touch $(STAMP)
+
+.PHONY: system-tools
+system-tools:
+	@sh scripts/system_tools.sh

@@ -1,0 +1,128 @@
+"""How a session file is written as a whole: each entry's persisted form, its blobs first.
+
+The pieces that ``log`` appends one by one and that rewrites, forks and moves write all together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from sessiontree.core.trimming import trim
+from sessiontree.document import SessionDocument, iter_raw_lines
+from sessiontree.errors import PersistenceError
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.profiles import Dialect
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.blobs import BlobStore
+
+REJECTED_SUFFIX = ".rejected"
+_REF = re.compile(rb"blob:sha256:[0-9a-f]{64}")
+_JOIN_BYTES = 1 << 20
+
+PlacedEntry = tuple[Entry, int, int]
+"""An entry, and the offset and length of its line."""
+
+
+class SessionFiler:
+    """Writes session files in one dialect, with blobs in one store."""
+
+    def __init__(self, storage: SessionStorage, blobs: BlobStore, dialect: Dialect) -> None:
+        self._storage = storage
+        self.blobs = blobs
+        self.dialect = dialect
+
+    def to_line(self, data: WireEntry) -> bytes:
+        """The persisted form of an entry, its blobs stored."""
+        trimmed = trim(data, self.dialect)
+        for blob in trimmed.blobs:
+            try:
+                self.blobs.put(blob)
+            except OSError as error:
+                raise PersistenceError.from_os_error(self.blobs.folder, error) from error
+        return trimmed.line
+
+    def write_file(
+        self,
+        path: str,
+        head: bytes,
+        entries: Iterable[Entry],
+        *,
+        find_changes: bool = False,
+        source_blobs: BlobStore | None = None,
+    ) -> list[PlacedEntry]:
+        """Write a whole session file; where each entry's line stands in it.
+
+        Blobs that the lines name are first copied from ``source_blobs``, if given.
+        """
+        placed: list[PlacedEntry] = []
+        copied: set[bytes] = set()
+
+        def lines() -> Iterator[bytes]:
+            yield head
+            offset = len(head)
+            for entry in entries:
+                line = self._line_of(entry, find_changes)
+                if source_blobs is not None and b"blob:sha256:" in line:
+                    self._copy_blobs(line, source_blobs, copied)
+                placed.append((entry, offset, len(line)))
+                offset += len(line) + 1
+                yield line
+                yield b"\n"
+
+        self._storage.write_atomic(path, _join(lines()))
+        return placed
+
+    def _line_of(self, entry: Entry, find_changes: bool) -> bytes:
+        """The entry's own bytes, unless it has none or its data was changed since."""
+        if entry.source is None:
+            return self.to_line(entry.data)
+        if (
+            find_changes
+            and entry.cached is not None
+            and codec.encode(entry.decode()) != codec.encode(entry.data)
+        ):
+            return self.to_line(entry.data)
+        return entry.line()
+
+    def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
+        for ref in _REF.findall(line):
+            if ref not in copied:
+                copied.add(ref)
+                data = source.get(ref.decode())
+                if data is not None:
+                    self.blobs.put(data)
+
+    def keep_rejected(self, document: SessionDocument, file: str) -> None:
+        """Copy what could not be read of a document to a file beside ``file``."""
+        if not document.skipped:
+            return
+        path = file + REJECTED_SUFFIX
+        writer = self._storage.open_writer(path)
+        try:
+            with writer.locked():
+                for raw in iter_raw_lines(document):
+                    writer.write_line(raw + b"\n")
+                writer.fsync()
+        finally:
+            writer.close()
+        document.warnings.append(
+            SessionWarning(f"{len(document.skipped)} unreadable pieces were copied to {path}")
+        )
+
+
+def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of about a megabyte."""
+    pending: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        pending.append(piece)
+        size += len(piece)
+        if size >= _JOIN_BYTES:
+            yield b"".join(pending)
+            pending.clear()
+            size = 0
+    if pending:
+        yield b"".join(pending)
