@@ -116,9 +116,12 @@ def should_compact(tokens: int, window: int, settings: CompactionSettings) -> bo
     return settings.enabled and tokens > window - fitted.reserve_tokens
 
 
-def estimate_path(path: Sequence[Entry]) -> ContextEstimate:
-    """How full the context at the end of this path is."""
-    messages = ContextBuilder(path).build().messages
+def estimate_path(
+    path: Sequence[Entry], messages: Sequence[WireMessage] | None = None
+) -> ContextEstimate:
+    """How full the context at the end of this path is; ``messages`` if it is built already."""
+    if messages is None:
+        messages = ContextBuilder(path).build().messages
     cut = _latest(path, "compaction")
     if cut is None or _latest(path, "reset_boundary", cut) is not None:
         return estimate_context(messages)

@@ -14,8 +14,9 @@ The whole contract, in the order in which you would build an agent:
 2. **Running.** ``prompt(messages)`` appends the messages, calls the model, runs its tools, calls
    the model again, and returns when there is nothing left to do. Between two model calls it takes
    what ``steering`` holds; when the model has nothing more to do it takes what ``follow_ups``
-   holds and goes on. ``prompt([])`` goes on from the messages as they are (after a retry). A second
-   prompt during a run raises `AgentBusyError`. ``is_running`` is true before ``prompt`` first awaits.
+   holds and goes on. ``prompt([])`` goes on from the messages as they are (after a retry). A
+   second prompt during a run raises `AgentBusyError`. ``is_running`` is true before ``prompt``
+   first awaits.
 
 3. **Telling.** Everything is told as `AgentEvent` values in the order drawn in `events`, through
    `Listeners`. The one rule that persistence rests on: a message is appended to ``messages`` and

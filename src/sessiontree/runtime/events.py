@@ -156,6 +156,14 @@ AgentEvent: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class MessageSaved:
+    """A message is in the session, as this entry."""
+
+    entry_id: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
 class PersistenceFailed:
     """Saving failed; ``pending`` messages are kept and retried after ``recover()``."""
 
@@ -205,7 +213,7 @@ class ModeChanged:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """What waits to be said: the texts of the steering, follow-up and next-turn queues."""
+    """What waits to be said in the steering, follow-up and next-turn queues."""
 
     steering: tuple[Message, ...] = ()
     follow_up: tuple[Message, ...] = ()
@@ -238,7 +246,8 @@ class SessionReplaced:
 
 
 SessionNotice: TypeAlias = (
-    PersistenceFailed
+    MessageSaved
+    | PersistenceFailed
     | PersistenceRestored
     | ModelFallback
     | ModelChanged

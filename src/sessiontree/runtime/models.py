@@ -105,6 +105,7 @@ def clamp_thinking(level: str, model: Model | None) -> str:
 
 
 def _rank(level: str) -> int:
+    level = "xhigh" if level == "max" else level
     return THINKING_LEVELS.index(level) if level in THINKING_LEVELS else 0
 
 

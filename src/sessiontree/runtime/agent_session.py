@@ -1,0 +1,366 @@
+"""`AgentSession`: an agent that runs on a session and can be moved to another one at any moment.
+
+A façade: each method is a few lines that call `prompting`, `switching`, `branching`, `compacting`
+or the session's manager on the disk thread. All methods are for one event loop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from sessiontree.manager import SessionManager
+from sessiontree.runtime import branching, compacting, events, prompting, switching, targets
+from sessiontree.runtime.agent import Agent
+from sessiontree.runtime.branching import Navigation
+from sessiontree.runtime.events import Message, SessionListener, Unsubscribe
+from sessiontree.runtime.hooks import HookHandler
+from sessiontree.runtime.messages import Content, bash_message, custom_message, user_message
+from sessiontree.runtime.models import Model, ModelRegistry, clamp_thinking
+from sessiontree.runtime.modes import ModeRegistry, ModeState
+from sessiontree.runtime.stats import SessionStats, gather_stats
+from sessiontree.runtime.wiring import Wiring
+
+R = TypeVar("R")
+
+
+class AgentSession:
+    """A live agent on a session. Made by ``create_agent_session``; an async context manager."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._is_closed = False
+
+    # --- what is --------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        return self._wiring.agent
+
+    @property
+    def manager(self) -> SessionManager:
+        """The session's manager. Read its plain properties only; anything else through `read`."""
+        return self._wiring.manager
+
+    @property
+    def session_id(self) -> str:
+        return self.manager.session_id
+
+    @property
+    def session_file(self) -> str | None:
+        return self.manager.session_file
+
+    @property
+    def session_name(self) -> str | None:
+        return self.manager.session_name
+
+    @property
+    def cwd(self) -> str:
+        return self.manager.cwd
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation as the agent has it."""
+        return self.agent.messages
+
+    @property
+    def model(self) -> Model | None:
+        return self.agent.model
+
+    @property
+    def models(self) -> ModelRegistry:
+        return self._wiring.models
+
+    @property
+    def model_fallback(self) -> events.ModelFallback | None:
+        """Set while another model stands in for the session's own."""
+        return self._wiring.model_fallback
+
+    @property
+    def thinking_level(self) -> str:
+        return self.agent.thinking_level
+
+    @property
+    def mode(self) -> ModeState:
+        return self._wiring.mode.state
+
+    @property
+    def modes(self) -> ModeRegistry:
+        return self._wiring.mode.registry
+
+    @property
+    def is_running(self) -> bool:
+        return self.agent.is_running
+
+    @property
+    def queued(self) -> events.QueueChanged:
+        """What waits to be said."""
+        return self._wiring.queued()
+
+    @property
+    def unsaved(self) -> int:
+        """How many finished messages could not be saved so far; see `recover`."""
+        return len(self._wiring.recording.pending)
+
+    async def read(self, function: Callable[[SessionManager], R]) -> R:
+        """What ``function`` makes of the session's manager, off the event loop and in order."""
+        return await self._wiring.disk.run(function, self.manager)
+
+    async def stats(self) -> SessionStats:
+        """What the session holds, has cost, and how full its context is."""
+        return await self._wiring.disk.run(gather_stats, self.manager, self._wiring.window)
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def subscribe(self, listener: SessionListener) -> Unsubscribe:
+        """Tell ``listener`` what the agent and the session do; survives switches."""
+        return self._wiring.listeners.subscribe(listener)
+
+    def on(self, event: str, handler: HookHandler, *, order: int = 0) -> Unsubscribe:
+        """Call ``handler`` on ``session_…`` events (see `hooks`). ValueError: no such event."""
+        return self._wiring.hooks.on(event, handler, order=order)
+
+    # --- talking --------------------------------------------------------------------------------
+
+    async def prompt(self, content: Content) -> None:
+        """Ask the agent; returns when it is done. Raises AgentBusyError while it runs."""
+        await prompting.run_prompt(self._wiring, user_message(content))
+
+    async def steer(self, content: Content) -> None:
+        """Say something in the middle of a run, before the next model call."""
+        async with self._wiring.operating.hold("steering"):
+            self.agent.steering.put(user_message(content))
+        await self._wiring.tell_queues()
+
+    async def follow_up(self, content: Content) -> None:
+        """Say something once the run would otherwise be over."""
+        async with self._wiring.operating.hold("a follow-up"):
+            self.agent.follow_ups.put(user_message(content))
+        await self._wiring.tell_queues()
+
+    async def clear_queues(self) -> list[Message]:
+        """Take back everything that waits, for instance into an editor."""
+        async with self._wiring.operating.hold("clearing the queues"):
+            taken = self._wiring.clear_queues()
+        await self._wiring.tell_queues()
+        return taken
+
+    async def sendcustom_message(
+        self,
+        custom_type: str,
+        content: Content,
+        *,
+        display: bool = True,
+        details: Any = None,
+        deliver: Literal["now", "steer", "follow_up", "next_turn"] = "now",
+    ) -> None:
+        """Put a program's own message into the conversation (a ``custom_message`` entry).
+
+        ``now`` adds it at once; while the agent runs it is steered instead.
+        """
+        message = custom_message(custom_type, content, display, details)
+        wiring = self._wiring
+        async with wiring.operating.hold("a custom message"):
+            if deliver == "next_turn":
+                wiring.next_turn.put(message)
+            elif deliver == "follow_up":
+                wiring.agent.follow_ups.put(message)
+            elif deliver == "steer" or wiring.agent.is_running:
+                wiring.agent.steering.put(message)
+            else:
+                await wiring.add_message(message)
+        await wiring.tell_queues()
+
+    async def record_bash(
+        self,
+        command: str,
+        output: str,
+        exit_code: int | None,
+        *,
+        cancelled: bool = False,
+        truncated: bool = False,
+        full_output_path: str | None = None,
+        exclude_from_context: bool = False,
+    ) -> None:
+        """Record a command that the user ran; in mid-turn it is added when the turn is over."""
+        message = bash_message(
+            command,
+            output,
+            exit_code,
+            cancelled=cancelled,
+            truncated=truncated,
+            full_output_path=full_output_path,
+            exclude_from_context=exclude_from_context,
+        )
+        wiring = self._wiring
+        async with wiring.operating.hold("recording a command"):
+            if wiring.agent.is_running:
+                wiring.recording.deferred.append(message)
+            else:
+                await wiring.add_message(message)
+
+    async def abort(self) -> None:
+        """Stop what runs: the agent, its tools, a summary. Returns when it has stopped.
+
+        From inside a listener it only asks.
+        """
+        self._wiring.cancel_summary()
+        await self.agent.abort()
+        if not self._wiring.delivery.is_here:
+            await self.agent.wait_idle()
+
+    # --- state ----------------------------------------------------------------------------------
+
+    async def set_model(self, model: str | Model) -> Model:
+        """Use another model, clamp the thinking level to it, and write both into the session.
+
+        Raises ModelNotFoundError, PersistenceError; then nothing has changed.
+        """
+        wiring = self._wiring
+        chosen = wiring.models.get(model) if isinstance(model, str) else model
+        async with wiring.operating.hold("choosing a model"):
+            before = wiring.agent.thinking_level
+            level = clamp_thinking(before, chosen)
+            await wiring.disk.run(wiring.manager.append_model_change, chosen.ref)
+            wiring.agent.model = chosen
+            wiring.model_fallback = None
+            if level != before:
+                wiring.agent.thinking_level = level
+                await wiring.disk.run(wiring.manager.append_thinking_level_change, level)
+        await wiring.emit(events.ModelChanged(chosen.ref))
+        if level != before:
+            await wiring.emit(events.ThinkingLevelChanged(level, before))
+        return chosen
+
+    async def set_thinking_level(self, level: str) -> str:
+        """Think at ``level``, clamped to what the model can do; the level in force now."""
+        wiring = self._wiring
+        async with wiring.operating.hold("choosing a thinking level"):
+            chosen = clamp_thinking(level, wiring.agent.model)
+            if chosen != wiring.agent.thinking_level:
+                await wiring.disk.run(wiring.manager.append_thinking_level_change, chosen)
+                wiring.agent.thinking_level = chosen
+        await wiring.emit(events.ThinkingLevelChanged(chosen, level))
+        return chosen
+
+    async def set_mode(self, name: str, data: Any = None) -> ModeState:
+        """Enter a mode and write it into the session. KeyError if this program doesn't know it."""
+        wiring = self._wiring
+        async with wiring.operating.hold("changing the mode"):
+            wiring.mode.registry.get(name)
+            before = wiring.mode.state
+            state = await wiring.mode.change(name, data)
+            if state != before:
+                try:
+                    await wiring.disk.run(wiring.manager.append_mode_change, name, data)
+                except BaseException:
+                    await wiring.mode.undo(before)
+                    raise
+                wiring.agent.mode = name
+        await wiring.emit(events.ModeChanged(state.name, state.data, state.available))
+        return state
+
+    async def set_session_name(self, name: str) -> None:
+        """Name the session; an empty name clears it."""
+        async with self._wiring.operating.hold("naming the session"):
+            await self._wiring.disk.run(self.manager.set_session_name, name)
+
+    async def set_label(self, entry_id: str, label: str | None) -> None:
+        """Name an entry; None takes the name away. EntryNotFoundError."""
+        async with self._wiring.operating.hold("setting a label"):
+            await self._wiring.disk.run(self.manager.append_label_change, entry_id, label)
+
+    async def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
+        """Keep a program's own data in the session, outside the context; the entry's id."""
+        async with self._wiring.operating.hold("a custom entry"):
+            return await self._wiring.disk.run(self.manager.append_custom_entry, custom_type, data)
+
+    async def recover(self) -> None:
+        """Save what could not be saved, after its cause is gone. Raises it again if not."""
+        async with self._wiring.operating.hold("recovering"):
+            await self._wiring.recover()
+
+    # --- moving ---------------------------------------------------------------------------------
+
+    async def switch_session(self, path: str | os.PathLike[str]) -> bool:
+        """Move to the session in a file, or not at all; False if a hook said no (SPEC §13)."""
+        where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
+        return await switching.switch(self._wiring, targets.resume(self._wiring, where))
+
+    async def new_session(self, parent_session: str | None = None) -> bool:
+        """Move to a new session with the present model and level; False if a hook said no."""
+        move = targets.start_new(self._wiring, parent_session)
+        return await switching.switch(self._wiring, move)
+
+    async def fork(self) -> bool:
+        """Copy the session into a new file and go on there; False if a hook said no.
+
+        Raises NothingToForkError for a session that is not on disk.
+        """
+        return await switching.switch(self._wiring, targets.fork(self._wiring))
+
+    async def branch(self, entry_id: str) -> str | None:
+        """Go on in a new file from before a user's prompt; its text. None if a hook said no.
+
+        Raises EntryNotFoundError, NotAPromptError.
+        """
+        wiring = self._wiring
+        leaf_id, text = await wiring.disk.run(branching.find_prompt, wiring.manager, entry_id)
+        is_moved = await switching.switch(wiring, targets.branch(wiring, entry_id, leaf_id))
+        return text if is_moved else None
+
+    async def navigate_tree(
+        self, target_id: str, *, summarize: bool = False, instructions: str | None = None
+    ) -> Navigation:
+        """Go on from another entry of the same file, or not at all. EntryNotFoundError.
+
+        A user's prompt (or custom message) gives its text for the editor, and the leaf goes before
+        it. ``summarize`` keeps notes on the branch that is left; `abort` calls all of it off.
+        """
+        return await branching.navigate(
+            self._wiring, target_id, summarize=summarize, instructions=instructions
+        )
+
+    async def compact(self, instructions: str | None = None) -> str:
+        """Summarise the older part of the conversation now; the new entry's id. CompactionError."""
+        wiring = self._wiring
+        async with wiring.operating.hold("compacting", waits_for_agent=True):
+            await wiring.stop_agent()
+            await wiring.flush()
+            entry_id = await compacting.compact(wiring, "request", instructions)
+        await switching.tell_replaced(wiring)
+        return entry_id
+
+    # --- ending ---------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Stop the agent, save everything, close the session. Raises what could not be saved."""
+        if self._is_closed:
+            return
+        wiring = self._wiring
+        wiring.operating.check("closing", waits_for_agent=True)
+        self._is_closed = True
+        async with wiring.changing.hold("closing", waits_for_agent=True):
+            await wiring.hooks.emit(events.SessionShutdown(self.session_id, self.session_file))
+            wiring.cancel_summary()
+            async with wiring.operating.hold("closing", waits_for_agent=True):
+                await wiring.close()
+
+    dispose = aclose
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.aclose()
+        except Exception:
+            if error is None:
+                raise

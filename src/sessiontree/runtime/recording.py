@@ -1,0 +1,95 @@
+"""What an agent says, into the session: nothing twice, nothing lost.
+
+Owns the messages that are finished but not saved yet, and the count of the agent's messages that
+the session has taken over. Synchronous; `drain` and what it calls run on the disk thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.manager import SessionManager
+from sessiontree.runtime.events import Message
+
+logger = logging.getLogger(__name__)
+
+
+class Recording:
+    """One session, and what is on its way into it."""
+
+    def __init__(self, manager: SessionManager, taken: int = 0) -> None:
+        self.manager = manager
+        self.taken = taken
+        """How many of ``agent.messages`` are in the session or on their way into it."""
+        self.pending: deque[Message] = deque()
+        """Finished but not saved, oldest first. Grows when saving fails; see `drain`."""
+        self.deferred: list[Message] = []
+        """Commands the user ran in mid-turn: they must not part a tool call from its result."""
+        self.saved: deque[tuple[str, Message]] = deque()
+        """What was saved and not yet told: entry ids with their messages."""
+
+    def take(self, message: Message) -> None:
+        """The agent finished this message."""
+        self.pending.append(message)
+        self.taken += 1
+
+    def take_rest(self, messages: Sequence[Message]) -> None:
+        """Take over what the agent finished while nobody listened."""
+        for message in messages[self.taken :]:
+            self.take(message)
+
+    def take_deferred(self) -> list[Message]:
+        """The deferred messages may be saved now."""
+        deferred, self.deferred = self.deferred, []
+        self.pending.extend(deferred)
+        return deferred
+
+    def drain(self) -> None:
+        """Save what is pending, in order.
+
+        Raises the first SessionTreeError: that message and those behind it stay pending.
+        """
+        while self.pending:
+            message = self.pending[0]
+            self.saved.append((self._save(message), message))
+            self.pending.popleft()
+
+    def flush(self) -> None:
+        """Save what is pending, and have it on the medium."""
+        self.drain()
+        self.manager.flush()
+
+    def recover(self) -> None:
+        """Try again after a failure."""
+        self.manager.recover()
+        self.drain()
+
+    def _save(self, message: Message) -> str:
+        try:
+            return self._append(message)
+        except SessionTreeError:
+            raise
+        except (TypeError, ValueError, RecursionError):
+            # An agent put something into a message that no file can hold. Its plain form can.
+            logger.exception("a message can't be saved as it is; its plain form is saved")
+            return self._append(_plain(message))
+
+    def _append(self, message: Message) -> str:
+        if message.get("role") == "custom" and isinstance(message.get("customType"), str):
+            return self.manager.append_custom_message_entry(
+                message["customType"],
+                message.get("content", ""),
+                bool(message.get("display", True)),
+                message.get("details"),
+            )
+        return self.manager.append_message(message)
+
+
+def _plain(message: Message) -> Message:
+    plain: Any = json.loads(json.dumps(message, default=repr, skipkeys=True, allow_nan=True))
+    return {**plain, "role": str(plain.get("role", "custom"))}
