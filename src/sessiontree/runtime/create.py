@@ -25,6 +25,7 @@ from sessiontree.runtime.modes import ModeRegistry
 from sessiontree.runtime.restoring import (
     default_model,
     default_thinking,
+    names_thinking,
     restore_mode,
     restore_model,
     restore_thinking,
@@ -138,9 +139,10 @@ async def _start(wiring: Wiring, model: str | Model | None, thinking_level: str 
     if thinking_level is None:
         await restore_thinking(wiring, context, default_thinking(wiring))
     else:
-        agent.thinking_level = clamp_thinking(thinking_level, agent.model)
-        if agent.thinking_level != context.thinking_level or not context.messages:
-            await wiring.disk.run(wiring.manager.append_thinking_level_change, agent.thinking_level)
+        level = agent.thinking_level = clamp_thinking(thinking_level, agent.model)
+        is_named = await wiring.disk.run(names_thinking, wiring.manager)
+        if not is_named or level != context.thinking_level:
+            await wiring.disk.run(wiring.manager.append_thinking_level_change, level)
     await restore_mode(wiring, context)
     wiring.attach()
 
