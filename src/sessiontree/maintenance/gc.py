@@ -1,0 +1,206 @@
+"""What nothing needs any more: blobs that no file refers to, and what crashes left behind.
+
+``find_garbage`` only looks; ``remove_garbage`` takes its report and checks each piece once more. A
+blob stays if any session, draft, trashed session or set-aside file of any profile names it, or if
+it is younger than an hour: its line may be about to be written. What can't be read stops
+everything, since an unread file may refer to anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sessiontree.discovery import paths
+from sessiontree.document import load_entries_from_file
+from sessiontree.errors import PersistenceError
+from sessiontree.maintenance.folders import files_with_references, walk_files
+from sessiontree.profiles import Profile
+from sessiontree.storage.file import TEMP_SUFFIX, is_process_alive
+
+SAFE_AGE_S = 3600.0
+_REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
+_REF_BYTES = 12 + 64
+_CHUNK = 1 << 20
+_BLOB_NAME = re.compile(r"([0-9a-f]{64})(?:\.[a-z0-9]{1,8})?")
+_TEMP_OWNER = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp$")
+
+Kind = Literal["blob", "temporary file", "answered draft", "empty folder"]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """One piece that can go."""
+
+    kind: Kind
+    path: str
+    size: int = 0
+
+
+@dataclass(slots=True)
+class GarbageReport:
+    """What can go, and why the rest of the blobs stays."""
+
+    garbage: list[Garbage] = field(default_factory=list)
+    referenced: int = 0
+    young: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.garbage)
+
+
+@dataclass(slots=True)
+class Removal:
+    """What went, and what could not be removed."""
+
+    removed: list[Garbage] = field(default_factory=list)
+    failed: list[PersistenceError] = field(default_factory=list)
+    spared: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.removed)
+
+
+def find_garbage(
+    profile: Profile, *, folders: Iterable[str] = (), clock: Clock = time.time
+) -> GarbageReport:
+    """What can be removed of this profile. Changes nothing.
+
+    ``folders`` are further places whose files may refer to its blobs. Raises PersistenceError if
+    anything that may hold a reference can't be read.
+    """
+    report = GarbageReport()
+    blobs = list(_blobs(profile))
+    if blobs:
+        named = find_references(profile, folders)
+        for digest, item in blobs:
+            size = item.stat().st_size
+            if digest in named:
+                report.referenced += 1
+            elif _is_young(item.path, clock):
+                report.young += 1
+            else:
+                report.garbage.append(Garbage("blob", item.path, size))
+    report.garbage += _leftovers(profile, clock)
+    return report
+
+
+def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Removal:
+    """Remove what a report found, unless it was used since."""
+    removal = Removal()
+    for piece in report.garbage:
+        try:
+            if piece.kind == "empty folder":
+                os.rmdir(piece.path)
+            elif not _remove_unless_used(piece.path, clock):
+                removal.spared += 1
+                continue
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            removal.failed.append(PersistenceError.from_os_error(piece.path, error))
+        else:
+            removal.removed.append(piece)
+    return removal
+
+
+def _remove_unless_used(path: str, clock: Clock) -> bool:
+    """Remove a file; False, and it stays, if somebody touched it in the meantime.
+
+    Whoever stores a blob that is there already touches it. Renaming comes first: a touch before it
+    is seen here, a touch after it fails, and then the blob is stored anew.
+    """
+    folder, name = os.path.split(path)
+    aside = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+    os.rename(path, aside)
+    if clock() - os.stat(aside).st_mtime >= SAFE_AGE_S:
+        os.unlink(aside)
+        return True
+    os.rename(aside, path)
+    return False
+
+
+def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
+    """The hashes of all blobs that any file names. Raises PersistenceError."""
+    named: set[str] = set()
+    for path in files_with_references(profile, folders):
+        named |= references_in(path)
+    return named
+
+
+def references_in(path: str) -> set[str]:
+    """The hashes that a file names, whatever kind of file it is. Raises PersistenceError."""
+    found: set[str] = set()
+    rest = b""
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                window = rest + chunk
+                if b"blob:sha256:" in window:
+                    found.update(digest.decode() for digest in _REF.findall(window))
+                rest = window[-(_REF_BYTES - 1) :]
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    return found
+
+
+def _blobs(profile: Profile) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Hash and file of each blob; omp adds links to it that end in the kind of image."""
+    for item in walk_files(profile.blobs_dir):
+        name = _BLOB_NAME.fullmatch(item.name)
+        if name is not None:
+            yield name[1], item
+
+
+def _is_young(path: str, clock: Clock) -> bool:
+    found = os.stat(path)
+    return clock() - max(found.st_mtime, found.st_ctime) < SAFE_AGE_S
+
+
+# -- leftovers -------------------------------------------------------------------------------------
+
+
+def _leftovers(profile: Profile, clock: Clock) -> Iterator[Garbage]:
+    for folder in (profile.sessions_dir, profile.blobs_dir):
+        for item in walk_files(folder):
+            with contextlib.suppress(FileNotFoundError):
+                if _is_young(item.path, clock):
+                    continue
+                size = item.stat().st_size
+                if _is_abandoned(item.name):
+                    yield Garbage("temporary file", item.path, size)
+                elif is_answered_draft(item.path):
+                    yield Garbage("answered draft", item.path, size)
+    with contextlib.suppress(OSError), os.scandir(profile.sessions_dir) as listing:
+        for item in listing:
+            is_empty = item.is_dir(follow_symlinks=False) and not os.listdir(item.path)
+            if is_empty and not _is_young(item.path, clock):
+                yield Garbage("empty folder", item.path)
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether this is a temporary file whose writer is gone."""
+    if not name.startswith(".") or not name.endswith(TEMP_SUFFIX):
+        return False
+    owner = _TEMP_OWNER.search(name)
+    return owner is None or not is_process_alive(int(owner[1]))
+
+
+def is_answered_draft(path: str) -> bool:
+    """Whether this is the draft of a session whose file has all that the draft has."""
+    session = paths.session_of_draft(path)
+    if session is None or not os.path.exists(session):
+        return False
+    kept = {record.get("id") for record in load_entries_from_file(session)}
+    drafted = load_entries_from_file(path)
+    return bool(drafted) and all(record.get("id") in kept for record in drafted)
