@@ -100,6 +100,9 @@ class SessionStorage(Protocol):
         Sockets, devices, folders and dangling links are not files. Order is not defined.
         """
 
+    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+        """The names of what lies right in ``folder`` and ends in ``suffix``, of whatever kind."""
+
     def list_dirs(self, folder: str) -> list[str]:
         """Full paths of the folders right in ``folder``; [] if there is none."""
 

@@ -27,7 +27,21 @@ class FileSessionStorage:
     """Sessions as files. Stateless: any number may work on the same folders."""
 
     def ensure_dir(self, path: str) -> None:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        # os.makedirs gives its mode to the last folder only
+        missing = []
+        folder = path
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                break
+            folder = parent
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                if not os.path.isdir(folder):
+                    raise
 
     def sync_dir(self, path: str) -> None:
         sync_folder(path)
@@ -57,6 +71,12 @@ class FileSessionStorage:
                 except OSError:
                     continue  # a link in a loop, or gone since the listing
         return found
+
+    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+        try:
+            return [name for name in os.listdir(folder) if name.endswith(suffix)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def list_dirs(self, folder: str) -> list[str]:
         try:

@@ -68,6 +68,14 @@ class MemorySessionStorage:
                 if os.path.dirname(path) == folder and path.endswith(suffix)
             ]
 
+    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+        with self._lock:
+            return [
+                os.path.basename(path)
+                for path in (*self._files, *self._folders)
+                if os.path.dirname(path) == folder and path != folder and path.endswith(suffix)
+            ]
+
     def list_dirs(self, folder: str) -> list[str]:
         with self._lock:
             return [

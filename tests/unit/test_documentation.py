@@ -1,0 +1,64 @@
+"""What the documents show is true: their examples run, their format examples load."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sessiontree import SessionManager
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    text = document.read_text(encoding="utf-8")
+    return [body for kind, body in _BLOCK.findall(text) if kind == language]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/building.md"])
+def test_the_python_examples_of_a_document_run_one_after_the_other(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("# Not a session\n")
+    monkeypatch.chdir(tmp_path)
+    examples = blocks(ROOT / name, "python")
+    assert examples
+    scope: dict[str, object] = {"__name__": "example"}
+    for example in examples:
+        exec(compile(example, name, "exec"), scope)
+
+
+def test_the_readme_example_is_about_ten_lines() -> None:
+    lines = [line for line in blocks(ROOT / "README.md", "python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 12
+
+
+def test_every_example_of_the_format_loads_without_a_warning(tmp_path: Path) -> None:
+    lines = "".join(blocks(ROOT / "docs/format.md", "json"))
+    file = tmp_path / "session.jsonl"
+    file.write_text(lines, encoding="utf-8")
+    session = SessionManager.open(file)
+    assert session.warnings == []
+    assert len(session.get_entries()) == lines.count("\n") - 1
+    assert session.session_name == "Fix the login"
+    assert session.get_label("a0000003") == "before the fix"
+
+
+def test_the_format_shows_every_entry_type_that_the_manager_writes() -> None:
+    text = "".join(blocks(ROOT / "docs/format.md", "json"))
+    for kind in (
+        "message thinking_level_change model_change compaction branch_summary custom "
+        "custom_message label ttsr_injection session_init mode_change session_info"
+    ).split():
+        assert f'"type":"{kind}"' in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in _LINK.findall(document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
