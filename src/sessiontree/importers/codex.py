@@ -50,7 +50,7 @@ def convert_codex(
         AGENT,
         identity,
         started_ms,
-        cwd=next((cwd for cwd in cwds if cwd is not None), None),
+        cwd=next((cwd for cwd in cwds if cwd is not None), converter.cwd),
         title=name,
         title_source="user" if name is not None else None,
         parent_session=_parent_session(meta),

@@ -151,6 +151,19 @@ def is_context(text: str) -> bool:
     return stripped.endswith(f"</{tag}>")
 
 
+def context_cwd(text: str) -> str | None:
+    """The working folder that Codex told the model about, for files that name none elsewhere."""
+    if not text.lstrip().startswith("<environment_context>"):
+        return None
+    for opening, closing in (("<cwd>", "</cwd>"), ("Current working directory: ", "\n")):
+        start = text.find(opening)
+        end = text.find(closing, start + len(opening)) if start >= 0 else -1
+        found = text[start + len(opening) : end].strip() if end >= 0 else ""
+        if found:
+            return found
+    return None
+
+
 def shell_command(text: str) -> dict[str, Any] | None:
     """The command that a user ran with ``!``, and what it printed."""
     stripped = text.strip()

@@ -90,6 +90,7 @@ class RolloutConverter:
     def __init__(self, builder: TranscriptBuilder, provider: str, lines: list[RolloutLine]) -> None:
         self.tail: str | None = None
         self.title: str | None = None
+        self.cwd: str | None = None
         self._builder = builder
         self._provider = provider
         self._lines = lines
@@ -204,6 +205,7 @@ class RolloutConverter:
 
     def _context(self, name: str, blocks: list[dict[str, Any]]) -> None:
         for index, block in enumerate(blocks):
+            self.cwd = self.cwd or items.context_cwd(block["text"])
             shell = items.shell_command(block["text"])
             source = (name, f"context {index}")
             if shell is not None:
@@ -241,8 +243,10 @@ class RolloutConverter:
             return
         self._answer = None
         self._builder.tell_time(answer.timestamp)
-        model = self._model or "unknown"
-        place = self._builder.switch_model(answer.names[:1], self.tail, f"{self._provider}/{model}")
+        place = self.tail
+        if self._model is not None:
+            spelled = f"{self._provider}/{self._model}"
+            place = self._builder.switch_model(answer.names[:1], place, spelled)
         if self._effort in _EFFORTS or self._effort == "none":
             level = "off" if self._effort == "none" else str(self._effort)
             place = self._builder.switch_thinking(answer.names[:1], place, level)
@@ -253,7 +257,7 @@ class RolloutConverter:
             "content": answer.blocks,
             "api": items.API,
             "provider": self._provider,
-            "model": model,
+            "model": self._model or "unknown",
             "usage": answer.usage or items.read_usage({}),
             "stopReason": stop,
         }

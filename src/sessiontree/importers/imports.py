@@ -35,6 +35,7 @@ from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
 from sessiontree.model.header import Header, make_header
 from sessiontree.model.ids import derived_entry_id
+from sessiontree.opening import open_session
 from sessiontree.profiles import Dialect, Profile, get_profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
@@ -375,9 +376,11 @@ def _name_if_unnamed(document: SessionDocument, target: _Target, title: str | No
     document.payloads.reader.close()
     if title is None or is_named:
         return
-    from sessiontree.manager import SessionManager
-
-    with SessionManager.open(
-        document.path, profile=target.profile, storage=target.storage
-    ) as session:
-        session.set_session_name(title)
+    # Not through a SessionManager: that would make this the session its terminal continues.
+    session = open_session(
+        document.path, profile=target.profile, storage=target.storage, durability="flush"
+    )
+    try:
+        session.rename(title)
+    finally:
+        session.close()

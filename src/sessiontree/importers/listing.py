@@ -274,6 +274,8 @@ class _CodexScan(_Findings):
                 if "text" in block
             ]
             typed = [text for text in texts if not codex_items.is_context(text)]
+            if self.cwd is None:
+                self.cwd = next(filter(None, map(codex_items.context_cwd, texts)), None)
             if typed or not texts:
                 self.count += 1
             if typed and self.first_message is None:

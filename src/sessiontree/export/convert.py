@@ -1,0 +1,301 @@
+"""The same conversation as another agent's session: a new file, the source only read.
+
+Tree, order, ids and labels stay. Words change where the agents' words differ (``wording``), images
+and long texts go inline or out to blobs as the agent has them, the session's name moves to where it
+looks for one, and its id gets the agent's spelling. Blobs and artifacts are in place before the
+file that refers to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sessiontree.core.trimming import MissingBlob, trim
+from sessiontree.discovery import paths
+from sessiontree.document import SessionDocument, load_document
+from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.export.wording import Wording
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_version
+from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
+from sessiontree.opening import make_blob_store, profile_for
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
+
+HEADER_KEY = "convertedFrom"
+ENTRY_TYPE = "sessiontree.convert"
+
+# What is true of the source file only, or said anew.
+_OWN_FIELDS = frozenset(("title", "previousSessionFiles"))
+_REF_MARK = b'"blob:sha256:'
+
+
+@dataclass(slots=True)
+class ConvertReport:
+    """What a conversion made, and what the other agent has no word for."""
+
+    source: str
+    path: str
+    session_id: str
+    profile: str
+    entries: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    reopened: Counter[str] = field(default_factory=Counter)
+    blobs_stored: int = 0
+    blobs_inlined: int = 0
+    blobs_missing: list[str] = field(default_factory=list)
+    artifacts: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """What is not as it was, one line each, for people."""
+        said = [f"kept as custom entries: {name} ({count})" for name, count in self.kept.items()]
+        said += [f"missing blob, its reference stays: {ref}" for ref in self.blobs_missing]
+        return said + self.notes
+
+
+def convert_session(
+    source_path: str | os.PathLike[str],
+    target_profile: str | Profile,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    session_dir: str | os.PathLike[str] | None = None,
+    storage: SessionStorage | None = None,
+    source_profile: str | Profile | None = None,
+    source_blobs: BlobStore | None = None,
+    now_ms: int | None = None,
+) -> ConvertReport:
+    """Write a session as the agent of ``target_profile`` would have it; what became of it.
+
+    ``source_profile`` and ``source_blobs`` say where the source's blobs are, if its place does not.
+    Raises SessionNotFoundError, NotASessionError, PersistenceError; then nothing was made.
+    """
+    source = os.path.abspath(source_path)
+    store = storage if storage is not None else FileSessionStorage()
+    origin = profile_for(source, source_profile)
+    blobs = source_blobs or make_blob_store(origin, source, store)
+    target = get_profile(target_profile)
+    try:
+        document = load_document(store, source, blobs)
+        if document is None:
+            raise SessionNotFoundError(source)
+        try:
+            conversion = _Conversion(
+                document,
+                origin,
+                target,
+                store,
+                os.path.abspath(cwd) if cwd is not None else get_cwd(document.header),
+                os.path.abspath(session_dir) if session_dir is not None else None,
+                now_ms if now_ms is not None else time.time_ns() // 1_000_000,
+            )
+            return conversion.run()
+        finally:
+            document.payloads.reader.close()
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else source
+        raise PersistenceError.from_os_error(where, error) from error
+
+
+class _Conversion:
+    """One session on its way into another profile."""
+
+    def __init__(
+        self,
+        document: SessionDocument,
+        origin: Profile,
+        target: Profile,
+        storage: SessionStorage,
+        cwd: str,
+        session_dir: str | None,
+        now_ms: int,
+    ) -> None:
+        self._document = document
+        self._origin = origin
+        self._target = target
+        self._storage = storage
+        self._cwd = cwd
+        self._session_dir = session_dir
+        self._now_ms = now_ms
+        self._wording = Wording(target)
+        self._blobs = BlobStore(target.blobs_dir, storage)
+        make_id = new_uuid7 if target.dialect == "pi" else new_session_id
+        self._report = ConvertReport(document.path, "", make_id(now_ms, os.urandom), target.name)
+
+    def run(self) -> ConvertReport:
+        report = self._report
+        header = self._header()
+        folder = self._session_dir or paths.default_session_dir(
+            self._target, self._cwd, self._storage
+        )
+        name = paths.session_file_name(header["timestamp"], report.session_id)
+        report.path = os.path.join(folder, name)
+        self._document.payloads.on_missing = self._note_missing
+        self._storage.ensure_dir(folder)
+        report.artifacts = copy_folder(
+            self._storage,
+            paths.artifacts_dir(self._document.path),
+            paths.artifacts_dir(report.path),
+        )
+        try:
+            self._storage.write_atomic(report.path, self._lines(header))
+        except BaseException:
+            self._storage.remove_dir(paths.artifacts_dir(report.path))
+            raise
+        report.kept = self._wording.kept
+        report.reopened = self._wording.reopened
+        self._add_notes()
+        return report
+
+    def _header(self) -> dict[str, Any]:
+        source = self._document.header
+        header: dict[str, Any] = {
+            "type": "session",
+            "version": max(get_version(source), CURRENT_VERSION),
+            "id": self._report.session_id,
+            "timestamp": source.get("timestamp") or format_timestamp(self._now_ms),
+            "cwd": self._cwd,
+        }
+        for key, value in source.items():
+            if key not in header and key not in _OWN_FIELDS:
+                header[key] = value
+        title = self._title()
+        if title is not None and self._target.dialect != "pi":
+            header["title"] = title
+        else:
+            header.pop("titleSource", None)
+        header[HEADER_KEY] = self._provenance
+        return header
+
+    @cached_property
+    def _provenance(self) -> dict[str, Any]:
+        return {
+            "profile": self._origin.name,
+            "sessionId": self._document.header.get("id", ""),
+            "path": self._document.path,
+            "hash": f"sha256:{_hash(self._document)}",
+            "when": format_timestamp(self._now_ms),
+        }
+
+    def _title(self) -> str | None:
+        """The session's name, wherever its own agent keeps it."""
+        named = self._document.title
+        if self._origin.dialect != "pi" and named is not None:
+            return named
+        for entry in reversed(self._document.tree.entries):
+            if entry.type == "session_info":
+                name = entry.decode().get("name")
+                return name if isinstance(name, str) and name.strip() else named
+        return named
+
+    def _lines(self, header: dict[str, Any]) -> Iterator[bytes]:
+        yield codec.encode(header) + b"\n"
+        last_name: object = None
+        for entry in self._document.tree.entries:
+            data, line = self._convert(entry)
+            if data is not None and data.get("type") == "session_info":
+                last_name = data.get("name")
+            self._report.entries += 1
+            yield line + b"\n"
+        for data in self._closing_entries(last_name):
+            self._report.entries += 1
+            yield self._to_line(data) + b"\n"
+
+    def _convert(self, entry: Entry) -> tuple[WireEntry | None, bytes]:
+        """The entry's data, if it had to be looked at, and its line."""
+        line = entry.line()
+        is_small = len(line) < _ALWAYS_SMALL and _REF_MARK not in line
+        if is_small and entry.type in _PLAIN_TYPES:
+            return None, line
+        data = entry.decode()
+        said = self._wording.say(data)
+        if said is data and is_small:
+            return said, line
+        made = self._to_line(said)
+        self._report.blobs_inlined += max(0, line.count(_REF_MARK) - made.count(_REF_MARK))
+        # What comes out the same keeps the bytes it had.
+        is_same = said is data and codec.decode(made) == codec.decode(line)
+        return said, line if is_same else made
+
+    def _to_line(self, data: WireEntry) -> bytes:
+        trimmed = trim(data, self._target.dialect)
+        for blob in trimmed.blobs:
+            self._blobs.put(blob)
+            self._report.blobs_stored += 1
+        return trimmed.line
+
+    def _closing_entries(self, last_name: object) -> Iterator[WireEntry]:
+        """The name, where it must be an entry, and where the session came from; then it stands
+        where it stood, whoever takes the last line for the leaf."""
+        parent_id = self._document.tree.leaf_id
+        taken = set(self._document.tree.by_id)
+        title = self._title()
+        entries: list[tuple[str, dict[str, Any]]] = []
+        if self._target.dialect == "pi" and title is not None and title != last_name:
+            entries.append(("session_info", {"name": title}))
+        fields = {"customType": ENTRY_TYPE, "data": self._provenance}
+        entries.append(("custom", fields))
+        for kind, fields in entries:
+            entry_id = derived_entry_id(taken, kind, parent_id, self._now_ms)
+            taken.add(entry_id)
+            yield {
+                "type": kind,
+                "id": entry_id,
+                "parentId": parent_id,
+                "timestamp": format_timestamp(self._now_ms),
+                **fields,
+            }
+            parent_id = entry_id
+
+    def _note_missing(self, missing: MissingBlob) -> None:
+        if missing.ref not in self._report.blobs_missing:
+            self._report.blobs_missing.append(missing.ref)
+
+    def _add_notes(self) -> None:
+        report = self._report
+        if report.kept["reset_boundary"]:
+            report.notes.append(
+                f"{self._target.name} will show the model what a reset boundary hid"
+            )
+        report.notes += [str(warning) for warning in self._document.warnings]
+
+
+# Said alike by everyone. Short ones have no text to cut and no image to move.
+_PLAIN_TYPES = frozenset(("message", "thinking_level_change", "custom_message", "label"))
+_ALWAYS_SMALL = 1_024
+
+
+def _hash(document: SessionDocument) -> str:
+    """The hash of the source as it was read."""
+    reader = document.payloads.reader
+    hasher = hashlib.sha256()
+    offset = 0
+    while chunk := reader.read_at(offset, min(1 << 20, document.end - offset)):
+        hasher.update(chunk)
+        offset += len(chunk)
+    return hasher.hexdigest()
+
+
+def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
+    """Copy a folder's files, those of folders in it too; how many. Links are not followed."""
+    count = 0
+    for file in storage.list_files(source):
+        if not os.path.islink(file.path):
+            storage.ensure_dir(target)
+            name = os.path.basename(file.path)
+            storage.write_atomic(os.path.join(target, name), storage.read(file.path))
+            count += 1
+    for folder in storage.list_dirs(source):
+        if not os.path.islink(folder):
+            count += copy_folder(storage, folder, os.path.join(target, os.path.basename(folder)))
+    return count

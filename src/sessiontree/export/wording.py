@@ -1,0 +1,117 @@
+"""The same entry in another agent's words. Pure.
+
+Which entry types each agent knows, and how one is said in another's: spelled differently, or, where
+it has no word for it, kept whole inside a ``custom`` entry that a later conversion opens again. An
+entry keeps its id, its parent and its place, whatever it becomes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sessiontree.model.dialects import extension_key, read_model_change, spell_model_change
+from sessiontree.model.entries import WireEntry
+from sessiontree.profiles import Profile
+
+KEPT_TYPE = "sessiontree.kept"
+_BASE = ("type", "id", "parentId", "timestamp")
+_SUMMARIES = ("compaction", "branch_summary")
+
+_SEED_TYPES = frozenset(("ttsr_injection", "session_init", "mode_change"))
+_XCSH_TYPES = frozenset(("context_change", "mcp_tool_selection"))
+_OMP_TYPES = frozenset(
+    (
+        "title_change",
+        "model_usage",
+        "service_tier_change",
+        "reset_boundary",
+        "credential_pin",
+        "mcp_tool_selection",
+    )
+)
+_PI_TYPES = frozenset(("session_info",))
+_KNOWN_BY = {
+    "pi": _PI_TYPES,
+    "omp": _SEED_TYPES | _OMP_TYPES,
+    "xcsh": _SEED_TYPES | _XCSH_TYPES,
+    "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES,
+}
+_SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
+"""Types that not every agent knows. Any other is known to all, or to nobody and simply data."""
+
+
+@dataclass(slots=True)
+class Wording:
+    """Says entries in one agent's words, and counts what it had to keep or could open again."""
+
+    profile: Profile
+    kept: Counter[str] = field(default_factory=Counter)
+    reopened: Counter[str] = field(default_factory=Counter)
+
+    def say(self, entry: WireEntry) -> WireEntry:
+        """The entry as the agent knows it; the very same object if nothing changes."""
+        opened = self._open(entry)
+        kind = opened.get("type")
+        if kind in _SOMEBODYS and kind not in _KNOWN_BY[self.profile.name]:
+            return self._keep(opened, str(kind))
+        if kind == "model_change":
+            return self._say_model(opened)
+        if kind in _SUMMARIES:
+            return self._say_summary(opened)
+        return opened
+
+    def _open(self, entry: WireEntry) -> WireEntry:
+        """What an earlier conversion kept, if this agent has a word for it."""
+        if entry.get("type") != "custom" or entry.get("customType") != KEPT_TYPE:
+            return entry
+        data = entry.get("data")
+        kind = data.get("type") if isinstance(data, dict) else None
+        fields = data.get("fields") if isinstance(data, dict) else None
+        if not isinstance(kind, str) or not isinstance(fields, dict):
+            return entry
+        is_role = kind == "model_change" and self.profile.dialect != "pi"
+        if kind not in _KNOWN_BY[self.profile.name] and not is_role:
+            return entry
+        self.reopened[kind] += 1
+        own = {key: entry[key] for key in _BASE if key in entry}
+        rest = {key: value for key, value in fields.items() if key not in _BASE}
+        return {**own, "type": kind, **rest}
+
+    def _keep(self, entry: WireEntry, kind: str) -> WireEntry:
+        self.kept[kind] += 1
+        fields = {key: value for key, value in entry.items() if key not in _BASE}
+        own = {key: entry[key] for key in _BASE if key in entry}
+        return {
+            **own,
+            "type": "custom",
+            "customType": KEPT_TYPE,
+            "data": {"type": kind, "fields": fields},
+        }
+
+    def _say_model(self, entry: WireEntry) -> WireEntry:
+        change = read_model_change(entry)
+        if change is None:
+            return entry
+        role, model = change
+        has_spelling = "modelId" in entry if self.profile.dialect == "pi" else "model" in entry
+        if has_spelling:
+            return entry
+        if self.profile.dialect == "pi" and role != "default":
+            # pi has one model; there a change for another role would change that one.
+            return self._keep(entry, "model_change")
+        spelled = {
+            key: value
+            for key, value in entry.items()
+            if key not in ("model", "provider", "modelId", "role")
+        }
+        named = None if role == "default" else role
+        return {**spelled, **spell_model_change(self.profile.dialect, model, named)}
+
+    def _say_summary(self, entry: WireEntry) -> WireEntry:
+        wanted = extension_key(self.profile.dialect)
+        other = "fromExtension" if wanted == "fromHook" else "fromHook"
+        if other not in entry:
+            return entry
+        said = {wanted if key == other else key: value for key, value in entry.items()}
+        return said if wanted not in entry else {**said, wanted: entry[wanted]}
