@@ -68,11 +68,14 @@ def survey(
     files: Sequence[FileStat],
     storage: SessionStorage,
     on_progress: OnProgress | None = None,
+    *,
+    is_complete: bool = True,
 ) -> Survey:
     """The summaries of these files, read only as far as they changed.
 
-    ``files`` must be all session files of their folders: what the catalogue knows beyond them is
-    forgotten. A file that vanished meanwhile is left out; one that cannot be read is reported.
+    With ``is_complete``, ``files`` are all session files of their folders, and what the catalogue
+    knows beyond them is forgotten. A file that vanished meanwhile is left out; one that cannot be
+    read is reported.
     """
     made = Survey()
     is_cached = isinstance(storage, FileSessionStorage)
@@ -87,7 +90,7 @@ def survey(
         if on_progress is not None:
             on_progress(done, len(files))
     if is_cached:
-        _remember(files, known, changed)
+        _remember(files, known, changed, is_complete)
     return made
 
 
@@ -174,9 +177,14 @@ def _select(database: sqlite3.Connection, paths: list[str]) -> Iterable[tuple[by
         )
 
 
-def _remember(files: Sequence[FileStat], known: dict[str, _Row], changed: dict[str, _Row]) -> None:
+def _remember(
+    files: Sequence[FileStat],
+    known: dict[str, _Row],
+    changed: dict[str, _Row],
+    is_complete: bool,
+) -> None:
     present = {stat.path for stat in files}
-    gone = [path for path in known if path not in present]
+    gone = [path for path in known if path not in present] if is_complete else []
     with _memory_lock:
         if len(_memory) > _MAX_REMEMBERED:
             _memory.clear()

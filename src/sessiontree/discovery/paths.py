@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
@@ -105,6 +106,20 @@ def same_cwd(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
     """Whether both paths name the same folder (trailing slashes, dots and links apart)."""
     first, second = os.fspath(a), os.fspath(b)
     return first == second or resolve_cwd(first) == resolve_cwd(second)
+
+
+def belongs_to(cwd: str | os.PathLike[str]) -> Callable[[str], bool]:
+    """A test of whether a header's cwd is this project's. One without a cwd goes by its folder."""
+    project = resolve_cwd(cwd)
+    verdicts: dict[str, bool] = {"": True, project: True}
+
+    def belongs(header_cwd: str) -> bool:
+        verdict = verdicts.get(header_cwd)
+        if verdict is None:
+            verdict = verdicts[header_cwd] = resolve_cwd(header_cwd) == project
+        return verdict
+
+    return belongs
 
 
 def draft_path(session_file: str | os.PathLike[str]) -> str:

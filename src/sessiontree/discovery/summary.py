@@ -12,16 +12,15 @@ from typing import Any
 import msgspec
 
 from sessiontree.discovery import frames
+from sessiontree.discovery.blocks import Block, line_end, read_blocks
 from sessiontree.discovery.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
 from sessiontree.model.header import get_cwd, is_header, read_title_slot
 from sessiontree.model.messages import text_of
 from sessiontree.model.scanning import Record, SkippedText, read_line
+from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorageReader
 
-# Small enough to stay in the processor's cache while it is looked through several times.
-BLOCK_BYTES = 1 << 19
-_LONG_LINE_BYTES = 4 << 20
 _HEAD_TYPES = ("session", "title")
 _BRACE = ord("}")
 _NEWLINE = ord("\n")
@@ -54,10 +53,12 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
         """Whether what is appended can be added without reading again what was there."""
         return self.session_id is not None and self.has_final_newline
 
-    @property
-    def title(self) -> str | None:
-        """The session's name, else its title, else the latest compaction's short summary."""
-        for text in (self.info_name, self.header_title, self.short_summary):
+    def title(self, dialect: Dialect) -> str | None:
+        """Name and title in the dialect's order, else the latest compaction's short summary."""
+        first, second = self.header_title, self.info_name
+        if dialect == "pi":
+            first, second = second, first
+        for text in (first, second, self.short_summary):
             if text and not text.isspace():
                 return text
         return None
@@ -92,7 +93,10 @@ def read_summary(reader: SessionStorageReader, size: int, known: Summary | None 
     not changed; then only what follows is read.
     """
     scan = _Scan(msgspec.structs.replace(known) if known is not None else Summary())
-    last_block = _scan_file(reader, scan, size)
+    last_block = b""
+    for block in read_blocks(reader, scan.summary.end, size):
+        scan.feed(block)
+        last_block = block.data if block.cut == len(block.data) else b""
     summary = scan.summary
     if scan.is_in_head and summary.end:
         summary.is_headless = True
@@ -103,49 +107,6 @@ def read_summary(reader: SessionStorageReader, size: int, known: Summary | None 
     return summary
 
 
-def _scan_file(reader: SessionStorageReader, scan: _Scan, size: int) -> bytes:
-    """Feed the rest of the file to the scan, whole lines at a time; gives the last block.
-
-    A line that a block cuts is read again with the next: that copies less than joining pieces. A
-    tool result of many megabytes is counted on the way and never held.
-    """
-    length = BLOCK_BYTES
-    block = b""
-    while scan.summary.end < size:
-        offset = scan.summary.end
-        block = reader.read_at(offset, min(length, size - offset))
-        is_last = offset + len(block) >= size or len(block) < length
-        cut = len(block) if is_last else block.rfind(b"\n") + 1
-        if cut:
-            scan.feed(block, cut)
-            scan.summary.has_final_newline = block[cut - 1] == _NEWLINE
-            length = BLOCK_BYTES
-        elif length >= _LONG_LINE_BYTES and frames.LongLine.fits(block):
-            end = _follow(reader, block, offset + len(block), size)
-            if end is not None:
-                scan.pass_over(block, end - offset)
-        if not cut and scan.summary.end == offset:
-            length *= 4
-        if is_last:
-            break
-    return block
-
-
-def _follow(reader: SessionStorageReader, beginning: bytes, offset: int, size: int) -> int | None:
-    """The end of a long line, newline included, if it is a whole tool result; else None."""
-    line = frames.LongLine(beginning)
-    while offset < size:
-        chunk = reader.read_at(offset, min(BLOCK_BYTES, size - offset))
-        cut = chunk.find(b"\n")
-        line.feed(chunk if cut < 0 else chunk[:cut])
-        if cut >= 0:
-            return offset + cut + 1 if line.is_message() else None
-        if not chunk:
-            return None
-        offset += len(chunk)
-    return None
-
-
 class _Scan:
     """Adds blocks of whole lines to a summary."""
 
@@ -154,27 +115,31 @@ class _Scan:
         self.is_in_head = summary.session_id is None and not summary.is_headless
         self.passed_over: Leaf | None = None
 
-    def pass_over(self, beginning: bytes, length: int) -> None:
-        """Count one tool result that was recognised without being handed over."""
-        self.summary.message_count += 1
-        self.summary.end += length
-        entry_id = beginning[len(frames.ENTRY) : len(frames.ENTRY) + 8].decode("utf-8", "replace")
-        self.passed_over = Leaf(entry_id, "interrupted", self.summary.end)
-
-    def feed(self, block: bytes, cut: int) -> None:
-        """Take in the whole lines before ``cut``."""
-        start = 0
+    def feed(self, block: Block) -> None:
+        """Take in whole lines."""
+        if block.is_long_line:
+            self._pass_over(block)
+            return
+        data, start, cut = block.data, 0, block.cut
         while self.is_in_head and start < cut:
-            end = _line_end(block, start, cut)
-            self._read(block[start:end], self.summary.end + start)
+            end = line_end(data, start, cut)
+            self._read(data[start:end], block.offset + start)
             start = end + 1
         if start < cut:
             before = msgspec.structs.replace(self.summary)
-            if not self._scan_frames(block, start, cut):
+            if not self._scan_frames(data, start, cut):
                 self.summary = before
-                self._scan_lines(block, start, cut)
+                self._scan_lines(data, start, cut)
         self.summary.end += cut
+        self.summary.has_final_newline = data[cut - 1] == _NEWLINE
         self.passed_over = None
+
+    def _pass_over(self, block: Block) -> None:
+        """Count one tool result that was recognised without being held."""
+        self.summary.message_count += 1
+        self.summary.end += block.length
+        entry_id = block.data[_AT_ID:_AFTER_ID].decode("utf-8", "replace")
+        self.passed_over = Leaf(entry_id, "interrupted", self.summary.end)
 
     def _scan_frames(self, block: bytes, start: int, cut: int) -> bool:
         """Count what is framed and parse the rest; False if frames are not to be trusted here.
@@ -220,7 +185,7 @@ class _Scan:
     def _scan_lines(self, block: bytes, start: int, cut: int) -> None:
         at = start
         while at < cut:
-            end = _line_end(block, at, cut)
+            end = line_end(block, at, cut)
             self._read(block[at:end], self.summary.end + at)
             at = end + 1
 
@@ -300,11 +265,6 @@ class _Scan:
         text = text_of(message.get("content")) if isinstance(message, dict) else ""
         if text and not text.isspace():
             self.summary.first_message = text
-
-
-def _line_end(block: bytes, start: int, cut: int) -> int:
-    end = block.find(b"\n", start, cut)
-    return cut if end < 0 else end
 
 
 def _text_or_none(value: object) -> str | None:

@@ -1,0 +1,88 @@
+"""Drafts: prompts that were typed but never answered, found again (SPEC §7).
+
+A draft lies hidden beside the session file it would have become. Listings don't show drafts;
+continuing and the doctor look here. What is in one is read by whoever opens it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sessiontree.discovery.heads import Head, read_head
+from sessiontree.discovery.paths import DRAFT_SUFFIX, belongs_to, session_folders, session_of_draft
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+
+@dataclass(frozen=True, slots=True)
+class DraftInfo:
+    """A session that so far exists only as a draft. Open ``path`` to go on with it."""
+
+    path: str
+    session_file: str
+    id: str
+    cwd: str
+    modified: datetime
+    first_message: str | None
+
+
+def find_drafts(
+    cwd: str | os.PathLike[str] | None = None,
+    session_dir: str | os.PathLike[str] | None = None,
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> list[DraftInfo]:
+    """The drafts of a project, or without ``cwd`` of all, newest first."""
+    chosen = get_profile(profile)
+    store = storage if storage is not None else FileSessionStorage()
+    if session_dir is not None:
+        folders = [os.path.abspath(session_dir)]
+    elif cwd is not None:
+        folders = session_folders(chosen, cwd)
+    else:
+        folders = store.list_dirs(chosen.sessions_dir)
+    belongs = belongs_to(cwd) if cwd is not None else None
+    found = []
+    for stat in list_draft_files(store, folders):
+        head = _try_head(store, stat.path)
+        if head is not None and (belongs is None or belongs(head.cwd)):
+            found.append(_make_info(stat, head))
+    return sorted(found, key=lambda draft: (draft.modified, draft.path), reverse=True)
+
+
+def list_draft_files(storage: SessionStorage, folders: Iterable[str]) -> list[FileStat]:
+    """The draft files in some folders whose session file is not there yet."""
+    found = []
+    for folder in folders:
+        try:
+            files = storage.list_files(folder, DRAFT_SUFFIX)
+        except OSError:
+            continue
+        for stat in files:
+            session_file = session_of_draft(stat.path)
+            if session_file is not None and not storage.exists(session_file):
+                found.append(stat)
+    return found
+
+
+def _make_info(stat: FileStat, head: Head) -> DraftInfo:
+    return DraftInfo(
+        stat.path,
+        session_of_draft(stat.path) or stat.path,
+        head.session_id,
+        head.cwd,
+        datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC),
+        head.first_prompt,
+    )
+
+
+def _try_head(storage: SessionStorage, path: str) -> Head | None:
+    try:
+        return read_head(storage, path)
+    except OSError:
+        return None

@@ -1,0 +1,133 @@
+"""The head of a session file: header and earliest prompt, read off its first few kilobytes.
+
+For callers that look at many files and may not read them: a prefix that ends in the middle of a
+line, even of the header, still gives what stands before the cut.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sessiontree.model import codec
+from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.messages import text_of
+from sessiontree.model.scanning import BOM, Record, read_line
+from sessiontree.storage.base import SessionStorage
+
+PREFIX_BYTES = 4096
+_LONGEST_HEADER_BYTES = 1 << 22
+
+_TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"')
+_STRING_FIELD = re.compile(r'"(\w+)"\s*:\s*"((?:[^"\\]|\\.)*)("?)', re.DOTALL)
+_USER = re.compile(r'"role"\s*:\s*"user"')
+_TEXT = re.compile(r'"(?:text|content)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?$")
+
+
+@dataclass(slots=True)
+class Head:
+    """What the first bytes of a session say. ``is_cut`` if the header itself goes on after them."""
+
+    session_id: str
+    cwd: str = ""
+    timestamp: str | None = None
+    title: str | None = None
+    first_prompt: str | None = None
+    is_cut: bool = False
+
+
+def read_head(storage: SessionStorage, path: str) -> Head | None:
+    """The head of a file, its header complete; None if it is no session. Raises OSError."""
+    prefix = storage.read_prefix(path, PREFIX_BYTES)
+    head = parse_head(prefix)
+    if head is not None and head.is_cut and len(prefix) >= PREFIX_BYTES:
+        head = parse_head(storage.read_prefix(path, _LONGEST_HEADER_BYTES))
+    return head
+
+
+def parse_head(prefix: bytes) -> Head | None:
+    """The head that a file's first bytes show; None if they show no session header."""
+    lines = prefix.split(b"\n")
+    slot_title: str | None = None
+    head: Head | None = None
+    for number, line in enumerate(lines):
+        is_last = number == len(lines) - 1
+        for item in read_line(line, 0 if number == 0 else 1, number + 1):
+            if not isinstance(item, Record):
+                continue
+            if head is None:
+                slot = read_title_slot(item.value, 0) if slot_title is None else None
+                if slot is not None:
+                    slot_title = slot.title
+                    continue
+                if not is_header(item.value):
+                    return None
+                head = _from_header(item.value, slot_title)
+            elif _note_prompt(head, item.value):
+                return head
+        if is_last and head is None:
+            return _from_cut_header(line, slot_title)
+        if is_last and head is not None and line:
+            head.first_prompt = _cut_prompt(line)
+    return head
+
+
+def _from_header(value: dict[str, Any], slot_title: str | None) -> Head:
+    title = value.get("title") if slot_title is None else slot_title
+    return Head(
+        value["id"],
+        _text(value.get("cwd")),
+        _text(value.get("timestamp")) or None,
+        _text(title) or None,
+    )
+
+
+def _note_prompt(head: Head, value: dict[str, Any]) -> bool:
+    message = value.get("message")
+    if value.get("type") != "message" or not isinstance(message, dict):
+        return False
+    if message.get("role") != "user":
+        return False
+    text = text_of(message.get("content"))
+    if not text or text.isspace():
+        return False
+    head.first_prompt = text
+    return True
+
+
+def _from_cut_header(line: bytes, slot_title: str | None) -> Head | None:
+    """The fields that stand before the cut in a header longer than the prefix."""
+    kind = _TYPE.match(line.removeprefix(BOM))
+    if kind is None or kind[1] != b"session":
+        return None
+    fields: dict[str, str] = {}
+    for name, value, quote in _STRING_FIELD.findall(line.decode("utf-8", "ignore")):
+        fields.setdefault(name, _unescape(value) if quote or name == "title" else "")
+    if not fields.get("id"):
+        return None
+    head = _from_header(fields, slot_title)
+    head.is_cut = True
+    return head
+
+
+def _cut_prompt(line: bytes) -> str | None:
+    """The beginning of a prompt whose line goes on after the prefix."""
+    text = line.decode("utf-8", "ignore")
+    role = _USER.search(text)
+    found = _TEXT.search(text, role.end()) if role else None
+    return _unescape(found[1]) or None if found else None
+
+
+def _unescape(fragment: str) -> str:
+    """The text of a JSON string whose end may be missing."""
+    try:
+        value = codec.decode(f'"{_CUT_ESCAPE.sub("", fragment)}"'.encode("utf-8", "replace"))
+    except ValueError:
+        return fragment
+    return value if isinstance(value, str) else ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

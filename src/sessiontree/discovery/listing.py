@@ -1,0 +1,228 @@
+"""Full listings: everything SPEC §10 says of each session, for one project or for all.
+
+Owns ``SessionInfo``. Figures come from ``summary`` by way of the ``catalogue``; this decides which
+files belong to the question, which of them are shown, and in what order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
+from sessiontree.discovery.leaves import Status
+from sessiontree.discovery.moved import MovedProject, find_moved_projects
+from sessiontree.discovery.paths import (
+    artifacts_dir,
+    belongs_to,
+    parse_session_file_name,
+    session_folders,
+)
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.discovery.summary import Summary
+from sessiontree.discovery.texts import read_all_text
+from sessiontree.model.ids import parse_timestamp
+from sessiontree.profiles import Dialect, Profile, get_profile
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+NO_MESSAGES = "(no messages)"
+
+
+class SessionInfo:
+    """What a listing says of one session. Times are aware, in UTC."""
+
+    __slots__ = (
+        "_text",
+        "created",
+        "cwd",
+        "first_message",
+        "id",
+        "message_count",
+        "modified",
+        "parent_session",
+        "path",
+        "size",
+        "status",
+        "title",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        id: str,  # noqa: A002 - the name is fixed
+        cwd: str,
+        title: str | None,
+        parent_session: str | None,
+        created: datetime,
+        modified: datetime,
+        message_count: int,
+        first_message: str,
+        all_messages_text: str | Callable[[], str],
+        size: int,
+        status: Status,
+    ) -> None:
+        self.path = path
+        self.id = id
+        self.cwd = cwd
+        self.title = title
+        self.parent_session = parent_session
+        self.created = created
+        self.modified = modified
+        self.message_count = message_count
+        self.first_message = first_message
+        self._text = all_messages_text
+        self.size = size
+        self.status: Status = status
+
+    @property
+    def all_messages_text(self) -> str:
+        """The text of all user and assistant messages. Read when first asked for, then kept.
+
+        Empty if the file is gone by then.
+        """
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
+
+    @property
+    def artifacts_dir(self) -> str:
+        return artifacts_dir(self.path)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SessionInfo):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in _COMPARED)
+        return f"SessionInfo({fields})"
+
+
+_COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
+
+
+class SessionList(list[SessionInfo]):
+    """Sessions, newest first, and what the listing left out.
+
+    ``empty_count`` sessions have no message; ``unreadable`` files could not be read or are no
+    sessions; ``moved`` names projects that may be this one under an older path, if it has no
+    sessions itself.
+    """
+
+    def __init__(self, sessions: Iterable[SessionInfo] = ()) -> None:
+        super().__init__(sessions)
+        self.empty_count = 0
+        self.unreadable: list[Unreadable] = []
+        self.moved: list[MovedProject] = []
+
+    @property
+    def damaged(self) -> list[SessionInfo]:
+        """The listed sessions in which something could not be read."""
+        return [session for session in self if session.status == "damaged"]
+
+
+def list_sessions(
+    cwd: str | os.PathLike[str],
+    session_dir: str | os.PathLike[str] | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> SessionList:
+    """The sessions of one project, newest first; those without a message are only counted.
+
+    With an explicit ``session_dir``, all that it holds, whatever their project.
+    """
+    chosen = get_profile(profile)
+    store = storage if storage is not None else FileSessionStorage()
+    if session_dir is not None:
+        folders = [os.path.abspath(session_dir)]
+        return _list_folders(folders, on_progress, chosen, store, None)
+    found = _list_folders(session_folders(chosen, cwd), on_progress, chosen, store, belongs_to(cwd))
+    if not found:
+        found.moved = find_moved_projects(cwd, profile=chosen, storage=store)
+    return found
+
+
+def list_all_sessions(
+    on_progress: OnProgress | None = None,
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> SessionList:
+    """The sessions of all projects of a profile, newest first."""
+    chosen = get_profile(profile)
+    store = storage if storage is not None else FileSessionStorage()
+    try:
+        folders = sorted(store.list_dirs(chosen.sessions_dir))
+    except OSError:
+        folders = []
+    return _list_folders(folders, on_progress, chosen, store, None)
+
+
+def make_session_info(
+    stat: FileStat, summary: Summary, dialect: Dialect, storage: SessionStorage
+) -> SessionInfo:
+    """The listing's line for one summarised file."""
+    path = stat.path
+    named = parse_session_file_name(path) if summary.session_id is None else None
+    session_id = summary.session_id
+    if session_id is None:
+        session_id = named[1] if named else os.path.basename(path)
+    modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+    return SessionInfo(
+        path,
+        session_id,
+        summary.cwd,
+        summary.title(dialect),
+        summary.parent_session,
+        _created(summary.timestamp, path) or modified,
+        modified,
+        summary.message_count,
+        NO_MESSAGES if summary.first_message is None else summary.first_message,
+        lambda: read_all_text(storage, path),
+        stat.size,
+        summary.status,
+    )
+
+
+def _created(timestamp: str | None, path: str) -> datetime | None:
+    time_ms = parse_timestamp(timestamp)
+    if time_ms is None:
+        named = parse_session_file_name(path)
+        time_ms = parse_timestamp(named[0]) if named else None
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms is not None else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _list_folders(
+    folders: list[str],
+    on_progress: OnProgress | None,
+    profile: Profile,
+    storage: SessionStorage,
+    belongs: Callable[[str], bool] | None,
+) -> SessionList:
+    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
+    surveyed = survey(files, storage, on_progress)
+    made = SessionList()
+    made.unreadable += surveyed.unreadable
+    shown: list[tuple[FileStat, SessionInfo]] = []
+    for stat, summary in surveyed.found:
+        if belongs is not None and not belongs(summary.cwd):
+            continue
+        if summary.message_count:
+            shown.append((stat, make_session_info(stat, summary, profile.dialect, storage)))
+        elif summary.is_headless:
+            made.unreadable.append(Unreadable(stat.path, "no session header"))
+        else:
+            made.empty_count += 1
+    shown.sort(key=lambda item: (item[0].mtime_ns, item[1].created, item[0].path), reverse=True)
+    made += [info for _, info in shown]
+    return made

@@ -1,0 +1,109 @@
+"""Recent sessions: a glance at the newest files of one folder (SPEC §10).
+
+Sorts by mtime and reads 4 KB of each file it names, no other byte. For everything about a session
+see ``listing``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sessiontree.discovery.display import format_time_ago, make_name
+from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
+from sessiontree.discovery.paths import SESSION_SUFFIX, parse_session_file_name
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSessionInfo:
+    """One recent session. ``name`` and ``time_ago`` are made when they are asked for."""
+
+    path: str
+    modified: datetime
+    head: Head | None
+
+    @property
+    def id(self) -> str:
+        """The header's id, else the one in the file name, else empty."""
+        if self.head is not None and self.head.session_id:
+            return self.head.session_id
+        named = parse_session_file_name(self.path)
+        return named[1] if named else ""
+
+    @property
+    def cwd(self) -> str:
+        return self.head.cwd if self.head is not None else ""
+
+    @property
+    def title(self) -> str | None:
+        return self.head.title if self.head is not None else None
+
+    @property
+    def name(self) -> str:
+        """Title, else first prompt, else id, else file name: one line of 40 characters."""
+        prompt = self.head.first_prompt if self.head is not None else None
+        return make_name(self.title, prompt, self.id, os.path.basename(self.path))
+
+    @property
+    def time_ago(self) -> str:
+        """How long ago the session was written to."""
+        return format_time_ago(self.modified, datetime.now(UTC))
+
+
+def get_recent_sessions(
+    session_dir: str | os.PathLike[str],
+    limit: int = 3,
+    *,
+    storage: SessionStorage | None = None,
+) -> list[RecentSessionInfo]:
+    """The newest sessions of a folder by mtime; [] if there is no such folder."""
+    store = storage if storage is not None else FileSessionStorage()
+    found: list[RecentSessionInfo] = []
+    for stat in newest_first(store, os.fspath(session_dir)):
+        if len(found) >= limit:
+            break
+        try:
+            prefix = store.read_prefix(stat.path, PREFIX_BYTES)
+        except OSError:
+            continue
+        head = parse_head(prefix)
+        # A session whose header is damaged still goes by its file name.
+        if head is None and (not prefix or parse_session_file_name(stat.path) is None):
+            continue
+        modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+        found.append(RecentSessionInfo(stat.path, modified, head))
+    return found
+
+
+def find_most_recent_session(
+    session_dir: str | os.PathLike[str], *, storage: SessionStorage | None = None
+) -> str | None:
+    """The newest session file of a folder by mtime; None if it has none with a valid header."""
+    store = storage if storage is not None else FileSessionStorage()
+    for stat in newest_first(store, os.fspath(session_dir)):
+        try:
+            if parse_head(store.read_prefix(stat.path, PREFIX_BYTES)) is not None:
+                return stat.path
+        except OSError:
+            continue
+    return None
+
+
+def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
+    """The session files of some folders, by mtime; of the same time, by name, later first."""
+    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
+    files.sort(key=lambda stat: (stat.mtime_ns, stat.path), reverse=True)
+    return iter(files)
+
+
+def list_session_files(storage: SessionStorage, folder: str) -> list[FileStat]:
+    """The session files right in a folder; hidden files are none. [] if it cannot be read."""
+    try:
+        files = storage.list_files(folder, SESSION_SUFFIX)
+    except OSError:
+        return []
+    return [stat for stat in files if not os.path.basename(stat.path).startswith(".")]

@@ -1,0 +1,131 @@
+"""Giving one session another project: a new header, a new place, every other byte as it was.
+
+Crash order: the new file is whole and on the disk, then the artifacts follow, then the old file
+goes. Whatever happens in between, the old file is still there, and doing it again finishes it. The
+session's lock is held throughout, so that no line is appended to a file that is about to go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessiontree.discovery.blocks import line_end
+from sessiontree.discovery.paths import SESSION_SUFFIX, artifacts_dir
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model import codec
+from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.scanning import Record, read_line
+from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.storage.file import FileSessionStorage
+
+_HEAD_BYTES = 1 << 16
+
+
+def reroot_session(
+    storage: SessionStorage,
+    path: str,
+    new_path: str,
+    new_cwd: str,
+    new_paths: Mapping[str, str],
+) -> None:
+    """Move a session file (or draft) and its artifacts to ``new_path`` and project ``new_cwd``.
+
+    ``new_paths`` says where its parent session went, if it did. Raises NotASessionError,
+    PersistenceError if something else is at ``new_path``, SessionBusyError, OSError.
+    """
+    writer = storage.open_writer(path, create=False)
+    try:
+        with writer.locked() as now:
+            if now is None or not now.is_same_file(writer.stat()):
+                raise PersistenceError(path, "was moved by another program meanwhile")
+            reader = storage.open_reader(path)
+            try:
+                _move(storage, reader, path, new_path, new_cwd, new_paths)
+            finally:
+                reader.close()
+    finally:
+        writer.close()
+
+
+def _move(
+    storage: SessionStorage,
+    reader: SessionStorageReader,
+    path: str,
+    new_path: str,
+    new_cwd: str,
+    new_paths: Mapping[str, str],
+) -> None:
+    stat = reader.stat()
+    before, header, after = _split_head(reader, path, stat.size)
+    header["cwd"] = new_cwd
+    parent = header.get("parentSession")
+    if isinstance(parent, str) and parent in new_paths:
+        header["parentSession"] = new_paths[parent]
+    head = before + codec.encode(header)
+    if new_path != path and storage.exists(new_path):
+        if not _has_content(storage, new_path, _content(reader, head, after, stat.size)):
+            raise PersistenceError(path, f"{new_path} is in the way")
+    else:
+        storage.ensure_dir(os.path.dirname(new_path))
+        storage.write_atomic(new_path, _content(reader, head, after, stat.size))
+        if isinstance(storage, FileSessionStorage):
+            # listings and --continue go by mtime; being moved is not being worked on
+            with contextlib.suppress(OSError):
+                os.utime(new_path, ns=(stat.mtime_ns, stat.mtime_ns))
+    if new_path == path:
+        return
+    if path.endswith(SESSION_SUFFIX):
+        old_artifacts, new_artifacts = artifacts_dir(path), artifacts_dir(new_path)
+        if storage.exists(old_artifacts) and not storage.exists(new_artifacts):
+            storage.rename(old_artifacts, new_artifacts)
+    storage.unlink(path)
+
+
+def _split_head(
+    reader: SessionStorageReader, path: str, size: int
+) -> tuple[bytes, dict[str, Any], int]:
+    """What stands before the header, the header, and where what follows it begins."""
+    length = _HEAD_BYTES
+    while True:
+        data = reader.read_at(0, min(length, size))
+        start = 0
+        has_slot = False
+        while start < len(data):
+            end = line_end(data, start, len(data))
+            if end == len(data) and end < size:
+                break  # the line goes on
+            for item in read_line(data[start:end], start, 1):
+                if not isinstance(item, Record):
+                    continue
+                if not has_slot and read_title_slot(item.value, 0) is not None:
+                    has_slot = True
+                elif is_header(item.value):
+                    return data[: item.offset], item.value, item.offset + item.length
+                else:
+                    raise NotASessionError(path, "no session header")
+            start = end + 1
+        if len(data) >= size:
+            raise NotASessionError(path, "no session header")
+        length *= 4
+
+
+def _content(reader: SessionStorageReader, head: bytes, after: int, size: int) -> Iterator[bytes]:
+    yield head
+    yield from read_chunks(reader, after, size)
+
+
+def _has_content(storage: SessionStorage, path: str, content: Iterator[bytes]) -> bool:
+    """Whether a file has just this content: left there by a move that did not end."""
+    reader = storage.open_reader(path)
+    try:
+        offset = 0
+        for piece in content:
+            if reader.read_at(offset, len(piece)) != piece:
+                return False
+            offset += len(piece)
+        return reader.stat().size == offset
+    finally:
+        reader.close()

@@ -1,0 +1,257 @@
+"""Which session is meant: by ``--resume VALUE``, or by going on where one left off.
+
+Owns SPEC §11's resolution rules and §10's choice for ``continue_recent``. An id is looked for in
+file names, so only the files that match are opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessiontree.discovery.breadcrumbs import read_breadcrumb
+from sessiontree.discovery.drafts import list_draft_files
+from sessiontree.discovery.heads import Head, read_head
+from sessiontree.discovery.paths import (
+    DRAFT_SUFFIX,
+    SESSION_SUFFIX,
+    belongs_to,
+    draft_path,
+    parse_session_file_name,
+    session_folders,
+    session_of_draft,
+)
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.errors import (
+    AmbiguousSessionError,
+    NotASessionError,
+    PersistenceError,
+    SessionNotFoundError,
+)
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+if TYPE_CHECKING:  # loaded only for names and for telling candidates apart: continuing is quicker
+    from sessiontree.discovery.listing import SessionInfo
+
+_Match = tuple[str, Head | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSession:
+    """The one session that was meant. ``is_local`` if it belongs to the project asked from."""
+
+    path: str
+    id: str
+    cwd: str
+    is_local: bool
+    title: str | None = None
+
+
+def resolve_session(
+    value: str | os.PathLike[str],
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    session_dir: str | os.PathLike[str] | None = None,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> ResolvedSession:
+    """The session that a path, an id prefix or a session's exact name stands for.
+
+    A value with a slash or backslash, or one ending in ``.jsonl``, is a path. Else ids are tried,
+    in this project and then (without ``session_dir``) in all; then names, likewise. Raises
+    SessionNotFoundError, AmbiguousSessionError with the candidates as ``SessionInfo``, newest
+    first, NotASessionError and PersistenceError for a path.
+    """
+    text = os.fspath(value)
+    project = os.fspath(cwd) if cwd is not None else os.getcwd()
+    query = _Query(
+        text,
+        project,
+        os.path.abspath(session_dir) if session_dir is not None else None,
+        get_profile(profile),
+        storage if storage is not None else FileSessionStorage(),
+    )
+    if not text.strip():
+        raise SessionNotFoundError(text, "No session is named by an empty value.")
+    if not isinstance(value, str) or "/" in text or "\\" in text or text.endswith(SESSION_SUFFIX):
+        return query.by_path()
+    found = query.by_id() or query.by_name()
+    if found is None:
+        raise SessionNotFoundError(text)
+    return found
+
+
+def choose_recent(
+    cwd: str | os.PathLike[str],
+    session_dir: str | os.PathLike[str] | None = None,
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> str | None:
+    """The file to go on with: this terminal's last session here, else the newest of the project.
+
+    The path of a draft if that session was never answered; None if there is nothing to continue.
+    """
+    chosen = get_profile(profile)
+    store = storage if storage is not None else FileSessionStorage()
+    crumb = read_breadcrumb(chosen, cwd, storage=store)
+    folders = session_folders(chosen, cwd)
+    if session_dir is not None:
+        folders = [os.path.abspath(session_dir)]
+        if crumb is not None and os.path.dirname(crumb) != folders[0]:
+            crumb = None
+    if crumb is not None:
+        return crumb if store.exists(crumb) else draft_path(crumb)
+    belongs = belongs_to(cwd)
+    for stat in _newest_with_drafts(store, folders):
+        head = _try_head(store, stat.path)
+        if head is not None and belongs(head.cwd):
+            return stat.path
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    value: str
+    cwd: str
+    session_dir: str | None
+    profile: Profile
+    storage: SessionStorage
+
+    def by_path(self) -> ResolvedSession:
+        path = os.path.join(os.path.abspath(self.cwd), os.path.expanduser(self.value))
+        if not self.storage.exists(path):
+            draft = draft_path(path)
+            if not self.storage.exists(draft):
+                raise SessionNotFoundError(self.value)
+            path = draft
+        try:
+            head = read_head(self.storage, path)
+        except OSError as error:
+            raise PersistenceError.from_os_error(path, error) from error
+        if head is None:
+            named = parse_session_file_name(path)
+            if not path.endswith(SESSION_SUFFIX):
+                raise NotASessionError(path)
+            # damaged: opening it will say so, and salvage what there is
+            return ResolvedSession(path, named[1] if named else "", "", False)
+        is_local = bool(head.cwd) and belongs_to(self.cwd)(head.cwd)
+        return ResolvedSession(path, head.session_id, head.cwd, is_local, head.title)
+
+    def by_id(self) -> ResolvedSession | None:
+        belongs = belongs_to(self.cwd)
+        own = [self.session_dir] if self.session_dir else session_folders(self.profile, self.cwd)
+        matches = self._find_ids(own)
+        if self.session_dir is None:
+            local = [match for match in matches if match[1] and belongs(match[1].cwd)]
+            if local:
+                return self._pick(local)
+            everywhere = _list_dirs(self.storage, self.profile.sessions_dir)
+            matches += self._find_ids([folder for folder in everywhere if folder not in own])
+        return self._pick(matches) if matches else None
+
+    def by_name(self) -> ResolvedSession | None:
+        from sessiontree.discovery.listing import list_all_sessions, list_sessions
+
+        wanted = self.value.strip()
+
+        def is_wanted(info: SessionInfo) -> bool:
+            return info.title is not None and info.title.strip() == wanted
+
+        keywords = {"profile": self.profile, "storage": self.storage}
+        found = [*filter(is_wanted, list_sessions(self.cwd, self.session_dir, **keywords))]
+        if not found and self.session_dir is None:
+            found = [*filter(is_wanted, list_all_sessions(**keywords))]
+        if len(found) > 1:
+            raise AmbiguousSessionError(self.value, found)
+        if not found:
+            return None
+        session = found[0]
+        is_local = belongs_to(self.cwd)(session.cwd)
+        return ResolvedSession(session.path, session.id, session.cwd, is_local, session.title)
+
+    def _find_ids(self, folders: list[str]) -> list[_Match]:
+        """The sessions and drafts in these folders whose id begins with the value."""
+        found: list[_Match] = []
+        for path in self._candidates(folders):
+            named = parse_session_file_name(session_of_draft(path) or path)
+            if named is not None and not named[1].startswith(self.value):
+                continue
+            head = _try_head(self.storage, path)
+            if named is not None or (head and head.session_id.startswith(self.value)):
+                found.append((path, head))
+        return found
+
+    def _candidates(self, folders: list[str]) -> Iterator[str]:
+        for folder in folders:
+            try:
+                names = set(self.storage.list_names(folder))
+            except OSError:
+                continue
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.endswith(SESSION_SUFFIX) and not name.startswith("."):
+                    yield path
+                elif name.endswith(DRAFT_SUFFIX):
+                    session_file = session_of_draft(name)
+                    if session_file is not None and session_file not in names:
+                        yield path
+
+    def _pick(self, matches: list[_Match]) -> ResolvedSession:
+        """The only match, or the only one whose id is just the value. Else it is ambiguous."""
+        exact = [match for match in matches if _id_of(*match) == self.value]
+        chosen = exact or matches
+        if len(chosen) > 1:
+            raise AmbiguousSessionError(self.value, self._infos([path for path, _ in chosen]))
+        path, head = chosen[0]
+        is_local = head is not None and belongs_to(self.cwd)(head.cwd)
+        cwd, title = (head.cwd, head.title) if head else ("", None)
+        return ResolvedSession(path, _id_of(path, head), cwd, is_local, title)
+
+    def _infos(self, paths: list[str]) -> list[SessionInfo]:
+        from sessiontree.discovery.catalogue import survey
+        from sessiontree.discovery.listing import make_session_info
+
+        stats: list[FileStat] = []
+        for path in paths:
+            try:
+                stats.append(self.storage.stat(path))
+            except OSError:
+                continue
+        surveyed = survey(stats, self.storage, is_complete=False)
+        infos = [
+            make_session_info(stat, summary, self.profile.dialect, self.storage)
+            for stat, summary in surveyed.found
+        ]
+        return sorted(infos, key=lambda info: (info.modified, info.path), reverse=True)
+
+
+def _list_dirs(storage: SessionStorage, folder: str) -> list[str]:
+    try:
+        return storage.list_dirs(folder)
+    except OSError:
+        return []
+
+
+def _id_of(path: str, head: Head | None) -> str:
+    if head is not None:
+        return head.session_id
+    named = parse_session_file_name(session_of_draft(path) or path)
+    return named[1] if named else ""
+
+
+def _newest_with_drafts(storage: SessionStorage, folders: list[str]) -> list[FileStat]:
+    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
+    files += list_draft_files(storage, folders)
+    return sorted(files, key=lambda stat: (stat.mtime_ns, stat.path), reverse=True)
+
+
+def _try_head(storage: SessionStorage, path: str) -> Head | None:
+    try:
+        return read_head(storage, path)
+    except OSError:
+        return None
