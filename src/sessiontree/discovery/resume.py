@@ -157,15 +157,13 @@ class _Query:
     def by_name(self) -> ResolvedSession | None:
         from sessiontree.discovery.listing import list_all_sessions, list_sessions
 
-        wanted = self.value.strip()
-
-        def is_wanted(info: SessionInfo) -> bool:
-            return info.title is not None and info.title.strip() == wanted
-
-        keywords = {"profile": self.profile, "storage": self.storage}
-        found = [*filter(is_wanted, list_sessions(self.cwd, self.session_dir, **keywords))]
+        listed = list_sessions(
+            self.cwd, self.session_dir, profile=self.profile, storage=self.storage
+        )
+        found = self._with_title(listed)
         if not found and self.session_dir is None:
-            found = [*filter(is_wanted, list_all_sessions(**keywords))]
+            listed = list_all_sessions(profile=self.profile, storage=self.storage)
+            found = self._with_title(listed)
         if len(found) > 1:
             raise AmbiguousSessionError(self.value, found)
         if not found:
@@ -173,6 +171,10 @@ class _Query:
         session = found[0]
         is_local = belongs_to(self.cwd)(session.cwd)
         return ResolvedSession(session.path, session.id, session.cwd, is_local, session.title)
+
+    def _with_title(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+        wanted = self.value.strip()
+        return [info for info in sessions if info.title and info.title.strip() == wanted]
 
     def _find_ids(self, folders: list[str]) -> list[_Match]:
         """The sessions and drafts in these folders whose id begins with the value."""
