@@ -12,16 +12,15 @@ from typing import Any, cast
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, load_document
+from sessiontree.document import document_of_copy, load_document
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.filing import SessionFiler
 from sessiontree.live import LiveSession, Place
-from sessiontree.log import SessionLog, is_answer
+from sessiontree.log import Durability, SessionLog, UnsavedLog, is_answer
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import format_timestamp, new_entry_id
-from sessiontree.opening import make_blob_store, make_session_id
+from sessiontree.opening import make_blob_store, make_log, make_session_id
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
@@ -51,44 +50,70 @@ def derive_header(
     return cast("Header", wire)
 
 
-def target_file(place: Place, header: Header) -> str:
-    """Where a session with this header is to be written."""
-    name = paths.session_file_name(header.get("timestamp", ""), header.get("id", ""))
-    return os.path.join(place.session_dir, name)
-
-
-def fork_file(source_path: str, place: Place) -> str:
-    """Copy a session file into another project; the new file. The source is only read."""
+def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSession:
+    """A copy of a session file in another project, open. The source is only read."""
     source_path = os.path.abspath(source_path)
     source_blobs = make_blob_store(place.profile, source_path, place.storage)
     try:
         source = load_document(place.storage, source_path, source_blobs)
-        if source is None:
-            raise SessionNotFoundError(source_path)
-        try:
-            return _write_fork(source, source_path, source_blobs, place)
-        finally:
-            source.payloads.reader.close()
     except OSError as error:
         raise PersistenceError.from_os_error(source_path, error) from error
+    if source is None:
+        raise SessionNotFoundError(source_path)
+    try:
+        dialect = place.profile.dialect
+        parent = source_path if dialect == "pi" else source.header.get("id", source_path)
+        header = derive_header(source.header, source.title, place, dialect, parent)
+        return write_session(
+            place,
+            header,
+            source.tree.entries,
+            dialect,
+            durability,
+            artifacts=paths.artifacts_dir(source_path),
+            source_blobs=source_blobs if source_blobs.has_fallbacks else None,
+        )
+    finally:
+        source.payloads.reader.close()
 
 
-def _write_fork(
-    source: SessionDocument, source_path: str, source_blobs: BlobStore, place: Place
-) -> str:
-    dialect = place.profile.dialect
-    parent = source_path if dialect == "pi" else source.header.get("id", source_path)
-    header = derive_header(source.header, source.title, place, dialect, parent)
-    path = target_file(place, header)
-    filer = SessionFiler(
-        place.storage, make_blob_store(place.profile, path, place.storage), dialect
+def write_session(
+    place: Place,
+    header: Header,
+    entries: list[Entry],
+    dialect: Dialect,
+    durability: Durability,
+    *,
+    is_draft: bool = False,
+    artifacts: str | None = None,
+    source_blobs: BlobStore | None = None,
+) -> LiveSession:
+    """A new session file of known entries, open; ``artifacts`` are copied beside it.
+
+    It is on the medium only after ``flush``: until then what it was made of is still there.
+    """
+    path = os.path.join(
+        place.session_dir,
+        paths.session_file_name(header.get("timestamp", ""), header.get("id", "")),
     )
-    place.storage.ensure_dir(place.session_dir)
-    filer.write_file(
-        path, codec.encode(header) + b"\n", source.tree.entries, source_blobs=source_blobs
-    )
-    _copy_folder(place.storage, paths.artifacts_dir(source_path), paths.artifacts_dir(path))
-    return path
+    head = codec.encode(header) + b"\n"
+    log = make_log(place, path, dialect, durability)
+    log.begin(path, is_draft=is_draft)
+    try:
+        place.storage.ensure_dir(place.session_dir)
+        placed = log.filer.write_file(
+            log.file, head, entries, source_blobs=source_blobs, durable=False
+        )
+        if artifacts is not None:
+            _copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
+        log.adopt(
+            document_of_copy(place.storage, log.file, header, head, placed, log.filer.blobs),
+            is_draft=is_draft,
+        )
+        log.note_new_name()
+    except OSError as error:
+        raise PersistenceError.from_os_error(log.file, error) from error
+    return LiveSession(place, header, log)
 
 
 def _copy_folder(storage: SessionStorage, source: str, target: str) -> None:
@@ -100,42 +125,47 @@ def _copy_folder(storage: SessionStorage, source: str, target: str) -> None:
         _copy_folder(storage, folder, os.path.join(target, os.path.basename(folder)))
 
 
-def fork_live(session: LiveSession) -> tuple[str, str] | None:
-    """Copy an open session's file, all of it; old and new path. None if there is no file."""
+def fork_live(session: LiveSession) -> LiveSession | None:
+    """A copy of an open session, all of it; None if there is no file to copy."""
     log = session.log
     if not isinstance(log, SessionLog) or log.document is None:
         return None
     session.refresh()
-    log.flush()
-    place = session.place
     parent = log.path if log.dialect == "pi" else session.header.get("id", log.path)
     title = session.name if log.dialect != "pi" else None
-    header = derive_header(session.header, title, place, log.dialect, parent)
-    path = target_file(place, header)
-    target = paths.draft_path(path) if log.is_draft else path
-    try:
-        log.filer.write_file(target, codec.encode(header) + b"\n", session.tree.entries)
-        _copy_folder(place.storage, paths.artifacts_dir(log.path), paths.artifacts_dir(path))
-    except OSError as error:
-        raise PersistenceError.from_os_error(target, error) from error
-    return log.path, target
+    header = derive_header(session.header, title, session.place, log.dialect, parent)
+    return write_session(
+        session.place,
+        header,
+        session.tree.entries,
+        log.dialect,
+        log.durability,
+        is_draft=log.is_draft,
+        artifacts=paths.artifacts_dir(log.path),
+    )
 
 
-def branch_live(session: LiveSession, leaf_id: str) -> tuple[Header, list[Entry], bool]:
-    """Header and entries of a session that holds just the path to ``leaf_id``.
+def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
+    """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
 
     Labels are left out of the chain, their children hung on what is before them, and those that
-    still hold are made anew at the end. The flag says whether the path has an answer.
+    still hold are made anew at the end.
     """
     log = session.log
-    place = session.place
-    tree = session.tree
-    entries = [*_without_labels(tree.path(leaf_id)), *_labels_anew(tree, leaf_id)]
+    entries = [*_without_labels(session.tree.path(leaf_id)), *_labels_anew(session.tree, leaf_id)]
     parent = session.file or session.header.get("id", "")
     title = session.name if log.dialect != "pi" else None
-    header = derive_header(session.header, title, place, log.dialect, parent)
+    header = derive_header(session.header, title, session.place, log.dialect, parent)
+    if not isinstance(log, SessionLog):
+        unsaved = UnsavedLog(log.dialect)
+        for entry in entries:
+            unsaved.tree.add(Entry.from_wire(entry.decode()))
+        unsaved.tree.leaf_id = unsaved.tree.last_id
+        return LiveSession(session.place, header, unsaved)
     has_answer = any(entry.type == "message" and is_answer(entry.decode()) for entry in entries)
-    return header, entries, has_answer
+    return write_session(
+        session.place, header, entries, log.dialect, log.durability, is_draft=not has_answer
+    )
 
 
 def _without_labels(path: list[Entry]) -> Iterator[Entry]:
@@ -171,25 +201,6 @@ def _labels_anew(tree: SessionTree, leaf_id: str) -> Iterator[Entry]:
         }
         yield Entry.from_wire(data)
         parent_id = entry_id
-
-
-def write_branch(
-    session: LiveSession, header: Header, entries: list[Entry], *, is_draft: bool
-) -> str:
-    """Write what ``branch_live`` made: a session file, or a draft while it has no answer."""
-    place = session.place
-    log = session.log
-    path = target_file(place, header)
-    file = paths.draft_path(path) if is_draft else path
-    try:
-        place.storage.ensure_dir(place.session_dir)
-        filer = SessionFiler(
-            place.storage, make_blob_store(place.profile, path, place.storage), log.dialect
-        )
-        filer.write_file(file, codec.encode(header) + b"\n", entries)
-    except OSError as error:
-        raise PersistenceError.from_os_error(file, error) from error
-    return file
 
 
 def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -55,6 +55,7 @@ class FilePayloads:
     def __init__(self, path: str, reader: SessionStorageReader, blobs: BlobStore | None) -> None:
         self.path = path
         self.reader = reader
+        self.is_regular = True
         self.on_missing: Callable[[trimming.MissingBlob], object] | None = None
         self._blobs = blobs
 
@@ -155,6 +156,7 @@ def _read_document(
     scan = scan_entries(
         read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
     )
+    payloads.is_regular = scan.is_regular
     warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in head.skipped]
     warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
     if version < CURRENT_VERSION:
@@ -260,6 +262,7 @@ def merge_growth(document: SessionDocument, scan: Scan) -> int:
     """Add what another process appended to the tree; how many entries that were."""
     warnings: list[SessionWarning] = []
     graft(document.tree, scan.entries, scan.gaps, warnings)
+    document.payloads.is_regular &= scan.is_regular
     document.skipped += scan.skipped
     warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
     document.warnings += warnings
@@ -274,6 +277,50 @@ def note_end(document: SessionDocument, end: int) -> None:
     reader = document.payloads.reader
     document.stat = replace(document.stat, size=end)
     document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))
+
+
+def document_of_copy(
+    storage: SessionStorage,
+    path: str,
+    header: Header,
+    head: bytes,
+    placed: Iterable[tuple[Entry, int, int]],
+    blobs: BlobStore,
+) -> SessionDocument:
+    """The document of a file just written from known entries, without reading it again."""
+    reader = storage.open_reader(path)
+    payloads = FilePayloads(path, reader, blobs)
+    stat = reader.stat()
+    tree = SessionTree()
+    with paused_gc():
+        for entry, offset, length in placed:
+            tree.add(
+                Entry(
+                    entry.type,
+                    entry.id,
+                    entry.parent_id,
+                    entry.timestamp,
+                    payloads,
+                    offset,
+                    length,
+                    entry.cached,
+                )
+            )
+    tree.leaf_id = tree.last_id
+    document = SessionDocument(
+        path=path,
+        header=header,
+        slot=None,
+        tree=tree,
+        payloads=payloads,
+        stat=stat,
+        head_end=len(head),
+        line=len(tree.entries) + 2,
+        tail=b"",
+        header_line=head.rstrip(b"\n"),
+    )
+    note_end(document, stat.size)
+    return document
 
 
 def salvage_document(

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from sessiontree.core.trimming import trim
-from sessiontree.document import SessionDocument, iter_raw_lines
+from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
 from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import FileRange, Piece, SessionStorage, SessionStorageReader
 from sessiontree.storage.blobs import BlobStore
 
 REJECTED_SUFFIX = ".rejected"
@@ -52,28 +53,51 @@ class SessionFiler:
         *,
         find_changes: bool = False,
         source_blobs: BlobStore | None = None,
+        durable: bool = True,
     ) -> list[PlacedEntry]:
         """Write a whole session file; where each entry's line stands in it.
 
         Blobs that the lines name are first copied from ``source_blobs``, if given.
         """
         placed: list[PlacedEntry] = []
-        copied: set[bytes] = set()
+        pieces = self._pieces(head, entries, placed, find_changes, source_blobs)
+        self._storage.write_atomic(path, _join(pieces), durable=durable)
+        return placed
 
-        def lines() -> Iterator[bytes]:
-            yield head
-            offset = len(head)
-            for entry in entries:
+    def _pieces(
+        self,
+        head: bytes,
+        entries: Iterable[Entry],
+        placed: list[PlacedEntry],
+        find_changes: bool,
+        source_blobs: BlobStore | None,
+    ) -> Iterator[Piece]:
+        """Each line with its newline; neighbours that need no look are one range of their file."""
+        yield head
+        offset = len(head)
+        run: _Run | None = None
+        copied: set[bytes] = set()
+        for entry in entries:
+            reader = None if source_blobs is not None else _reader_of(entry, find_changes)
+            if run is not None and not (reader is run.reader and entry.offset == run.end):
+                yield from run.pieces()
+                run = None
+            if reader is not None:
+                length = entry.length
+                if run is None:
+                    run = _Run(reader, entry.offset, entry.offset)
+                run.end = entry.offset + length + 1
+            else:
                 line = self._line_of(entry, find_changes)
                 if source_blobs is not None and b"blob:sha256:" in line:
                     self._copy_blobs(line, source_blobs, copied)
-                placed.append((entry, offset, len(line)))
-                offset += len(line) + 1
+                length = len(line)
                 yield line
                 yield b"\n"
-
-        self._storage.write_atomic(path, _join(lines()))
-        return placed
+            placed.append((entry, offset, length))
+            offset += length + 1
+        if run is not None:
+            yield from run.pieces()
 
     def _line_of(self, entry: Entry, find_changes: bool) -> bytes:
         """The entry's own bytes, unless it has none or its data was changed since."""
@@ -102,10 +126,9 @@ class SessionFiler:
         path = file + REJECTED_SUFFIX
         writer = self._storage.open_writer(path)
         try:
-            with writer.locked():
-                for raw in iter_raw_lines(document):
-                    writer.write_line(raw + b"\n")
-                writer.fsync()
+            for raw in iter_raw_lines(document):
+                writer.write_line(raw + b"\n")
+            writer.fsync()
         finally:
             writer.close()
         document.warnings.append(
@@ -113,16 +136,48 @@ class SessionFiler:
         )
 
 
-def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of about a megabyte."""
+@dataclass(slots=True)
+class _Run:
+    """Neighbouring lines of one file; ``end`` is where the next one would begin."""
+
+    reader: SessionStorageReader
+    start: int
+    end: int
+
+    def pieces(self) -> Iterator[Piece]:
+        # the newline behind the last line may be missing
+        yield FileRange(self.reader, self.start, self.end - self.start - 1)
+        yield b"\n"
+
+
+def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
+    """The file from which an entry's line can be copied without being looked at."""
+    source = entry.source
+    if (
+        isinstance(source, FilePayloads)
+        and source.is_regular
+        and not entry.is_changed
+        and not (find_changes and entry.cached is not None)
+    ):
+        return source.reader
+    return None
+
+
+def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same bytes, small pieces put together."""
     pending: list[bytes] = []
     size = 0
     for piece in pieces:
-        pending.append(piece)
-        size += len(piece)
-        if size >= _JOIN_BYTES:
+        if isinstance(piece, bytes):
+            pending.append(piece)
+            size += len(piece)
+            if size < _JOIN_BYTES:
+                continue
+        if pending:
             yield b"".join(pending)
             pending.clear()
             size = 0
+        if not isinstance(piece, bytes):
+            yield piece
     if pending:
         yield b"".join(pending)

@@ -92,10 +92,14 @@ class SessionLog:
             self.path = document.path
         document.payloads.on_missing = lambda missing: self._note_missing(missing.ref)
 
-    def begin(self, path: str) -> None:
+    def begin(self, path: str, *, is_draft: bool = True) -> None:
         """A new session that will be written to ``path``, as a draft at first."""
         self.path = path
-        self.is_draft = True
+        self.is_draft = is_draft
+
+    def note_new_name(self) -> None:
+        """The file's name is new: a flush has to reach its folder too."""
+        self._has_new_name = True
 
     @property
     def file(self) -> str:
@@ -155,34 +159,40 @@ class SessionLog:
             return
         changes = self._late
         self._late = Changes()
-        with contextlib.ExitStack() as stack:
-            with self._guard():
-                for _ in range(_MAX_REPLACEMENTS):
-                    if self._hold(stack, changes):
-                        break
-                else:
-                    raise PersistenceError(self.file, "is replaced again and again; try later")
+        with self._guard():
+            for _ in range(_MAX_REPLACEMENTS):
+                writer = self._hold(changes)
+                if writer is not None:
+                    break
+            else:
+                raise PersistenceError(self.file, "is replaced again and again; try later")
+        try:
             yield changes
+        finally:
+            writer.unlock()
 
-    def _hold(self, stack: contextlib.ExitStack, changes: Changes) -> bool:
-        """Lock what the name stands for and catch up with it; False if that has to be redone."""
-        document = self._document()
-        if self._writer is None:
+    def _hold(self, changes: Changes) -> SessionStorageWriter | None:
+        """Lock what the name stands for and catch up with it; None if that has to be redone."""
+        writer = self._writer
+        if writer is None:
             try:
-                self._writer = self._storage.open_writer(self.file, create=False)
+                writer = self._writer = self._storage.open_writer(self.file, create=False)
             except FileNotFoundError:
                 self._restore_deleted(changes)
-                return False
-        with contextlib.ExitStack() as lock:
-            found = lock.enter_context(self._writer.locked())
-            if found is None or not found.is_same_file(self._writer.stat()):
+                return None
+        found = writer.lock()
+        is_held = False
+        try:
+            if found is None or not found.is_same_file(writer.stat()):
                 self._close_writer()
-                return False
-            if not self._catch_up(document, found, changes):
+            elif self._catch_up(self._document(), found, changes):
+                is_held = True
+            else:
                 self._reload(changes)
-                return False
-            stack.push(lock.pop_all())
-            return True
+        finally:
+            if not is_held:
+                writer.unlock()
+        return writer if is_held else None
 
     def _catch_up(self, document: SessionDocument, found: FileStat, changes: Changes) -> bool:
         """Read what others appended; False if the file is not what was read plus an append."""

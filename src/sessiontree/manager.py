@@ -19,7 +19,7 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import SessionTreeError
 from sessiontree.live import LiveSession, Place
-from sessiontree.log import Durability, SessionLog, UnsavedLog
+from sessiontree.log import Durability, SessionLog
 from sessiontree.model.dialects import extension_key, spell_model_change
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
@@ -129,12 +129,8 @@ class SessionManager:
 
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
-        chosen = get_profile(profile)
-        place = _place(cwd, session_dir, chosen, storage)
-        path = copying.fork_file(os.fspath(source_path), place)
-        return cls.open(
-            path, session_dir, profile=chosen, storage=place.storage, durability=durability
-        )
+        place = _place(cwd, session_dir, get_profile(profile), storage)
+        return cls(copying.fork_file(os.fspath(source_path), place, durability), durability)
 
     @classmethod
     def in_memory(
@@ -416,29 +412,19 @@ class SessionManager:
 
         None if there is nothing on disk to copy.
         """
+        old = self.session_file
         forked = copying.fork_live(self._session)
-        if forked is None:
+        if forked is None or forked.file is None or old is None:
             return None
-        old, file = forked
-        self._switch(self._reopen(file))
-        return old, self.session_file or file
+        self._switch(forked)
+        return old, forked.file
 
     def create_branched_session(self, leaf_id: str) -> str | None:
         """Go over to a new session that holds just the path to ``leaf_id``; its file.
 
         None if the session is kept nowhere. EntryNotFoundError.
         """
-        header, entries, has_answer = copying.branch_live(self._session, leaf_id)
-        place = self._session.place
-        if not self.is_persisted:
-            log = UnsavedLog(self._session.log.dialect)
-            for entry in entries:
-                log.tree.add(Entry.from_wire(entry.decode()))
-            log.tree.leaf_id = log.tree.last_id
-            self._switch(LiveSession(place, header, log))
-            return None
-        file = copying.write_branch(self._session, header, entries, is_draft=not has_answer)
-        self._switch(self._reopen(file))
+        self._switch(copying.branch_live(self._session, leaf_id))
         return self.session_file
 
     def move_to(self, new_cwd: StrPath) -> None:
@@ -491,18 +477,6 @@ class SessionManager:
         except SessionTreeError:
             if error is None:
                 raise
-
-    def _reopen(self, file: str) -> LiveSession:
-        place = self._session.place
-        return opening.open_session(
-            file,
-            profile=place.profile,
-            storage=place.storage,
-            durability=self._durability,
-            session_dir=place.session_dir if place.has_explicit_dir else None,
-            cwd=place.cwd,
-            clock=place.clock,
-        )
 
     def _switch(self, session: LiveSession) -> None:
         """Leave the old session, then stand on the new one; a failing leave changes nothing."""

@@ -44,7 +44,7 @@ def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage
     """The profile's blobs; also those of the agent folder that the file lies in, to read."""
     agent_dir = os.path.dirname(os.path.dirname(os.path.dirname(session_file)))
     beside = os.path.join(agent_dir, "blobs")
-    fallbacks = (beside,) if beside != profile.blobs_dir else ()
+    fallbacks = (beside,) if beside != profile.blobs_dir and storage.exists(beside) else ()
     return BlobStore(profile.blobs_dir, storage, fallbacks)
 
 
@@ -62,9 +62,8 @@ def start_session(
     header = make_header(made_id, timestamp, place.cwd, parent_session=parent_session)
     file = path or os.path.join(place.session_dir, paths.session_file_name(timestamp, made_id))
     log = make_log(place, file, place.profile.dialect, durability)
-    log.begin(file)
+    log.begin(file, is_draft=path is None)
     if path is not None:
-        log.is_draft = False
         try:
             place.storage.ensure_dir(os.path.dirname(file))
         except OSError as error:

@@ -51,10 +51,20 @@ def test_every_example_of_the_format_loads_without_a_warning(tmp_path: Path) -> 
 
 def test_the_format_shows_every_entry_type_that_the_manager_writes() -> None:
     text = "".join(blocks(ROOT / "docs/format.md", "json"))
-    for kind in (
-        "message thinking_level_change model_change compaction branch_summary custom "
-        "custom_message label ttsr_injection session_init mode_change session_info"
-    ).split():
+    for kind in [
+        "message",
+        "thinking_level_change",
+        "model_change",
+        "compaction",
+        "branch_summary",
+        "custom",
+        "custom_message",
+        "label",
+        "ttsr_injection",
+        "session_init",
+        "mode_change",
+        "session_info",
+    ]:
         assert f'"type":"{kind}"' in text
 
 

@@ -29,7 +29,6 @@ _REF_START = b'"blob:sha256:'
 _TRANSIENT = ("partialJson", "jsonlEvents")
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = frozenset(("message", "custom_message"))
-_SUSPECTS = (b'"image"', b'"image_url"', b'"partialJson"', b'"jsonlEvents"')
 
 
 @dataclass(slots=True)
@@ -46,7 +45,12 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     line = codec.encode(data)
     # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling keys
     # needs no walk. This is nearly every line.
-    if len(line) <= MAX_UNITS and not any(key in line for key in _SUSPECTS):
+    if not (
+        len(line) > MAX_UNITS
+        or b'"image' in line
+        or b'"partialJson"' in line
+        or b'"jsonlEvents"' in line
+    ):
         return Trimmed(line)
     trimmed: WireEntry = codec.decode(line)
     blobs: list[bytes] = []

@@ -59,6 +59,7 @@ class Scan:
     """What a scan found, in file order.
 
     ``gaps`` holds, for each piece of skipped text, how many entries came before it.
+    ``is_regular`` says that no line held more than one entry.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -68,6 +69,7 @@ class Scan:
     end: int = 0
     line: int = 1
     has_final_newline: bool = True
+    is_regular: bool = True
 
 
 def parse_jsonl_lenient(
@@ -224,7 +226,9 @@ _HEAD_TYPES = frozenset(("session", "title"))
 def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
     base = scan.end
     for start, line in split_lines(block):
-        for item in read_line(line, base + start, scan.line):
+        items = read_line(line, base + start, scan.line)
+        scan.is_regular &= len(items) < 2
+        for item in items:
             if isinstance(item, Record) and item.value.get("type") in _HEAD_TYPES:
                 item = SkippedText(item.offset, item.length, item.line, "a second header")
             if isinstance(item, Record):

@@ -11,7 +11,6 @@ what failed. Callers turn them into ``PersistenceError`` with the path.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,15 +42,31 @@ class SessionStorageReader(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes of an open file, to be copied without passing through this process if possible."""
+
+    reader: SessionStorageReader
+    offset: int
+    length: int
+
+
+Piece = bytes | FileRange
+
+
 class SessionStorageWriter(Protocol):
     """Appends whole lines to one file."""
 
-    def locked(self) -> AbstractContextManager[FileStat | None]:
+    def lock(self) -> FileStat | None:
         """Hold the file for this process alone; gives what its name stands for now.
 
         ``None`` when nothing of that name is left. A file other than the writer's own means that
-        it was replaced. Raises SessionBusyError when another holder does not let go in time.
+        it was replaced. Raises SessionBusyError when another holder does not let go in time. May
+        be nested.
         """
+
+    def unlock(self) -> None:
+        """Let go of one ``lock``."""
 
     def stat(self) -> FileStat:
         """The writer's own file, whatever its name stands for now."""
@@ -114,8 +129,13 @@ class SessionStorage(Protocol):
 
     def open_reader(self, path: str) -> SessionStorageReader: ...
 
-    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
-        """The file holds exactly these bytes, on the medium, or is as it was and an error."""
+    def write_atomic(
+        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+    ) -> None:
+        """The file holds exactly these bytes, on the medium, or is as it was and an error.
+
+        Not ``durable`` means that a power cut may still lose it; a killed process never does.
+        """
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""

@@ -36,6 +36,10 @@ class BlobStore:
         self._storage = storage
         self._fallbacks = fallbacks
 
+    @property
+    def has_fallbacks(self) -> bool:
+        return bool(self._fallbacks)
+
     def put(self, data: bytes) -> str:
         """Store ``data`` and return its reference; one that is there already is not rewritten.
 

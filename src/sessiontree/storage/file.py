@@ -12,10 +12,17 @@ import errno
 import os
 import shutil
 import stat as stat_flags
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from sessiontree.storage import locks
-from sessiontree.storage.base import FileStat, SessionStorageReader, SessionStorageWriter
+from sessiontree.storage.base import (
+    FileRange,
+    FileStat,
+    Piece,
+    SessionStorageReader,
+    SessionStorageWriter,
+    read_chunks,
+)
 
 TEMP_SUFFIX = ".tmp"
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -102,7 +109,9 @@ class FileSessionStorage:
     def open_reader(self, path: str) -> SessionStorageReader:
         return _FileReader(path)
 
-    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
+    def write_atomic(
+        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+    ) -> None:
         path = os.path.realpath(path)
         folder, name = os.path.split(path)
         temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
@@ -113,11 +122,15 @@ class FileSessionStorage:
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
         try:
             try:
-                for chunk in (chunks,) if isinstance(chunks, bytes) else chunks:
-                    _write_all(fd, chunk)
+                for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
+                    if isinstance(piece, bytes):
+                        _write_all(fd, piece)
+                    else:
+                        _copy_range(fd, piece)
                 if mode != 0o600:
                     os.chmod(temp, mode)
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
             finally:
                 os.close(fd)
             os.replace(temp, path)
@@ -125,7 +138,8 @@ class FileSessionStorage:
             with contextlib.suppress(OSError):
                 os.unlink(temp)
             raise
-        sync_folder(folder)
+        if durable:
+            sync_folder(folder)
         sweep_temp_files(folder, name)
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
@@ -166,6 +180,9 @@ class _FileReader:
             code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
             raise OSError(code, "not a regular file", path)
 
+    def fileno(self) -> int:
+        return self._fd
+
     def stat(self) -> FileStat:
         return _to_stat(self._path, os.fstat(self._fd))
 
@@ -199,6 +216,8 @@ class _FileWriter:
     def __init__(self, path: str, create: bool) -> None:
         self._path = path
         self._error: OSError | None = None
+        folder, name = os.path.split(path)
+        self._gate = os.path.join(folder, f".{name}.lock.os")
         self._gate_fd = -1
         self._depth = 0
         self.has_locks = True
@@ -213,43 +232,42 @@ class _FileWriter:
             self._is_new = True
         self._own = os.fstat(self._fd)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[FileStat | None]:
+    def lock(self) -> FileStat | None:
         if self._depth == 0:
             self.has_locks = locks.lock(self._fd, self._path)
             try:
                 self._hold_gate()
             except BaseException:
-                locks.unlock(self._fd)
+                self._drop()
                 raise
         self._depth += 1
-        try:
-            yield self._look()
-        finally:
-            self._depth -= 1
-            if self._depth == 0:
-                if self._gate_fd >= 0:
-                    locks.unlock(self._gate_fd)
-                if self.has_locks and self._fd >= 0:
-                    locks.unlock(self._fd)
-
-    def _hold_gate(self) -> None:
-        """Living omp serialises its writers by a lock on a file beside the session."""
-        if self._gate_fd < 0:
-            folder, name = os.path.split(self._path)
-            try:
-                self._gate_fd = os.open(
-                    os.path.join(folder, f".{name}.lock.os"), os.O_RDWR | _CLOEXEC
-                )
-            except OSError:
-                return
-        locks.lock(self._gate_fd, self._path)
-
-    def _look(self) -> FileStat | None:
         try:
             return _to_stat(self._path, os.stat(self._path))
         except FileNotFoundError:
             return None
+        except BaseException:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._gate_fd >= 0:
+            locks.unlock(self._gate_fd)
+        if self.has_locks and self._fd >= 0:
+            locks.unlock(self._fd)
+
+    def _hold_gate(self) -> None:
+        """Living omp serialises its writers by a lock on a file beside the session."""
+        if self._gate_fd < 0:
+            try:
+                self._gate_fd = os.open(self._gate, os.O_RDWR | _CLOEXEC)
+            except OSError:
+                return
+        locks.lock(self._gate_fd, self._path)
 
     def stat(self) -> FileStat:
         return _to_stat(self._path, os.fstat(self._fd))
@@ -357,6 +375,27 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _copy_range(fd: int, source: FileRange) -> None:
+    """Copy from another file, inside the kernel where it can."""
+    offset, end = source.offset, source.offset + source.length
+    if isinstance(source.reader, _FileReader) and hasattr(os, "copy_file_range"):
+        while offset < end:
+            try:
+                copied = os.copy_file_range(source.reader.fileno(), fd, end - offset, offset)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG):
+                    raise
+                break  # other file systems, or a kernel that cannot: read and write instead
+            if copied == 0:
+                break
+            offset += copied
+    for chunk in read_chunks(source.reader, offset, end, _COPY_BYTES):
+        _write_all(fd, chunk)
+        offset += len(chunk)
+    if offset != end:
+        raise OSError(errno.EIO, "the source of a copy was cut short")
 
 
 def _move_across_devices(source: str, target: str) -> None:

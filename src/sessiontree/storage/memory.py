@@ -6,15 +6,19 @@ keep their file when its name goes to another.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
-from sessiontree.storage.base import FileStat, SessionStorageReader, SessionStorageWriter
+from sessiontree.storage.base import (
+    FileStat,
+    Piece,
+    SessionStorageReader,
+    SessionStorageWriter,
+)
 
 
 class _MemoryFile:
@@ -94,8 +98,17 @@ class MemorySessionStorage:
     def open_reader(self, path: str) -> SessionStorageReader:
         return _MemoryReader(path, self._get(path))
 
-    def write_atomic(self, path: str, chunks: bytes | Iterable[bytes]) -> None:
-        data = chunks if isinstance(chunks, bytes) else b"".join(chunks)
+    def write_atomic(
+        self,
+        path: str,
+        pieces: bytes | Iterable[Piece],
+        *,
+        durable: bool = True,  # noqa: ARG002
+    ) -> None:
+        data = b"".join(
+            piece if isinstance(piece, bytes) else piece.reader.read_at(piece.offset, piece.length)
+            for piece in ((pieces,) if isinstance(pieces, bytes) else pieces)
+        )
         with self._lock:
             self._require_folder(path)
             self._files[path] = self._make(data)
@@ -197,10 +210,12 @@ class _MemoryWriter:
         self._path = path
         self._file = file
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[FileStat | None]:
-        with self._file.lock:
-            yield self._storage.find(self._path)
+    def lock(self) -> FileStat | None:
+        self._file.lock.acquire()
+        return self._storage.find(self._path)
+
+    def unlock(self) -> None:
+        self._file.lock.release()
 
     def stat(self) -> FileStat:
         return self._file.stat(self._path)
