@@ -73,11 +73,15 @@ def convert_session(
     storage: SessionStorage | None = None,
     source_profile: str | Profile | None = None,
     source_blobs: BlobStore | None = None,
+    recorded_path: str | None = None,
+    session_id: str | None = None,
     now_ms: int | None = None,
 ) -> ConvertReport:
     """Write a session as the agent of ``target_profile`` would have it; what became of it.
 
-    ``source_profile`` and ``source_blobs`` say where the source's blobs are, if its place does not.
+    ``source_profile`` and ``source_blobs`` say where the source's blobs are, if its place does not;
+    ``recorded_path`` what to call the source, if that is not its lasting name. ``session_id`` is
+    used as it is instead of a new one.
     Raises SessionNotFoundError, NotASessionError, PersistenceError; then nothing was made.
     """
     source = os.path.abspath(source_path)
@@ -99,12 +103,18 @@ def convert_session(
                 os.path.abspath(session_dir) if session_dir is not None else None,
                 now_ms if now_ms is not None else time.time_ns() // 1_000_000,
             )
+            conversion.recorded_path = recorded_path or source
+            if session_id is not None:
+                conversion.report.session_id = session_id
             return conversion.run()
         finally:
             document.payloads.reader.close()
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else source
         raise PersistenceError.from_os_error(where, error) from error
+    except ValueError as error:
+        # A recorded folder or id that no file can be named after: a NUL, half a surrogate pair.
+        raise PersistenceError(source, f"cannot be stored as it is ({error})") from error
 
 
 class _Conversion:
@@ -130,10 +140,11 @@ class _Conversion:
         self._wording = Wording(target)
         self._blobs = BlobStore(target.blobs_dir, storage)
         make_id = new_uuid7 if target.dialect == "pi" else new_session_id
-        self._report = ConvertReport(document.path, "", make_id(now_ms, os.urandom), target.name)
+        self.recorded_path = document.path
+        self.report = ConvertReport(document.path, "", make_id(now_ms, os.urandom), target.name)
 
     def run(self) -> ConvertReport:
-        report = self._report
+        report = self.report
         header = self._header()
         folder = self._session_dir or paths.default_session_dir(
             self._target, self._cwd, self._storage
@@ -162,7 +173,7 @@ class _Conversion:
         header: dict[str, Any] = {
             "type": "session",
             "version": max(get_version(source), CURRENT_VERSION),
-            "id": self._report.session_id,
+            "id": self.report.session_id,
             "timestamp": source.get("timestamp") or format_timestamp(self._now_ms),
             "cwd": self._cwd,
         }
@@ -182,7 +193,7 @@ class _Conversion:
         return {
             "profile": self._origin.name,
             "sessionId": self._document.header.get("id", ""),
-            "path": self._document.path,
+            "path": self.recorded_path,
             "hash": f"sha256:{_hash(self._document)}",
             "when": format_timestamp(self._now_ms),
         }
@@ -205,10 +216,10 @@ class _Conversion:
             data, line = self._convert(entry)
             if data is not None and data.get("type") == "session_info":
                 last_name = data.get("name")
-            self._report.entries += 1
+            self.report.entries += 1
             yield line + b"\n"
         for data in self._closing_entries(last_name):
-            self._report.entries += 1
+            self.report.entries += 1
             yield self._to_line(data) + b"\n"
 
     def _convert(self, entry: Entry) -> tuple[WireEntry | None, bytes]:
@@ -222,7 +233,7 @@ class _Conversion:
         if said is data and is_small:
             return said, line
         made = self._to_line(said)
-        self._report.blobs_inlined += max(0, line.count(_REF_MARK) - made.count(_REF_MARK))
+        self.report.blobs_inlined += max(0, line.count(_REF_MARK) - made.count(_REF_MARK))
         # What comes out the same keeps the bytes it had.
         is_same = said is data and codec.decode(made) == codec.decode(line)
         return said, line if is_same else made
@@ -231,7 +242,7 @@ class _Conversion:
         trimmed = trim(data, self._target.dialect)
         for blob in trimmed.blobs:
             self._blobs.put(blob)
-            self._report.blobs_stored += 1
+            self.report.blobs_stored += 1
         return trimmed.line
 
     def _closing_entries(self, last_name: object) -> Iterator[WireEntry]:
@@ -258,11 +269,11 @@ class _Conversion:
             parent_id = entry_id
 
     def _note_missing(self, missing: MissingBlob) -> None:
-        if missing.ref not in self._report.blobs_missing:
-            self._report.blobs_missing.append(missing.ref)
+        if missing.ref not in self.report.blobs_missing:
+            self.report.blobs_missing.append(missing.ref)
 
     def _add_notes(self) -> None:
-        report = self._report
+        report = self.report
         if report.kept["reset_boundary"]:
             report.notes.append(
                 f"{self._target.name} will show the model what a reset boundary hid"

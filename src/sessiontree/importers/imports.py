@@ -29,7 +29,7 @@ from sessiontree.importers.provenance import (
     is_import_of,
 )
 from sessiontree.importers.records import get_text, spell_time
-from sessiontree.importers.transcript import ConversionReport
+from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
@@ -37,9 +37,11 @@ from sessiontree.model.header import Header, make_header
 from sessiontree.model.ids import derived_entry_id
 from sessiontree.opening import open_session
 from sessiontree.profiles import Dialect, Profile, get_profile
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
+
+_MAX_REPLACEMENTS = 20
 
 # Entries a user may add to an imported session without carrying its conversation on.
 _ANNOTATIONS = frozenset(("label", "session_info", "title_change"))
@@ -121,6 +123,9 @@ def import_session(
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else target.profile.agent_dir
         raise PersistenceError.from_os_error(where, error) from error
+    except ValueError as error:
+        # A recorded folder that no file can be named after: a NUL, half a surrogate pair.
+        raise PersistenceError(source.path, f"cannot be stored as it is ({error})") from error
 
 
 def import_all(
@@ -262,43 +267,68 @@ def _update(
     session_id: str,
     provenance: dict[str, Any],
 ) -> ImportReport:
-    transcript = source.transcript
-    writer = target.storage.open_writer(path, create=False)
+    report = ImportReport(
+        source.path,
+        source.transcript.agent,
+        path,
+        session_id,
+        is_new=False,
+        added=0,
+        entries=0,
+        conversion=source.transcript.report,
+    )
+    for _ in range(_MAX_REPLACEMENTS):
+        writer = target.storage.open_writer(path, create=False)
+        try:
+            found = writer.lock()
+            try:
+                # A rewrite puts another file under the name: what is appended to the old one is
+                # lost, so whoever waited for the lock looks again.
+                if found is not None and found.is_same_file(writer.stat()):
+                    document = _append_new(source.transcript, target, writer, provenance, report)
+                    break
+            finally:
+                writer.unlock()
+        finally:
+            writer.close()
+    else:
+        raise PersistenceError(path, "is replaced again and again by another program")
     try:
-        with writer.locked():
-            document = load_document(target.storage, path)
-            if document is None:
-                raise PersistenceError(path, "was emptied while it was being brought up to date")
-            tree = document.tree
-            report = ImportReport(
-                source.path,
-                transcript.agent,
-                path,
-                session_id,
-                is_new=False,
-                added=0,
-                entries=len(tree.entries),
-                conversion=transcript.report,
-            )
-            new = [entry for entry in transcript.entries if entry["id"] not in tree.by_id]
-            if not new:
-                return report
-            report.keeps_local_leaf = _was_continued(tree, transcript.entries)
-            leaf = tree.leaf_id if report.keeps_local_leaf else transcript.leaf_id
-            new += _closing_entries(
-                target, tree.by_id.keys() | {entry["id"] for entry in new}, leaf, provenance, None
-            )
-            if not document.has_final_newline:
-                writer.write_line(b"\n")
-            for entry in new:
-                writer.write_line(_to_line(_spell(entry, target.dialect), target))
-            writer.fsync()
-            report.added = len(new)
-            report.entries += len(new)
+        if report.added:
+            _name_if_unnamed(document, target, _clean_title(source.transcript.title))
     finally:
-        writer.close()
-    _name_if_unnamed(document, target, _clean_title(transcript.title))
+        document.payloads.reader.close()
     return report
+
+
+def _append_new(
+    transcript: Transcript,
+    target: _Target,
+    writer: SessionStorageWriter,
+    provenance: dict[str, Any],
+    report: ImportReport,
+) -> SessionDocument:
+    """Append the entries that the file does not have; the file as it was before."""
+    document = load_document(target.storage, report.path)
+    if document is None:
+        raise PersistenceError(report.path, "was emptied by another program")
+    tree = document.tree
+    new = [entry for entry in transcript.entries if entry["id"] not in tree.by_id]
+    report.entries = len(tree.entries)
+    if not new:
+        return document
+    report.keeps_local_leaf = _was_continued(tree, transcript.entries)
+    leaf = tree.leaf_id if report.keeps_local_leaf else transcript.leaf_id
+    taken = tree.by_id.keys() | {entry["id"] for entry in new}
+    new += _closing_entries(target, taken, leaf, provenance, None)
+    if not document.has_final_newline:
+        writer.write_line(b"\n")
+    for entry in new:
+        writer.write_line(_to_line(_spell(entry, target.dialect), target))
+    writer.fsync()
+    report.added = len(new)
+    report.entries += len(new)
+    return document
 
 
 def _was_continued(tree: SessionTree, imported: Sequence[WireEntry]) -> bool:
@@ -373,7 +403,6 @@ def _name_if_unnamed(document: SessionDocument, target: _Target, title: str | No
         entry.type == "session_info" and get_text(entry.decode(), "name")
         for entry in document.tree.entries
     )
-    document.payloads.reader.close()
     if title is None or is_named:
         return
     # Not through a SessionManager: that would make this the session its terminal continues.

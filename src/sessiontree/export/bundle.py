@@ -1,0 +1,194 @@
+"""A session in one file that can go anywhere: the log, the blobs it names, its artifacts.
+
+Making one. Taking one in is ``intake``, reading one safely ``archive``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import time
+import zipfile
+from collections.abc import Iterator
+
+from sessiontree.discovery import paths
+from sessiontree.document import SessionDocument, load_document
+from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.export.archive import (
+    ARTIFACTS,
+    BLOBS,
+    MANIFEST,
+    SESSION,
+    BundleError,
+    BundleLimits,
+    BundleReport,
+    Manifest,
+    Member,
+    fold,
+    is_safe_name,
+)
+from sessiontree.export.intake import import_bundle
+from sessiontree.model.dialects import detect_dialect
+from sessiontree.model.header import get_cwd
+from sessiontree.model.ids import format_timestamp
+from sessiontree.opening import make_blob_store, profile_for
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import SessionStorage, read_chunks
+from sessiontree.storage.blobs import REF_PREFIX
+from sessiontree.storage.file import FileSessionStorage, sync_folder
+
+__all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]
+
+_REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
+_REF_LENGTH = len(REF_PREFIX) + 64
+
+
+def export_bundle(
+    session_path: str | os.PathLike[str],
+    zip_path: str | os.PathLike[str],
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+    overwrite: bool = False,
+    now_ms: int | None = None,
+) -> BundleReport:
+    """Put a session, its blobs and its artifacts into one archive. The session is only read.
+
+    Raises SessionNotFoundError, NotASessionError, BundleError for a session too large for a bundle,
+    PersistenceError; then there is no archive.
+    """
+    source, target = os.path.abspath(session_path), os.path.abspath(zip_path)
+    store = storage if storage is not None else FileSessionStorage()
+    if os.path.exists(target) and not overwrite:
+        raise PersistenceError(target, "is there already; choose another name")
+    found = profile_for(source, profile)
+    try:
+        document = load_document(store, source)
+        if document is None:
+            raise SessionNotFoundError(source)
+        try:
+            writer = _BundleWriter(document, found, store, target)
+            return writer.write(now_ms if now_ms is not None else time.time_ns() // 1_000_000)
+        finally:
+            document.payloads.reader.close()
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else target
+        raise PersistenceError.from_os_error(where, error) from error
+
+
+class _BundleWriter:
+    """Writes one archive, beside its place and then into it."""
+
+    def __init__(
+        self, document: SessionDocument, profile: Profile, storage: SessionStorage, target: str
+    ) -> None:
+        self._document = document
+        self._profile = profile
+        self._storage = storage
+        self._target = target
+        self._limits = BundleLimits()
+        self._manifest = Manifest()
+        self._refs: dict[str, None] = {}
+        self._when = (1980, 1, 1, 0, 0, 0)
+        header = document.header
+        self._report = BundleReport(target, document.path, str(header.get("id", "")))
+
+    def write(self, now_ms: int) -> BundleReport:
+        self._when = time.gmtime(max(now_ms // 1000, 315_619_200))[:6]
+        dialect = detect_dialect(self._document.title is not None, self._document.tree.entries)
+        self._manifest.created = format_timestamp(now_ms)
+        self._manifest.session = {
+            "id": self._report.session_id,
+            "cwd": get_cwd(self._document.header),
+            "profile": self._profile.name,
+            "dialect": dialect or self._profile.dialect,
+        }
+        folder, name = os.path.split(self._target)
+        temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(fd, "w+b") as file:
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                    self._add_all(archive)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temp, self._target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+            raise
+        sync_folder(folder)
+        return self._report
+
+    def _add_all(self, archive: zipfile.ZipFile) -> None:
+        self._add(archive, SESSION, self._document.end, self._session_chunks())
+        blobs = make_blob_store(self._profile, self._document.path, self._storage)
+        for digest in self._refs:
+            data = blobs.get(REF_PREFIX + digest)
+            if data is None:
+                self._report.notes.append(f"a blob is missing: {digest}")
+                continue
+            self._add(archive, BLOBS + digest, len(data), iter((data,)))
+            self._report.blobs += 1
+        seen: set[str] = set()
+        for path, name in self._artifacts():
+            if not is_safe_name(name, self._limits) or fold(name) in seen:
+                self._report.notes.append(f"an artifact has no portable name: {name!r}")
+                continue
+            seen.add(fold(name))
+            data = self._storage.read(path)
+            self._add(archive, name, len(data), iter((data,)))
+            self._report.artifacts += 1
+        body = self._manifest.encode()
+        archive.writestr(self._info(MANIFEST, len(body)), body, zipfile.ZIP_DEFLATED)
+
+    def _session_chunks(self) -> Iterator[bytes]:
+        """The log as it was read, and on the way the blobs that it names."""
+        seam = b""
+        for chunk in read_chunks(self._document.payloads.reader, 0, self._document.end):
+            for digest in _REF.findall(seam + chunk):
+                self._refs[digest.decode()] = None
+            seam = chunk[-_REF_LENGTH:]
+            yield chunk
+
+    def _artifacts(self) -> Iterator[tuple[str, str]]:
+        """The files of the artifact folder with their names in the bundle; links are left out."""
+        folders = [(paths.artifacts_dir(self._document.path), ARTIFACTS)]
+        while folders:
+            folder, prefix = folders.pop()
+            for file in sorted(self._storage.list_files(folder), key=lambda file: file.path):
+                if os.path.islink(file.path):
+                    self._report.notes.append(f"a link was left out: {file.path!r}")
+                else:
+                    yield file.path, prefix + os.path.basename(file.path)
+            inner = sorted(self._storage.list_dirs(folder), reverse=True)
+            folders += [
+                (each, f"{prefix}{os.path.basename(each)}/")
+                for each in inner
+                if not os.path.islink(each)
+            ]
+
+    def _info(self, name: str, size: int) -> zipfile.ZipInfo:
+        info = zipfile.ZipInfo(name, self._when)
+        info.external_attr = (stat.S_IFREG | 0o600) << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.file_size = size
+        return info
+
+    def _add(self, archive: zipfile.ZipFile, name: str, size: int, chunks: Iterator[bytes]) -> None:
+        total = size + sum(member.size for member in self._manifest.members.values())
+        if size > self._limits.file_bytes or total > self._limits.total_bytes:
+            raise BundleError(self._target, "the session is too large for a bundle")
+        if len(self._manifest.members) + 2 > self._limits.files:
+            raise BundleError(self._target, "the session has too many files for a bundle")
+        hasher = hashlib.sha256()
+        count = 0
+        with archive.open(self._info(name, size), "w") as file:
+            for chunk in chunks:
+                hasher.update(chunk)
+                count += len(chunk)
+                file.write(chunk)
+        self._manifest.members[name] = Member(name, count, hasher.hexdigest())
