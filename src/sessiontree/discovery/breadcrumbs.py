@@ -58,10 +58,8 @@ def write_breadcrumb(
             return
         content = b"".join(os.fsencode(line) + b"\n" for line in lines)
         store.ensure_dir(profile.terminal_sessions_dir)
-        if isinstance(store, FileSessionStorage):
-            _replace(path, content)
-        else:
-            store.write_atomic(path, content)
+        # whole or not at all for readers, but not synced: losing it to a power cut costs nothing
+        store.write_atomic(path, content, durable=False)
 
 
 def read_breadcrumb(
@@ -121,19 +119,3 @@ def _id_from_environment(env: Mapping[str, str]) -> str | None:
 
 def _file_name(text: str) -> str:
     return _PATH_SEPARATORS.sub("-", text)
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Whole or not at all for readers; not synced, since losing it to a power cut costs nothing."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            os.write(descriptor, content)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

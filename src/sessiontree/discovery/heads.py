@@ -58,7 +58,7 @@ def parse_head(prefix: bytes) -> Head | None:
             if not isinstance(item, Record):
                 continue
             if head is None:
-                slot = read_title_slot(item.value, 0) if slot_title is None else None
+                slot = read_title_slot(item.value) if slot_title is None else None
                 if slot is not None:
                     slot_title = slot.title
                     continue

@@ -18,7 +18,7 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
 from sessiontree.model.scanning import Record, read_line
-from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.storage.base import FileRange, SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 
 _HEAD_BYTES = 1 << 16
@@ -38,7 +38,8 @@ def reroot_session(
     """
     writer = storage.open_writer(path, create=False)
     try:
-        with writer.locked() as now:
+        now = writer.lock()
+        try:
             if now is None or not now.is_same_file(writer.stat()):
                 raise PersistenceError(path, "was moved by another program meanwhile")
             reader = storage.open_reader(path)
@@ -46,6 +47,8 @@ def reroot_session(
                 _move(storage, reader, path, new_path, new_cwd, new_paths)
             finally:
                 reader.close()
+        finally:
+            writer.unlock()
     finally:
         writer.close()
 
@@ -70,7 +73,7 @@ def _move(
             raise PersistenceError(path, f"{new_path} is in the way")
     else:
         storage.ensure_dir(os.path.dirname(new_path))
-        storage.write_atomic(new_path, _content(reader, head, after, stat.size))
+        storage.write_atomic(new_path, [head, FileRange(reader, after, stat.size - after)])
         if isinstance(storage, FileSessionStorage):
             # listings and --continue go by mtime; being moved is not being worked on
             with contextlib.suppress(OSError):
@@ -100,7 +103,7 @@ def _split_head(
             for item in read_line(data[start:end], start, 1):
                 if not isinstance(item, Record):
                     continue
-                if not has_slot and read_title_slot(item.value, 0) is not None:
+                if not has_slot and read_title_slot(item.value) is not None:
                     has_slot = True
                 elif is_header(item.value):
                     return data[: item.offset], item.value, item.offset + item.length

@@ -203,14 +203,14 @@ class _Scan:
             if isinstance(item, SkippedText):
                 self.summary.skipped_count += 1
             elif self.is_in_head:
-                self._note_head(item, len(line) + 1)
+                self._note_head(item)
             else:
                 self._note_record(item)
 
-    def _note_head(self, item: Record, length: int) -> None:
+    def _note_head(self, item: Record) -> None:
         summary, value = self.summary, item.value
         if summary.header_title is None:
-            slot = read_title_slot(value, length)
+            slot = read_title_slot(value)
             if slot is not None:
                 summary.header_title = slot.title  # "" says that there is none
                 return

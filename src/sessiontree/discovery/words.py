@@ -1,0 +1,79 @@
+"""What a word is: the one definition that the index, the scan and the marking of hits share.
+
+A word is a run of letters and digits, folded: case, accents and compatibility forms don't count.
+Scripts that don't put spaces between words (Chinese, Japanese, Thai …), and Korean, whose words
+carry endings, are cut into overlapping pairs of characters, so that any substring is a run of
+pairs. The last character of such a run also stands alone, so that runs end where they end.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
+    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Korean
+    "\u3005\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f"  # Japanese
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese
+)
+# Signs that belong to the word they stand in, though they are no letters.
+_SIGNS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0dff\u0f00-\u0fff"
+# Of these, the ones that writers leave out or put in as they like.
+_OPTIONAL = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]")
+
+_RUN = re.compile(f"(?P<pairs>[{_UNSPACED}]+)|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_FOREIGN_LETTER = re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}]")
+
+
+class Word(NamedTuple):
+    """A folded word or pair, and where in the text it stands."""
+
+    text: str
+    start: int
+    end: int
+    is_pair: bool = False
+
+
+def split_words(text: str) -> Iterator[Word]:
+    """The words of a text, in order."""
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        if run["pairs"] is None:
+            yield Word(fold(run[0]), start, end)
+            continue
+        for at in range(start, end):
+            yield Word(_fold_pair(text[at : min(at + 2, end)]), at, min(at + 2, end), True)
+
+
+def fold(word: str) -> str:
+    """A word without what does not count: ``Café`` is ``cafe``."""
+    if word.isascii():
+        return word.lower()
+    bare = _OPTIONAL.sub("", unicodedata.normalize("NFKD", word))
+    return unicodedata.normalize("NFKC", bare.casefold())
+
+
+def spell_for_index(text: str) -> str:
+    """The text as the index is to have it: split by its tokenizer, it gives ``split_words``."""
+    if text.isascii():
+        return text
+    if _FOREIGN_LETTER.search(text):
+        return _RUN.sub(_respell, text)
+    return _UNSPACED_RUN.sub(lambda run: _pairs(run[0]), text)
+
+
+def _respell(run: re.Match[str]) -> str:
+    return fold(run[0]) if run["pairs"] is None else _pairs(run[0])
+
+
+def _pairs(run: str) -> str:
+    return f" {' '.join(_fold_pair(run[at : at + 2]) for at in range(len(run)))} "
+
+
+def _fold_pair(pair: str) -> str:
+    return pair if pair.isascii() else unicodedata.normalize("NFKC", pair)
