@@ -1,0 +1,41 @@
+"""For the tests of those who build on Sessiontree: fakes, faults, and the contract of a storage.
+
+- ``StorageContract``: subclass it with two fixtures and pytest runs every rule of the storage seam
+  against a storage of your own.
+- ``FaultyStorage``: any storage, with failures where and when a test wants them.
+- ``fixed_clock``: time that stands still, or moves by a fixed step.
+- ``ScriptedAgent``: an agent that says what it was told to say (imported when it is named).
+
+Production code must not import this package.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.testing.contract import StorageContract
+from sessiontree.testing.faults import FaultyStorage
+
+if TYPE_CHECKING:
+    from sessiontree.runtime.testing_agent import ScriptedAgent as ScriptedAgent
+
+__all__ = ["FaultyStorage", "ScriptedAgent", "StorageContract", "fixed_clock"]
+
+
+def fixed_clock(start_ms: int = 1_771_237_230_000, step_ms: int = 0) -> Callable[[], int]:
+    """A clock in Unix milliseconds: ``start_ms`` first, then ``step_ms`` later at each call.
+
+    The default is 2026-02-16T10:20:30.000Z, for ever.
+    """
+    times = itertools.count(start_ms, step_ms)
+    return lambda: next(times)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ScriptedAgent":
+        from sessiontree.runtime.testing_agent import ScriptedAgent
+
+        return ScriptedAgent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

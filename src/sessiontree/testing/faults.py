@@ -1,0 +1,258 @@
+"""``FaultyStorage``: a storage that fails where and when it is told to.
+
+Owns nothing but the faults: whatever is not told to fail goes straight to the storage inside, so
+one test can run against real files with a full disk, and against memory with a failing fsync.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sessiontree.storage.base import (
+    FileStat,
+    Piece,
+    SessionStorage,
+    SessionStorageReader,
+    SessionStorageWriter,
+)
+
+OPERATIONS = frozenset(
+    (
+        *("ensure_dir", "sync_dir", "exists", "stat", "list_files", "list_names", "list_dirs"),
+        *("read", "read_prefix", "read_suffix", "open_reader", "read_at"),
+        *("write_atomic", "rename", "touch", "unlink", "remove_dir"),
+        *("open_writer", "lock", "write_line", "overwrite", "truncate"),
+        *("flush", "fsync", "close"),
+    )
+)
+"""What can be made to fail: the methods of a storage, of its readers and of its writers."""
+
+
+@dataclass(slots=True)
+class _Fault:
+    operation: str
+    code: int
+    wait: int
+    times: int | None
+    path_part: str
+    keep: int | None
+
+
+class FaultyStorage:
+    """A storage around another. ``trace`` lists every call as (operation, path), in order."""
+
+    def __init__(self, inside: SessionStorage) -> None:
+        self.inside = inside
+        self.trace: list[tuple[str, str]] = []
+        self._faults: list[_Fault] = []
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each operation was called."""
+        return Counter(operation for operation, _ in self.trace)
+
+    def fail(
+        self,
+        operation: str,
+        code: int,
+        *,
+        at: int = 1,
+        times: int | None = 1,
+        path_part: str = "",
+        keep: int | None = None,
+    ) -> None:
+        """Let ``operation`` raise ``OSError(code)``.
+
+        It begins with the ``at``-th call from now whose path contains ``path_part`` and lasts for
+        ``times`` of them (None: until ``heal``). With ``keep``, a ``write_line`` or an
+        ``overwrite`` first writes that many bytes: a disk that filled up inside the line.
+        """
+        if operation not in OPERATIONS:
+            raise ValueError(f"no operation {operation!r}; one of {', '.join(sorted(OPERATIONS))}")
+        if keep is not None and operation not in ("write_line", "overwrite"):
+            raise ValueError(f"{operation} can not be cut short")
+        self._faults.append(_Fault(operation, code, at - 1, times, path_part, keep))
+
+    def heal(self) -> None:
+        """From now on nothing fails."""
+        self._faults.clear()
+
+    def meet(self, operation: str, path: str) -> tuple[OSError, int | None] | None:
+        """Note a call; the error it shall end in and how much it may do before, if it shall."""
+        self.trace.append((operation, path))
+        for fault in self._faults:
+            if fault.operation != operation or fault.path_part not in path:
+                continue
+            if fault.wait > 0:
+                fault.wait -= 1
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+                if fault.times == 0:
+                    self._faults.remove(fault)
+            return OSError(fault.code, os.strerror(fault.code), path), fault.keep
+        return None
+
+    def check(self, operation: str, path: str) -> None:
+        """Note a call, and raise its error if it shall fail."""
+        met = self.meet(operation, path)
+        if met is not None:
+            raise met[0]
+
+    # -- the storage -----------------------------------------------------------------------
+
+    def ensure_dir(self, path: str) -> None:
+        self.check("ensure_dir", path)
+        self.inside.ensure_dir(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.check("sync_dir", path)
+        self.inside.sync_dir(path)
+
+    def exists(self, path: str) -> bool:
+        self.check("exists", path)
+        return self.inside.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        self.check("stat", path)
+        return self.inside.stat(path)
+
+    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        self.check("list_files", folder)
+        return self.inside.list_files(folder, suffix)
+
+    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+        self.check("list_names", folder)
+        return self.inside.list_names(folder, suffix)
+
+    def list_dirs(self, folder: str) -> list[str]:
+        self.check("list_dirs", folder)
+        return self.inside.list_dirs(folder)
+
+    def read(self, path: str) -> bytes:
+        self.check("read", path)
+        return self.inside.read(path)
+
+    def read_prefix(self, path: str, length: int) -> bytes:
+        self.check("read_prefix", path)
+        return self.inside.read_prefix(path, length)
+
+    def read_suffix(self, path: str, length: int) -> bytes:
+        self.check("read_suffix", path)
+        return self.inside.read_suffix(path, length)
+
+    def open_reader(self, path: str) -> SessionStorageReader:
+        self.check("open_reader", path)
+        return _FaultyReader(self, path, self.inside.open_reader(path))
+
+    def write_atomic(
+        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+    ) -> None:
+        self.check("write_atomic", path)
+        self.inside.write_atomic(path, pieces, durable=durable)
+
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        self.check("rename", target)
+        self.inside.rename(source, target, durable=durable)
+
+    def touch(self, path: str) -> None:
+        self.check("touch", path)
+        self.inside.touch(path)
+
+    def unlink(self, path: str) -> None:
+        self.check("unlink", path)
+        self.inside.unlink(path)
+
+    def remove_dir(self, path: str) -> None:
+        self.check("remove_dir", path)
+        self.inside.remove_dir(path)
+
+    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+        self.check("open_writer", path)
+        return _FaultyWriter(self, path, self.inside.open_writer(path, create=create))
+
+
+class _FaultyReader:
+    def __init__(self, faults: FaultyStorage, path: str, inside: SessionStorageReader) -> None:
+        self._faults = faults
+        self._path = path
+        self._inside = inside
+
+    def stat(self) -> FileStat:
+        return self._inside.stat()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        self._faults.check("read_at", self._path)
+        return self._inside.read_at(offset, length)
+
+    def close(self) -> None:
+        self._inside.close()
+
+
+class _FaultyWriter:
+    def __init__(self, faults: FaultyStorage, path: str, inside: SessionStorageWriter) -> None:
+        self._faults = faults
+        self._path = path
+        self._inside = inside
+        self._error: OSError | None = None
+
+    def _check(self, operation: str) -> int | None:
+        """Raise the operation's error, or say how much it may do before that."""
+        met = self._faults.meet(operation, self._path)
+        if met is None:
+            return None
+        error, keep = met
+        self._error = self._error or error
+        if keep is None:
+            raise error
+        return keep
+
+    def lock(self) -> FileStat | None:
+        self._check("lock")
+        return self._inside.lock()
+
+    def unlock(self) -> None:
+        self._inside.unlock()
+
+    def stat(self) -> FileStat:
+        return self._inside.stat()
+
+    def write_line(self, line: bytes) -> int:
+        keep = self._check("write_line")
+        if keep is None:
+            return self._inside.write_line(line)
+        self._inside.write_line(line[:keep])
+        raise self._first_error()
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        keep = self._check("overwrite")
+        self._inside.overwrite(offset, data if keep is None else data[:keep])
+        if keep is not None:
+            raise self._first_error()
+
+    def truncate(self, size: int) -> None:
+        self._check("truncate")
+        self._inside.truncate(size)
+
+    def flush(self) -> None:
+        self._check("flush")
+        self._inside.flush()
+
+    def fsync(self) -> None:
+        self._check("fsync")
+        self._inside.fsync()
+
+    def close(self) -> None:
+        # the descriptor is gone either way, as with close(2)
+        self._inside.close()
+        self._check("close")
+
+    def get_error(self) -> OSError | None:
+        return self._error or self._inside.get_error()
+
+    def _first_error(self) -> OSError:
+        assert self._error is not None
+        return self._error
