@@ -147,7 +147,7 @@ class AgentSession:
         await self._wiring.tell_queues()
         return taken
 
-    async def sendcustom_message(
+    async def send_custom_message(
         self,
         custom_type: str,
         content: Content,

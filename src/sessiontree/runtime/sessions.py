@@ -7,7 +7,7 @@ Synchronous: all of it runs on the disk thread.
 
 from __future__ import annotations
 
-import os
+import copy
 from dataclasses import dataclass
 
 from sessiontree.discovery import paths
@@ -40,12 +40,11 @@ class SessionSource:
     @classmethod
     def of(cls, manager: SessionManager) -> SessionSource:
         """The kind of session that this manager stands on."""
-        place = manager._session.place  # noqa: SLF001 - the one place that needs to know
         return cls(
-            place.profile,
-            place.storage if manager.is_persisted else FileSessionStorage(),
-            manager._durability,  # noqa: SLF001
-            place.session_dir if place.has_explicit_dir else None,
+            manager.profile,
+            manager.storage if manager.is_persisted else FileSessionStorage(),
+            manager.durability,
+            manager.session_dir if manager.has_explicit_dir else None,
         )
 
     def create(self, cwd: str) -> SessionManager:
@@ -71,7 +70,7 @@ class SessionSource:
     def open(self, path: str, like: SessionManager) -> SessionManager:
         """The session in a file. The present one's file gives it again, at the same leaf."""
         fresh = self.create(like.cwd)
-        fresh.set_session_file(self._existing(path))
+        fresh.set_session_file(path)
         if like.session_file is not None and fresh.session_file == like.session_file:
             _stand_at(fresh, like.leaf_id)
         return fresh
@@ -92,7 +91,7 @@ class SessionSource:
         if fresh is None:
             # Kept nowhere, so there is no file to open twice; but leaving such a session changes
             # nothing in it, and both managers may stand on it.
-            fresh = SessionManager(like._session, self.durability)  # noqa: SLF001
+            fresh = copy.copy(like)
         fresh.create_branched_session(leaf_id)
         return fresh
 
@@ -117,20 +116,11 @@ class SessionSource:
         file = like.session_file
         if file is None:
             return None
-        existing = self._existing(file)
-        if not self.storage.exists(existing):
+        if not self.storage.exists(file) and not self.storage.exists(paths.draft_path(file)):
             raise NothingToForkError
         fresh = self.create(like.cwd)
-        fresh.set_session_file(existing)
+        fresh.set_session_file(file)
         return fresh
-
-    def _existing(self, path: str) -> str:
-        """The draft instead of the file, while there is only a draft."""
-        path = os.path.abspath(path)
-        draft = paths.draft_path(path)
-        if not self.storage.exists(path) and self.storage.exists(draft):
-            return draft
-        return path
 
 
 def _stand_at(manager: SessionManager, leaf_id: str | None) -> None:

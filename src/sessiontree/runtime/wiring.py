@@ -106,9 +106,9 @@ class Wiring:
 
     def detach(self) -> None:
         """Stop listening to the agent."""
-        unsubscribe, self._unsubscribe = self._unsubscribe, None
-        if unsubscribe is not None:
-            unsubscribe()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
 
     async def _on_agent_event(self, event: AgentEvent) -> None:
         with self.delivery.mark():
@@ -212,6 +212,7 @@ class Wiring:
         """Stop the agent, save everything, let go. Raises the first thing that could not be saved;
         all the rest is done nevertheless."""
         problems: list[BaseException] = []
+        self.epoch += 1
         try:
             await self.stop_agent()
         except Exception as error:
