@@ -1,1 +1,113 @@
-"""agents"""
+"""Agents that come with Sessiontree: a real one on pydantic-ai, and an offline one.
+
+`create_agent` picks. Importing this package loads neither; the offline agent needs no package
+beyond the core install, the real one the extra ``agent``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sessiontree.agents.toolbox_agent import ToolboxAgent
+    from sessiontree.agents.tools.base import Confirm
+    from sessiontree.runtime.models import Model, ModelRegistry
+
+__all__ = ["AgentChoice", "create_agent"]
+
+OFFLINE = "offline"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """The agent that was picked, and why in one sentence for the user."""
+
+    agent: ToolboxAgent
+    model: Model
+    reason: str
+
+    @property
+    def is_offline(self) -> bool:
+        return self.model.provider == OFFLINE
+
+
+def create_agent(
+    model: str | None,
+    cwd: str | os.PathLike[str],
+    *,
+    confirm: Confirm | None = None,
+    registry: ModelRegistry | None = None,
+    environ: Mapping[str, str] | None = None,
+    hide_keys: bool = True,
+    offline_delay_s: float = 0.0,
+) -> AgentChoice:
+    """The agent for a project: the real one if the environment has what its model needs.
+
+    ``model`` is a reference (``provider/id``) or what `ModelRegistry.find` understands; None for
+    the registry's default or, if its provider is not set up, the first model whose provider is.
+    ``"offline"`` asks for the offline agent. ``confirm`` is asked before a tool writes or runs;
+    without it all of that is refused. ``hide_keys`` keeps the keys of providers from commands.
+
+    Never fails for want of a provider: then it is the offline agent, and ``reason`` says why.
+    Raises AmbiguousModelError, and ModelNotFoundError for a name that is no reference.
+    """
+    from sessiontree.agents.providers import without_keys
+    from sessiontree.agents.tools.toolbox import Toolbox, project_tools
+    from sessiontree.runtime.models import ModelRegistry
+
+    variables = os.environ if environ is None else environ
+    models = registry if registry is not None else ModelRegistry.load()
+    chosen, reason = _choose(model, models, variables)
+    hidden = without_keys(variables, [chosen.provider] if chosen else []) if hide_keys else None
+    toolbox = Toolbox(project_tools(cwd, env=hidden), confirm=confirm)
+    if chosen is None:
+        from sessiontree.agents.offline import OFFLINE_MODEL, OfflineAgent
+
+        return AgentChoice(OfflineAgent(toolbox, delay_s=offline_delay_s), OFFLINE_MODEL, reason)
+
+    from sessiontree.agents.instructions import system_prompt
+    from sessiontree.agents.pydantic_ai import PydanticAIAgent
+
+    agent = PydanticAIAgent(
+        toolbox, model=chosen, system_prompt=system_prompt(cwd), environ=variables
+    )
+    return AgentChoice(agent, chosen, reason)
+
+
+def _choose(
+    wanted: str | None, models: ModelRegistry, environ: Mapping[str, str]
+) -> tuple[Model | None, str]:
+    """The model of the real agent, or None for the offline one; and why."""
+    from sessiontree.agents.providers import how_to_set_up, is_set_up
+
+    if wanted is not None and wanted.partition("/")[0] == OFFLINE:
+        return None, "The offline agent was asked for"
+    if importlib.util.find_spec("pydantic_ai") is None:
+        return None, 'pydantic-ai is not installed: pip install "sessiontree[agent]"'
+    if wanted is not None:
+        model = _find(wanted, models)
+        if not is_set_up(model.provider, environ):
+            return None, how_to_set_up(model.provider)
+        return model, f"{model.ref} was asked for"
+    candidates = ([models.default] if models.default is not None else []) + list(models)
+    for model in candidates:
+        if is_set_up(model.provider, environ):
+            return model, f"{model.provider} is set up"
+    return None, "No model provider is set up: set ANTHROPIC_API_KEY, OPENAI_API_KEY or another key"
+
+
+def _find(wanted: str, models: ModelRegistry) -> Model:
+    """The model of the registry; a reference that it does not know is taken at its word."""
+    from sessiontree.runtime.models import Model, ModelNotFoundError
+
+    try:
+        return models.find(wanted)
+    except ModelNotFoundError:
+        provider, slash, model_id = wanted.partition("/")
+        if not (slash and provider and model_id):
+            raise
+        return Model(provider, model_id)

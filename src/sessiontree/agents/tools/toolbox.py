@@ -29,6 +29,9 @@ from sessiontree.agents.tools.shell import BashTool
 
 logger = logging.getLogger(__name__)
 
+INVALID_ARGUMENTS = "INVALID_JSON"
+"""The one argument of a call whose arguments were not a JSON object; it holds their text."""
+
 PLAN_MODES = frozenset({"plan"})
 """Modes in which nothing is written or run."""
 
@@ -74,16 +77,11 @@ class Toolbox:
         self, block: Mapping[str, Any], *, mode: str = "none", report: Report
     ) -> dict[str, Any]:
         """The ``toolResult`` message for a ``toolCall`` block. Raises only when cancelled."""
-        name, call_id = _text(block.get("name")), _text(block.get("id"))
-        outcome = await self._outcome(name, call_id, block.get("arguments"), mode, report)
-        return self.result(name, call_id, outcome)
-
-    def result(self, name: str, call_id: str, outcome: ToolOutcome) -> dict[str, Any]:
-        """An outcome as a ``toolResult`` message."""
+        outcome = await self.call(block, mode=mode, report=report)
         message: dict[str, Any] = {
             "role": "toolResult",
-            "toolCallId": call_id,
-            "toolName": name,
+            "toolCallId": _text(block.get("id")),
+            "toolName": _text(block.get("name")),
             "content": outcome.content,
             "isError": outcome.is_error,
             "timestamp": int(self._clock() * 1000),
@@ -92,15 +90,18 @@ class Toolbox:
             message["details"] = outcome.details
         return message
 
-    async def _outcome(
-        self, name: str, call_id: str, arguments: object, mode: str, report: Report
+    async def call(
+        self, block: Mapping[str, Any], *, mode: str = "none", report: Report
     ) -> ToolOutcome:
+        """What a ``toolCall`` block gives; a failure is an outcome too."""
+        name, call_id = _text(block.get("name")), _text(block.get("id"))
+        arguments = block.get("arguments")
         try:
             tool = self._tools.get(name)
             if tool is None:
                 known = ", ".join(self._tools) or "none"
                 raise ToolError(f'There is no tool "{name}". Tools: {known}')
-            if not isinstance(arguments, Mapping):
+            if not isinstance(arguments, Mapping) or INVALID_ARGUMENTS in arguments:
                 raise ToolError(f"{name}: the arguments are not a JSON object")
             spec = tool.spec
             checked = spec.check(arguments)

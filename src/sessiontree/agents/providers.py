@@ -1,0 +1,105 @@
+"""Which model providers are set up, told from the environment.
+
+Owns the names of the variables and the addresses of services that speak OpenAI's language. Loads
+no provider's library and opens no connection; never holds or shows the value of a key.
+
+A provider that is not in the table is one that speaks OpenAI's chat language at an address of the
+user's: ``my-gateway/model`` needs ``MY_GATEWAY_BASE_URL``, and ``MY_GATEWAY_API_KEY`` if it asks
+for a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSetup:
+    """How one provider is set up."""
+
+    name: str
+    variables: tuple[str, ...]
+    """Any one of these is enough."""
+    base_url: str | None = None
+    """Where it speaks OpenAI's chat language, for those whose own library is not needed then."""
+
+
+_SETUPS = (
+    ProviderSetup("anthropic", ("ANTHROPIC_API_KEY",)),
+    ProviderSetup("openai", ("OPENAI_API_KEY", "OPENAI_BASE_URL")),
+    ProviderSetup("google", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+    ProviderSetup("openrouter", ("OPENROUTER_API_KEY",)),
+    ProviderSetup("xai", ("XAI_API_KEY",), "https://api.x.ai/v1"),
+    ProviderSetup("deepseek", ("DEEPSEEK_API_KEY",)),
+    ProviderSetup("mistral", ("MISTRAL_API_KEY",), "https://api.mistral.ai/v1"),
+    ProviderSetup("groq", ("GROQ_API_KEY",), "https://api.groq.com/openai/v1"),
+    ProviderSetup("zai", ("ZAI_API_KEY",)),
+    ProviderSetup("moonshotai", ("MOONSHOTAI_API_KEY",)),
+    ProviderSetup("cerebras", ("CEREBRAS_API_KEY",)),
+    ProviderSetup("together", ("TOGETHER_API_KEY",)),
+    ProviderSetup("fireworks", ("FIREWORKS_API_KEY",)),
+    ProviderSetup("alibaba", ("ALIBABA_API_KEY", "DASHSCOPE_API_KEY")),
+    ProviderSetup("nebius", ("NEBIUS_API_KEY",)),
+    ProviderSetup("sambanova", ("SAMBANOVA_API_KEY",)),
+    ProviderSetup("vercel", ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN")),
+    ProviderSetup("azure", ("AZURE_OPENAI_API_KEY",)),
+    ProviderSetup("bedrock", ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE")),
+    ProviderSetup("google-cloud", ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT")),
+    ProviderSetup("cohere", ("CO_API_KEY",)),
+    ProviderSetup("huggingface", ("HF_TOKEN",)),
+    ProviderSetup("ollama", ("OLLAMA_BASE_URL",)),
+    ProviderSetup("vllm", ("VLLM_BASE_URL",)),
+)
+_BY_NAME = {setup.name: setup for setup in _SETUPS}
+_FLAVOURS = re.compile(r"-(?:chat|responses)$")
+
+
+def find_setup(provider: str) -> ProviderSetup | None:
+    """How a known provider is set up; ``openai-chat`` and ``openai-responses`` are ``openai``."""
+    return _BY_NAME.get(provider) or _BY_NAME.get(_FLAVOURS.sub("", provider))
+
+
+def own_variable(provider: str, suffix: str) -> str:
+    """The variable of a provider of the user's own: ``my-gateway`` → ``MY_GATEWAY_BASE_URL``."""
+    return re.sub(r"[^A-Z0-9]+", "_", provider.upper()).strip("_") + suffix
+
+
+def is_set_up(provider: str, environ: Mapping[str, str]) -> bool:
+    """Whether the environment has what the provider needs."""
+    return any(environ.get(name) for name in variables_of(provider))
+
+
+def variables_of(provider: str) -> tuple[str, ...]:
+    """The variables of which the provider needs one."""
+    setup = find_setup(provider)
+    return setup.variables if setup else (own_variable(provider, "_BASE_URL"),)
+
+
+def how_to_set_up(provider: str) -> str:
+    """One sentence for a person."""
+    return f'"{provider}" is not set up: set {" or ".join(variables_of(provider))}'
+
+
+def providers_set_up(environ: Mapping[str, str]) -> list[str]:
+    """The known providers that are set up."""
+    return [setup.name for setup in _SETUPS if is_set_up(setup.name, environ)]
+
+
+def without_keys(environ: Mapping[str, str], providers: Iterable[str] = ()) -> dict[str, str]:
+    """The environment without the keys that models are reached with.
+
+    For the commands that a model runs: they have no need of them, and could send them anywhere.
+    ``providers`` names further ones, of the user's own.
+    """
+    hidden = {
+        name
+        for setup in _SETUPS
+        for name in setup.variables
+        if name.endswith(("_API_KEY", "_TOKEN", "_BEDROCK"))
+    }
+    hidden.update(own_variable(provider, "_API_KEY") for provider in providers)
+    # Not a key to models alone: commands of many projects need it for their own work.
+    hidden -= {"HF_TOKEN", "VERCEL_OIDC_TOKEN"}
+    return {name: value for name, value in environ.items() if name not in hidden}
