@@ -231,6 +231,17 @@ def write_conversation(
     return session
 
 
+def write_long_run(path: Path, size: int, every: int) -> None:
+    """A session that was compacted again and again: how one grows to hundreds of megabytes."""
+    with path.open("wb", buffering=1 << 20) as out:
+        session = SessionFile(out, SEED, "/home/dev/project")
+        session.model_change()
+        while session.size < size:
+            _talk(session, min(session.size + every, size))
+            if session.size < size:
+                session.compaction()
+
+
 def _talk(session: SessionFile, size: int) -> None:
     """Turns until the file has this size; never back beyond where this call began."""
     settled = len(session.path)
@@ -320,6 +331,10 @@ class Corpus:
         return self._file(
             f"compacted-{size}", lambda p: write_conversation(p, size, compact_at=0.8)
         )
+
+    def long_run(self, size: int) -> Path:
+        every = size // 60
+        return self._file(f"long-run-{size}", lambda p: write_long_run(p, size, every))
 
     def messages(self, count: int, *, small: bool = False) -> Path:
         name = f"messages-{'small-' if small else ''}{count}"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sessiontree import SessionManager, get_recent_sessions, resolve_session, search
+from sessiontree import SessionManager
 
 Arguments = dict[str, Any]
 Info = dict[str, Any]
@@ -103,6 +103,8 @@ def list_all(_: Arguments) -> Info:
 
 
 def recent(args: Arguments) -> Info:
+    from sessiontree import get_recent_sessions
+
     return {"sessions": len(measure(lambda: get_recent_sessions(args["dir"], args["count"])))}
 
 
@@ -112,11 +114,15 @@ def continue_recent(args: Arguments) -> Info:
 
 
 def resume(args: Arguments) -> Info:
+    from sessiontree import resolve_session
+
     found = measure(lambda: resolve_session(args["id"], args["cwd"]))
     return {"path": Path(found.path).name}
 
 
 def find(args: Arguments) -> Info:
+    from sessiontree import search
+
     hits = measure(lambda: search(args["query"]))
     return {"hits": len({hit.path for hit in hits})}
 

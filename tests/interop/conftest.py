@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from .living import Peer, find_peers
+from .talk import talk
 
 pytest.register_assert_rewrite("tests.interop.likeness")
 
@@ -84,6 +85,20 @@ def session_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "sessions"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def file(peer: Peer, project: Path, session_dir: Path) -> Path:
+    """A session of three turns, written by the peer."""
+    return Path(peer.ask("write", cwd=project, dir=session_dir, steps=talk(3))["file"])
+
+
+@pytest.fixture
+def twin(file: Path, tmp_path: Path) -> Path:
+    """Where a copy of the same file for us goes: the peer may destroy its own."""
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    return folder / file.name
 
 
 def _share_home(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,7 @@ class ScriptMaker:
         self._entry(step)
 
     def _compaction(self) -> None:
-        keep = self._keepable()
+        keep = self._anywhere() if self.r.random() < 0.15 else self._on_path()
         if keep is None:
             return
         step: Step = {
@@ -343,22 +343,13 @@ class ScriptMaker:
     def _anywhere(self) -> int | None:
         return self.r.choice(list(self.parent)) if self.parent else None
 
-    def _keepable(self) -> int | None:
-        """What a compaction may keep from: rarely something beside the path, never behind a reset.
-
-        (Behind one, omp and we differ: see test_differences.)
-        """
+    def _on_path(self) -> int | None:
         path: list[int] = []
-        behind: set[int] = set()
         at = self.leaf
         while at is not None:
-            (path.append if not behind else behind.add)(at)
-            if self.steps[at]["do"] == "reset_boundary":
-                behind.add(at)
+            path.append(at)
             at = self.parent.get(at)
-        anywhere = [n for n in self.parent if n not in behind]
-        among = anywhere if self.r.random() < 0.15 else path
-        return self.r.choice(among) if among else None
+        return self.r.choice(path) if path else None
 
     def text(self) -> str:
         words = [self.r.choice(_WORDS) for _ in range(self.r.randint(1, 12))]
