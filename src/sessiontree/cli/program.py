@@ -162,9 +162,10 @@ class Program(click.Group):
         by_name = {parameter.name: parameter for parameter in self.get_params(ctx)}
         for title, names in _SECTIONS:
             parameters = [by_name[name] for name in names]
-            if "version" in names:
-                parameters.append(self.get_help_option(ctx))
-            records = [parameter.get_help_record(ctx) for parameter in parameters if parameter]
+            help_option = self.get_help_option(ctx)
+            if "version" in names and help_option is not None:
+                parameters.append(help_option)
+            records = [parameter.get_help_record(ctx) for parameter in parameters]
             with formatter.section(title):
                 formatter.write_dl([record for record in records if record])
         with formatter.section("Commands"):

@@ -89,7 +89,7 @@ def find_garbage(
                 report.young += 1
             else:
                 report.garbage.append(Garbage("blob", item.path, size))
-    report.garbage += _leftovers(profile, clock)
+    report.garbage += find_leftovers(profile, clock=clock)
     return report
 
 
@@ -170,7 +170,8 @@ def _is_young(path: str, clock: Clock) -> bool:
 # -- leftovers -------------------------------------------------------------------------------------
 
 
-def _leftovers(profile: Profile, clock: Clock) -> Iterator[Garbage]:
+def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Garbage]:
+    """What crashes left behind: temporary files, drafts of answered sessions, empty folders."""
     for folder in (profile.sessions_dir, profile.blobs_dir):
         for item in walk_files(folder):
             with contextlib.suppress(FileNotFoundError):

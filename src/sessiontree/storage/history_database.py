@@ -108,6 +108,14 @@ class HistoryDatabase:
             return self._select_where([indexed], [expression], needles, limit, cwd)
         return []
 
+    def rebuild(self) -> None:
+        """Set the database aside and make a new one of what can be read. PersistenceError."""
+        with _persistence_errors(self.path):
+            self.close()
+            self._inode = _inode(self.path)
+            if self._inode is not None:
+                self._replace()
+
     def close(self) -> None:
         """Let go of the file. Using the database again opens it again."""
         connection, self._connection = self._connection, None
@@ -156,7 +164,7 @@ class HistoryDatabase:
             try:
                 return self._attempt(work, create, default)
             except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 self._mend(error)
                 return self._attempt(work, create, default)
@@ -219,8 +227,12 @@ class HistoryDatabase:
                 self._connection.execute("INSERT INTO history_fts(history_fts) VALUES ('rebuild')")
                 return
             except sqlite3.DatabaseError as worse:
-                if not _is_damage(worse):
+                if not is_damage(worse):
                     raise
+        self._replace()
+
+    def _replace(self) -> None:
+        """Set aside the file that is known to be damaged, and begin anew with its readable rows."""
         damaged = self._inode
         self.close()
         with _alone(self.path):
@@ -302,7 +314,8 @@ def _clamp(limit: int) -> int:
     return max(0, min(limit, _MOST_ROWS))
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file is damaged, rather than busy or out of reach."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

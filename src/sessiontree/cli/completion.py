@@ -1,0 +1,55 @@
+"""Shell completion of session ids: answered from file names, without opening a session."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+
+def complete_session(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[Any]:
+    """The ids that begin so, this project's first, each with its age."""
+    from click.shell_completion import CompletionItem
+
+    if "/" in incomplete or incomplete.startswith("."):
+        return [CompletionItem(incomplete, type="file")]
+    try:
+        return [CompletionItem(found, help=when) for found, when in _ids(ctx, incomplete)]
+    except Exception:
+        return []  # a shell that completes must never show a traceback
+
+
+def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
+    from datetime import UTC, datetime
+
+    from sessiontree.cli.scope import resolve_scope
+    from sessiontree.discovery.display import format_time_ago
+    from sessiontree.discovery.paths import parse_session_file_name, session_folders
+    from sessiontree.discovery.recent import newest_first
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    with ctx.scope(cleanup=False):
+        scope = resolve_scope(None, None)
+    if scope.session_dir is not None:
+        groups = [[scope.session_dir]]
+    else:
+        own = session_folders(scope.profile, scope.cwd)
+        rest = [f for f in storage.list_dirs(scope.profile.sessions_dir) if f not in own]
+        groups = [own, rest]
+    now = datetime.now(UTC)
+    for folders in groups:
+        found = []
+        for stat in newest_first(storage, *folders):
+            named = parse_session_file_name(os.path.basename(stat.path))
+            if named is not None and named[1].startswith(incomplete):
+                modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+                found.append((named[1], format_time_ago(modified, now)))
+        if found:
+            return found
+    return []

@@ -1,0 +1,265 @@
+"""A conversation as text for a terminal: who said what, tools in short, what was left out.
+
+Turns entries into lines; which entries, and where they come from, is ``viewing``'s business. The
+escaping is ``output``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessiontree.cli import output
+from sessiontree.cli.tables import plural
+from sessiontree.core.usage import arguments_text
+from sessiontree.export.markdown import describe_image
+from sessiontree.export.prose import clean
+from sessiontree.model.dialects import read_model_change
+from sessiontree.model.entries import Entry
+from sessiontree.model.messages import text_of
+
+_SHORT_LINES = 6
+
+
+@dataclass(slots=True)
+class Shortened:
+    """What was shown only in part."""
+
+    results: int = 0
+    thoughts: int = 0
+    notes: int = 0
+
+
+class Printer:
+    """Writes entries one after the other."""
+
+    def __init__(self, *, full: bool) -> None:
+        self._full = full
+        self.shortened = Shortened()
+
+    def entry(self, entry: Entry) -> None:
+        """Write one entry; what only programs read is passed over."""
+        data = entry.data
+        match entry.type:
+            case "message":
+                message = data.get("message")
+                if isinstance(message, dict):
+                    self._message(entry, message)
+            case "custom_message":
+                if data.get("display") is not False:
+                    self._heading(_text(data.get("customType")) or "note", "magenta", entry)
+                    self._content(data.get("content"))
+            case "compaction":
+                self._compaction(entry, data)
+            case "branch_summary":
+                self._heading("Branch summary", "magenta", entry)
+                output.write_block(_text(data.get("summary")))
+            case "reset_boundary":
+                self._heading("The context was cleared here", "magenta", entry)
+            case "model_change":
+                change = read_model_change(data)
+                self._state("model", change[1] if change else "?")
+            case "thinking_level_change":
+                self._state("thinking", _text(data.get("thinkingLevel")) or "off")
+            case "mode_change":
+                self._state("mode", _text(data.get("mode")) or "none")
+            case _:
+                pass
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def _heading(self, name: str, style: str, entry: Entry, more: str = "") -> None:
+        parts = [part for part in (more, local_time(entry.timestamp), entry.id) if part]
+        output.write_line()
+        output.write_line((name, f"bold {style}"), (f"  {' · '.join(parts)}", "dim"))
+
+    def _state(self, name: str, value: str) -> None:
+        if self._full:
+            output.write_line((f"({name}: {value})", "dim"))
+        else:
+            self.shortened.notes += 1
+
+    def _message(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        match message.get("role"):
+            case "user":
+                self._heading("You", "green", entry)
+                self._content(message.get("content"))
+            case "assistant":
+                self._heading("Assistant", "cyan", entry, _text(message.get("model")))
+                self._content(message.get("content"))
+                self._ending(message)
+            case "toolResult":
+                self._tool_result(message)
+            case "bashExecution":
+                self._bash(entry, message)
+            case other:
+                name = _text(message.get("customType")) or _text(other) or "message"
+                self._heading(name, "magenta", entry)
+                self._content(message.get("content"))
+
+    def _ending(self, message: Mapping[str, Any]) -> None:
+        error = message.get("errorMessage")
+        if isinstance(error, str) and error:
+            output.write_line((f"error: {error}", "red"))
+        elif message.get("stopReason") == "aborted":
+            output.write_line(("(stopped)", "red"))
+
+    def _content(self, content: object) -> None:
+        if isinstance(content, str):
+            output.write_block(content)
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict):
+                self._block(block)
+
+    def _block(self, block: Mapping[str, Any]) -> None:
+        match block.get("type"):
+            case "text":
+                text = _text(block.get("text"))
+                if text.strip():
+                    output.write_block(text)
+            case "thinking":
+                self._thinking(_text(block.get("thinking")))
+            case "toolCall":
+                summary = self._call_summary(block)
+                output.write_line(("→ ", "yellow"), (_text(block.get("name")), "yellow"), summary)
+            case "image":
+                output.write_line((describe_image(block), "dim"))
+            case _:
+                pass
+
+    def _thinking(self, text: str) -> None:
+        if not text.strip():
+            return
+        if self._full:
+            output.write_block(text, "dim italic")
+        else:
+            self.shortened.thoughts += 1
+
+    def _call_summary(self, call: Mapping[str, Any]) -> str:
+        arguments = call.get("arguments")
+        if isinstance(arguments, dict) and len(arguments) == 1:
+            (value,) = arguments.values()
+            text = value if isinstance(value, str) else arguments_text(call)
+        else:
+            text = arguments_text(call)
+        line = output.one_line(text)
+        if not self._full and len(line) > 200:
+            self.shortened.results += 1
+            line = output.fit(line, 200)
+        return f" {line}"
+
+    def _tool_result(self, message: Mapping[str, Any]) -> None:
+        failed = bool(message.get("isError"))
+        text = text_of(message.get("content"), "\n")
+        style = "red" if failed else "dim"
+        self._indented(text if text.strip() else "(no output)", style)
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "image":
+                output.write_line((f"  {describe_image(block)}", "dim"))
+
+    def _indented(self, text: str, style: str) -> None:
+        lines = clean(text).rstrip("\n").split("\n")
+        shown = lines if self._full else lines[:_SHORT_LINES]
+        output.write_block("\n".join(f"  {line}" for line in shown), style)
+        if len(shown) < len(lines):
+            self.shortened.results += 1
+            output.write_line((f"  … {plural(len(lines) - len(shown), 'more line')}", style))
+
+    def _bash(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        self._heading("Command", "green", entry)
+        output.write_block(f"$ {_text(message.get('command'))}")
+        result = _text(message.get("output"))
+        self._indented(result if result.strip() else "(no output)", "dim")
+        code = message.get("exitCode")
+        if isinstance(code, int) and code:
+            output.write_line((f"  exit code {code}", "red"))
+
+    def _compaction(self, entry: Entry, data: Mapping[str, Any]) -> None:
+        before = data.get("tokensBefore")
+        size = f"{before:,} tokens summarised" if isinstance(before, int) else ""
+        self._heading("Compaction", "magenta", entry, size)
+        output.write_block(_text(data.get("summary")))
+
+
+def one_line_of(entry: Entry) -> tuple[str, str, str]:
+    """An entry in one line, as (kind, its style, text)."""
+    data = entry.data
+    match entry.type:
+        case "message":
+            message = data.get("message")
+            return _message_line(message if isinstance(message, dict) else {})
+        case "custom_message":
+            return _text(data.get("customType")) or "note", "magenta", text_of(data.get("content"))
+        case "compaction":
+            short = _text(data.get("shortSummary")) or _text(data.get("summary"))
+            return "compaction", "magenta", short
+        case "branch_summary":
+            return "branch summary", "magenta", _text(data.get("summary"))
+        case "model_change":
+            change = read_model_change(data)
+            return "model", "dim", change[1] if change else "?"
+        case "thinking_level_change":
+            return "thinking", "dim", _text(data.get("thinkingLevel")) or "off"
+        case "mode_change":
+            return "mode", "dim", _text(data.get("mode")) or "none"
+        case "label":
+            return "label", "dim", _text(data.get("label")) or "(cleared)"
+        case "session_info":
+            return "name", "dim", _text(data.get("name")) or "(cleared)"
+        case "custom":
+            return _text(data.get("customType")) or "custom", "dim", ""
+        case other:
+            return other or "entry", "dim", ""
+
+
+def _message_line(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    content = message.get("content")
+    text = text_of(content)
+    match message.get("role"):
+        case "user":
+            return "you", "green", text or _first_image(content)
+        case "assistant":
+            return (
+                "assistant",
+                "cyan",
+                text or _calls(content) or _text(message.get("errorMessage")),
+            )
+        case "toolResult":
+            name = _text(message.get("toolName")) or "tool"
+            return f"{name} {'failed' if message.get('isError') else 'result'}", "dim", text
+        case "bashExecution":
+            return "command", "green", f"$ {_text(message.get('command'))}"
+        case other:
+            return _text(message.get("customType")) or _text(other) or "message", "magenta", text
+
+
+def _calls(content: object) -> str:
+    blocks = content if isinstance(content, list) else []
+    return " ".join(
+        f"→ {_text(block.get('name'))} {arguments_text(block)}"
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "toolCall"
+    )
+
+
+def _first_image(content: object) -> str:
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == "image":
+            return describe_image(block)
+    return ""
+
+
+def local_time(timestamp: str) -> str:
+    """An entry's time, in the user's own zone; empty if it has none."""
+    from datetime import datetime
+
+    try:
+        return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

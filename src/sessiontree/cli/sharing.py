@@ -1,0 +1,259 @@
+"""``export``, ``import`` and ``convert``: sessions out of, into and between formats.
+
+Thin: what is written how is in ``sessiontree.export`` and ``sessiontree.importers``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.targets import Target, find_target, open_target, session_argument
+from sessiontree.profiles import PROFILE_NAMES
+
+_FORMATS = {"markdown": ".md", "json": ".json", "bundle": ".zip"}
+
+
+# -- export ----------------------------------------------------------------------------------------
+
+
+@click.command("export", short_help="Write a session as Markdown, JSON or a bundle.")
+@session_argument()
+@click.option("-o", "--output", "file", metavar="FILE", type=click.Path(dir_okay=False),
+              help="Write to this file; its ending chooses the format.")  # fmt: skip
+@click.option("-f", "--format", "kind", type=click.Choice(list(_FORMATS)),
+              help="markdown (default), json, or bundle: a .zip with all of it.")  # fmt: skip
+@click.option("--bundle", is_flag=True, help="The same as --format bundle.")
+@click.option("--at", metavar="ENTRY", help="Markdown of the branch that ends at this entry.")
+@click.option("--redact", is_flag=True, help="Replace what looks like a secret.")
+@click.option("--no-thinking", is_flag=True, help="Markdown without the model's thinking.")
+@click.option("--no-tools", is_flag=True, help="Markdown without tool calls and their results.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@with_scope
+def export_command(
+    scope: Scope,
+    session: str | None,
+    file: str | None,
+    kind: str | None,
+    bundle: bool,
+    at: str | None,
+    redact: bool,
+    no_thinking: bool,
+    no_tools: bool,
+    force: bool,
+) -> None:
+    """Write a session to standard output or to a file.
+
+    Markdown is the active branch for people; JSON is everything for programs; a bundle can be
+    taken in elsewhere with "sessiontree import FILE.zip".
+
+    \b
+    Examples:
+      sessiontree export 0199a3f2 > session.md
+      sessiontree export 0199a3f2 -o session.json
+      sessiontree export 0199a3f2 --redact -o public.md
+      sessiontree export 0199a3f2 --bundle -o session.zip
+    """
+    chosen = "bundle" if bundle else _choose_format(kind, file)
+    if file is not None and os.path.exists(file) and not force:
+        output.fail(f"{file}: is there already; --force replaces it")
+    target = find_target(session, scope, foreign=chosen != "bundle")
+    if chosen == "bundle":
+        _export_bundle(target, scope, file, redact, force)
+        return
+    from sessiontree.export.redact import Redactor
+
+    redactor = Redactor() if redact else None
+    with open_target(target, scope) as view:
+        pieces = _render(view.at(at) if at else view, chosen, redactor, no_thinking, no_tools)
+        if file is None:
+            output.write_document(pieces)
+        else:
+            _write_file(file, pieces)
+            output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
+    if redactor is not None:
+        _report_redaction(redactor)
+
+
+def _choose_format(kind: str | None, file: str | None) -> str:
+    if kind is not None:
+        return kind
+    if file is not None:
+        for name, ending in _FORMATS.items():
+            if file.lower().endswith(ending):
+                return name
+    return "markdown"
+
+
+def _render(
+    view: Any, kind: str, redactor: Any, no_thinking: bool, no_tools: bool
+) -> Iterator[str]:
+    if kind == "json":
+        from sessiontree.export.json_document import render_json
+
+        return render_json(view, redactor=redactor)
+    from sessiontree.export.markdown import MarkdownOptions, render_markdown
+
+    options = MarkdownOptions(thinking=not no_thinking, tools=not no_tools)
+    return render_markdown(view, options=options, redactor=redactor)
+
+
+def _write_file(file: str, pieces: Iterable[str]) -> None:
+    from sessiontree.storage.file import FileSessionStorage
+
+    path = os.path.abspath(file)
+    if not os.path.isdir(os.path.dirname(path)):
+        output.fail(f"{os.path.dirname(path)}: there is no such folder")
+    chunks = (piece.encode("utf-8", "replace") for piece in pieces)
+    FileSessionStorage().write_atomic(path, chunks)
+
+
+def _report_redaction(redactor: Any) -> None:
+    total = sum(redactor.counts.values())
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
+    if total:
+        output.write_message(f"Redacted {tables.plural(total, 'secret')}: {kinds}")
+    output.write_message("Read it before you publish it: not every secret has a known form.")
+
+
+def _export_bundle(
+    target: Target, scope: Scope, file: str | None, redact: bool, force: bool
+) -> None:
+    if redact:
+        raise click.UsageError("A bundle is exact; --redact goes with markdown and json.")
+    if file is None:
+        raise click.UsageError("A bundle needs a file: -o FILE.zip")
+    from sessiontree.export.bundle import export_bundle
+
+    report = export_bundle(target.path, file, profile=scope.profile, overwrite=force)
+    output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
+    _write_notes(report.notes)
+
+
+# -- import ----------------------------------------------------------------------------------------
+
+
+@click.command("import", short_help="Bring in sessions of other agents, or a bundle.")
+@click.argument("sources", nargs=-1, metavar="[ID|FILE]...")
+@click.option("-a", "--all", "everything", is_flag=True, help="Every session of other agents.")
+@click.option("--from", "agent", type=click.Choice(["claude-code", "codex"]),
+              help="Only this agent's sessions.")  # fmt: skip
+@with_scope
+def import_command(
+    scope: Scope, sources: tuple[str, ...], everything: bool, agent: str | None
+) -> None:
+    """Bring in sessions of Claude Code and Codex, or bundles (.zip).
+
+    Importing again brings an imported session up to date; nothing is ever taken from the source.
+
+    \b
+    Examples:
+      sessiontree ls --all-agents          see what there is
+      sessiontree import 5f2c81d0          one session, by its id
+      sessiontree import --all             all of them
+      sessiontree import session.zip       a bundle
+    """
+    if everything == bool(sources):
+        raise click.UsageError("Name what to import, or use --all.", click.get_current_context())
+    if everything:
+        _import_all(scope, agent)
+        return
+    for source in sources:
+        if source.lower().endswith(".zip"):
+            _import_bundle(source, scope)
+        else:
+            _import_one(source, scope, agent)
+
+
+def _import_one(source: str, scope: Scope, agent: Any) -> None:
+    from sessiontree.importers.imports import import_session
+    from sessiontree.importers.listing import resolve_foreign
+
+    found = resolve_foreign(source, agent)
+    # The file says whose it is; a name only guesses.
+    report = import_session(
+        found.path, agent=agent, profile=scope.profile, session_dir=scope.session_dir
+    )
+    _write_import(report)
+
+
+def _write_import(report: Any) -> None:
+    if report.is_unchanged:
+        output.write_line("Already up to date: ", (report.session_id, "bold"))
+        return
+    done = "Imported " if report.is_new else "Brought up to date: "
+    output.write_line(
+        done, (report.session_id, "bold"), f"  {tables.plural(report.added, 'entry')} added"
+    )
+    _write_notes(report.conversion.lines())
+    _write_resume(report.session_id)
+
+
+def _import_all(scope: Scope, agent: Any) -> None:
+    from sessiontree.importers.imports import import_all
+
+    report = import_all(agent, profile=scope.profile, session_dir=scope.session_dir)
+    new = sum(1 for each in report.imported if each.is_new)
+    same = sum(1 for each in report.imported if each.is_unchanged)
+    newer = len(report.imported) - new - same
+    output.write_line(
+        f"Imported {tables.plural(new, 'session')}, "
+        f"{newer:,} brought up to date, {same:,} unchanged"
+    )
+    for path, reason in report.failed:
+        output.write_message((f"Not imported: {path}: {reason}", "yellow"))
+    if report.failed:
+        output.fail(f"{tables.plural(len(report.failed), 'session')} could not be imported")
+
+
+def _import_bundle(source: str, scope: Scope) -> None:
+    from sessiontree.export.intake import import_bundle
+
+    report = import_bundle(source, profile=scope.profile, session_dir=scope.session_dir)
+    output.write_line("Imported ", (report.session_id, "bold"))
+    _write_notes(report.notes)
+    _write_resume(report.session_id)
+
+
+# -- convert ---------------------------------------------------------------------------------------
+
+
+@click.command("convert", short_help="Copy a session into another profile's format.")
+@session_argument(required=True)
+@click.option("--to", "target", required=True, type=click.Choice(PROFILE_NAMES),
+              help="Whose format, and in whose folder.")  # fmt: skip
+@click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
+              help="The project the copy belongs to; by default the session's own.")  # fmt: skip
+@with_scope
+def convert_command(scope: Scope, session: str, target: str, cwd: str | None) -> None:
+    """Copy a session so that another agent can resume it. The session itself stays as it is.
+
+    \b
+    Examples:
+      sessiontree convert 0199a3f2 --to pi
+      sessiontree --profile omp convert 0199a3f2 --to sessiontree
+    """
+    from sessiontree.export.convert import convert_session
+
+    found = find_target(session, scope)
+    report = convert_session(found.path, target, cwd=cwd, source_profile=None)
+    output.write_line("Converted for ", (target, "bold"), f": {report.session_id}")
+    output.write_line((f"  {tables.short_path(report.path)}", "dim"))
+    _write_notes(report.lines())
+
+
+# -- what is said afterwards -----------------------------------------------------------------------
+
+
+def _write_notes(notes: Iterable[str]) -> None:
+    for line in notes:
+        output.write_message((f"note: {line}", "dim"))
+
+
+def _write_resume(session_id: str) -> None:
+    output.write_note((f"Resume with: sessiontree --resume {session_id}", "dim"))

@@ -1,0 +1,174 @@
+"""Sessions in lines: columns that fit the terminal, short ids that still name one session.
+
+Knows how a session looks in a listing, not which sessions there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from sessiontree.cli import output
+
+MIN_ID = 8
+_GAP = "  "
+_LEAST_TEXT = 16
+
+
+class ListedSession(Protocol):
+    """What all listings have in common, those of other agents included."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def cwd(self) -> str | None: ...
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def first_message(self) -> str | None: ...
+    @property
+    def modified(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: how it is headed, painted and aligned, and whether it gives way when narrow."""
+
+    head: str
+    style: str = ""
+    is_number: bool = False
+    is_flexible: bool = False
+
+
+def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """The rows in columns: headed and fitted on a terminal, whole and bare in a pipe."""
+    cells = [[output.one_line(cell) for cell in row] for row in rows]
+    room = output.terminal_width()
+    heads = [column.head for column in columns]
+    measured = [*cells, heads] if room is not None else cells
+    widths = [
+        max((output.text_width(row[i]) for row in measured), default=0) for i in range(len(columns))
+    ]
+    if room is not None:
+        _narrow(widths, columns, room)
+        _write_row(columns, heads, widths, "dim")
+    for row in cells:
+        _write_row(columns, row, widths)
+
+
+def _narrow(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Take what is too much from the flexible columns, the widest first."""
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
+    flexible = [i for i, column in enumerate(columns) if column.is_flexible]
+    while excess > 0:
+        candidates = [i for i in flexible if widths[i] > _LEAST_TEXT]
+        if not candidates:
+            return
+        widest = max(candidates, key=lambda i: widths[i])
+        widths[widest] -= 1
+        excess -= 1
+
+
+def _write_row(
+    columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], style: str | None = None
+) -> None:
+    spans: list[output.Span] = []
+    for i, (column, text, width) in enumerate(zip(columns, row, widths, strict=True)):
+        fitted = output.fit(text, width)
+        padding = " " * (width - output.text_width(fitted))
+        painted = (fitted, column.style if style is None else style)
+        if column.is_number:
+            spans += [padding, painted]
+        else:
+            spans += [painted, padding if i < len(columns) - 1 else ""]
+        if i < len(columns) - 1:
+            spans.append(_GAP)
+    output.write_line(*spans)
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def shorten_ids(ids: Iterable[str]) -> dict[str, str]:
+    """For each id its shortest beginning, of at least 8 characters, that no other one shares.
+
+    On a pipe ids stay whole: a program has no use for short ones.
+    """
+    known = sorted(set(ids))
+    if not output.is_terminal():
+        return {each: each for each in known}
+    short = {}
+    for i, each in enumerate(known):
+        shared = max(
+            (_shared(each, known[j]) for j in (i - 1, i + 1) if 0 <= j < len(known)), default=0
+        )
+        short[each] = each[: max(MIN_ID, shared + 1)]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    for count, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return count
+    return min(len(one), len(other))
+
+
+def session_name(session: ListedSession) -> str:
+    """Title, else first prompt, else id, in one safe line."""
+    from sessiontree.discovery.display import clean_line
+
+    return clean_line(session.title) or clean_line(session.first_message) or session.id
+
+
+def age(moment: datetime) -> str:
+    """``5m ago``."""
+    from sessiontree.discovery.display import format_time_ago
+
+    return format_time_ago(moment, datetime.now(UTC))
+
+
+def short_path(path: str | None) -> str:
+    """The path with the home folder as ``~``."""
+    if not path:
+        return "?"
+    home = os.path.expanduser("~")
+    if path == home:
+        return "~"
+    return "~" + path[len(home) :] if path.startswith(home.rstrip("/") + "/") else path
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 session``, ``2 sessions``."""
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun}"
+
+
+def size_text(size: int) -> str:
+    """``34 KB``."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GB"
+
+
+def write_candidates(sessions: Iterable[Any]) -> None:
+    """The sessions that an id could mean, on standard error: id, age, title, project."""
+    found = list(sessions)
+    ids = [session.id for session in found]
+    longest = max(map(len, ids), default=0)
+    for session in found:
+        output.write_message(
+            "  ",
+            (session.id.ljust(longest), "yellow"),
+            f"{_GAP}{age(session.modified):>10}{_GAP}",
+            output.fit(session_name(session), 60),
+            (f"{_GAP}{short_path(session.cwd)}", "dim"),
+        )

@@ -1,0 +1,113 @@
+"""Which session a command's ``ID`` means: a path, the beginning of an id, a name, or the newest.
+
+This project comes first, then all others, then (where a command can read them) the sessions of
+other agents. More than one match is an error that lists them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from sessiontree.cli import output
+from sessiontree.cli.scope import Scope
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The session that was meant; ``agent`` names the other program it belongs to."""
+
+    path: str
+    id: str
+    agent: str | None = None
+
+
+def session_argument(
+    *, required: bool = False, many: bool = False
+) -> Callable[[_Command], _Command]:
+    """The ``ID`` argument of a command."""
+    from sessiontree.cli.completion import complete_session
+
+    return click.argument(
+        "sessions" if many else "session",
+        metavar="ID..." if many else ("ID" if required else "[ID]"),
+        required=required,
+        nargs=-1 if many else 1,
+        shell_complete=complete_session,
+    )
+
+
+def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Target:
+    """The session that ``value`` means; without one, the newest of this project.
+
+    Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
+    """
+    if value is None:
+        return _newest(scope)
+    from sessiontree.discovery.resume import resolve_session
+
+    try:
+        found = resolve_session(
+            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
+        )
+    except (SessionNotFoundError, NotASessionError) as error:
+        other = _find_foreign(value) if foreign else None
+        if other is None:
+            raise error from None
+        return other
+    if foreign and not found.id:
+        # A path whose first line is no header of ours: another agent's file, or a damaged one.
+        return _find_foreign(value) or Target(found.path, found.id)
+    return Target(found.path, found.id)
+
+
+def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
+    """A view of the session, wherever it comes from; never writes."""
+    from sessiontree.export.view import SessionView, open_view
+
+    if target.agent is None:
+        return open_view(target.path, profile=scope.profile)
+    from sessiontree.importers.foreign import load_foreign
+
+    document = load_foreign(target.path)
+    return nullcontext(
+        SessionView(
+            header={**document.header},
+            name=document.title,
+            file=target.path,
+            tree=document.tree,
+            path=document.get_branch(),
+        )
+    )
+
+
+def _newest(scope: Scope) -> Target:
+    from sessiontree.discovery.listing import list_sessions
+
+    found = list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+    if not found:
+        output.fail(
+            "This project has no sessions; name one by its id, or see: sessiontree ls --all"
+        )
+    return Target(found[0].path, found[0].id)
+
+
+def _find_foreign(value: str) -> Target | None:
+    from sessiontree.importers.foreign import load_foreign
+    from sessiontree.importers.listing import resolve_foreign
+
+    try:
+        found = resolve_foreign(value)
+        if os.sep in value:
+            load_foreign(found.path)  # a path is believed only if the file is what it seems
+    except (SessionNotFoundError, NotASessionError, PersistenceError):
+        return None
+    return Target(found.path, found.id, found.agent)

@@ -1,0 +1,303 @@
+"""A look at everything a profile keeps: damage, drafts, leftovers, missing blobs, the catalogue.
+
+Only looks. What can be mended is said with each finding, and done by ``repair``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from sessiontree.discovery import paths
+from sessiontree.discovery.catalogue import survey
+from sessiontree.discovery.drafts import find_drafts
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.document import SessionDocument, load_document
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.export.redact import Redactor
+from sessiontree.maintenance.gc import find_leftovers, references_in
+from sessiontree.maintenance.trash import list_trash
+from sessiontree.model.header import CURRENT_VERSION, get_version
+from sessiontree.opening import make_blob_store
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.history_database import is_damage
+
+Kind = Literal[
+    "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",
+    "secret", "draft", "leftover", "set aside", "other version", "not private", "stray folder",
+    "lost parent",
+]  # fmt: skip
+_PROBLEMS = frozenset(
+    ("damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history")
+)
+_REPAIRABLE = frozenset(
+    ("damaged", "no header", "damaged blob", "catalogue", "history", "not private")
+)
+_ORPHAN = re.compile(r"has no parent .*; now a root$", re.DOTALL)
+_ASIDE = re.compile(r"\.jsonl(?:\.rejected|\.corrupt-.+)$")
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say about one path."""
+
+    kind: Kind
+    path: str
+    text: str
+
+    @property
+    def is_problem(self) -> bool:
+        return self.kind in _PROBLEMS
+
+    @property
+    def can_be_repaired(self) -> bool:
+        return self.kind in _REPAIRABLE
+
+
+@dataclass(slots=True)
+class Checkup:
+    """What was looked at, and what there is to say."""
+
+    sessions: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.is_problem]
+
+
+def check_profile(
+    profile: Profile,
+    *,
+    session_dir: str | None = None,
+    deep: bool = False,
+    secrets: bool = False,
+    on_progress: Progress | None = None,
+) -> Checkup:
+    """Look at all sessions of a profile, or at those of one folder.
+
+    ``deep`` also reads every blob and compares it with its hash; ``secrets`` looks for passwords
+    and keys in what the sessions recorded.
+    """
+    storage = FileSessionStorage()
+    folders = [session_dir] if session_dir else storage.list_dirs(profile.sessions_dir)
+    files = [found.path for folder in folders for found in list_session_files(storage, folder)]
+    checkup = Checkup(sessions=len(files))
+    for done, path in enumerate(sorted(files), 1):
+        checkup.findings += _check_session(path, profile, storage, deep, secrets)
+        if on_progress is not None:
+            on_progress(done, len(files))
+    for folder in folders:
+        checkup.findings += _check_beside(folder)
+    checkup.findings += _check_drafts(profile, session_dir)
+    checkup.findings += _check_catalogue(folders, storage)
+    if session_dir is None:
+        checkup.findings += _check_rest(profile)
+    return checkup
+
+
+# -- one session -----------------------------------------------------------------------------------
+
+
+def _check_session(
+    path: str, profile: Profile, storage: SessionStorage, deep: bool, secrets: bool
+) -> Iterator[Finding]:
+    try:
+        document = load_document(storage, path, make_blob_store(profile, path, storage))
+    except NotASessionError:
+        yield Finding("no header", path, "has no valid header; what can be read can be recovered")
+        return
+    except (OSError, PersistenceError) as error:
+        yield Finding("unreadable", path, _reason(error))
+        return
+    if document is None:
+        return
+    try:
+        yield from _judge(document)
+        yield from _check_blobs(path, profile, storage, deep)
+        yield from _check_privacy(path, profile)
+        if secrets:
+            yield from _check_secrets(document)
+    finally:
+        document.payloads.reader.close()
+
+
+def _judge(document: SessionDocument) -> Iterator[Finding]:
+    path = document.path
+    skipped = len(document.skipped)
+    if skipped:
+        first = document.skipped[0]
+        text = f"{_count(skipped, 'damaged line')}, the first is line {first.line}: {first.reason}"
+        yield Finding("damaged", path, text)
+    orphans = [str(warning) for warning in document.warnings if _ORPHAN.search(warning.reason)]
+    mended = [
+        str(warning)
+        for warning in document.warnings
+        if not warning.reason.startswith(("skipped:", "version ")) and str(warning) not in orphans
+    ]
+    if mended:
+        yield Finding("damaged", path, _first_of(mended))
+    if orphans:
+        # Their lines say what they always said; there is nothing to put in the parent's place.
+        yield Finding("lost parent", path, _first_of(orphans))
+    if not skipped and not mended and not document.has_final_newline:
+        yield Finding("damaged", path, "its last line has no end")
+    if document.is_migrated:
+        yield Finding("other version", path, "an older version; upgraded when it is next opened")
+    elif get_version(document.header) > CURRENT_VERSION:
+        yield Finding("other version", path, "a newer version than this program knows")
+
+
+def _first_of(texts: list[str]) -> str:
+    return texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "")
+
+
+def _check_blobs(
+    path: str, profile: Profile, storage: SessionStorage, deep: bool
+) -> Iterator[Finding]:
+    stores = [profile.blobs_dir, os.path.join(path, "..", "..", "..", "blobs")]
+    missing = []
+    for digest in sorted(references_in(path)):
+        found = [
+            blob
+            for store in stores
+            if storage.exists(blob := os.path.normpath(os.path.join(store, digest)))
+        ]
+        if not found:
+            missing.append(digest)
+        elif deep and not _has_hash(found[0], digest):
+            yield Finding("damaged blob", found[0], f"is not what {os.path.basename(path)} stored")
+    if missing:
+        text = f"{_count(len(missing), 'image or long text')} missing from the blob store"
+        yield Finding("missing blob", path, f"{text}: {', '.join(d[:12] for d in missing[:3])}")
+
+
+def _has_hash(path: str, digest: str) -> bool:
+    made = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                made.update(chunk)
+    except OSError:
+        return False
+    return made.hexdigest() == digest
+
+
+def _check_privacy(path: str, profile: Profile) -> Iterator[Finding]:
+    """Other agents let everybody on the machine read their sessions; that is their choice."""
+    if profile.name != "sessiontree" or os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            yield Finding("not private", path, "other users of this machine may read it")
+
+
+def _check_secrets(document: SessionDocument) -> Iterator[Finding]:
+    redactor = Redactor()
+    where: list[str] = []
+    for entry in document.tree.entries:
+        before = redactor.counts.total()
+        redactor.redact_value(entry.decode())
+        if redactor.counts.total() > before:
+            where.append(entry.id)
+    if where:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
+        places = ", ".join(where[:5]) + (", …" if len(where) > 5 else "")
+        yield Finding("secret", document.path, f"{kinds}; in entries {places}")
+
+
+# -- what lies around ------------------------------------------------------------------------------
+
+
+def _check_beside(folder: str) -> Iterator[Finding]:
+    """Copies that repairs set aside, and artifact folders whose session is gone."""
+    try:
+        names = set(os.listdir(folder))
+    except OSError as error:
+        yield Finding("unreadable", folder, _reason(error))
+        return
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        if _ASIDE.search(name):
+            yield Finding("set aside", path, "kept by a repair; remove it when you don't need it")
+        elif paths.parse_session_file_name(f"{name}.jsonl") and os.path.isdir(path):
+            session = f"{name}.jsonl"
+            if session not in names and f".{session}.draft" not in names:
+                yield Finding("stray folder", path, "artifacts of a session that is not there")
+
+
+def _check_drafts(profile: Profile, session_dir: str | None) -> Iterator[Finding]:
+    for draft in find_drafts(session_dir=session_dir, profile=profile):
+        prompt = " ".join((draft.first_message or "(no prompt)").split())[:60]
+        yield Finding("draft", draft.path, f"never answered: {prompt}")
+
+
+def _check_catalogue(folders: list[str], storage: FileSessionStorage) -> Iterator[Finding]:
+    """Whether what the catalogue remembers is what the files say now."""
+    files = [found for folder in folders for found in list_session_files(storage, folder)]
+    remembered = {found.path: summary for found, summary in survey(files, storage).found}
+    read = {found.path: summary for found, summary in survey(files, _uncached(storage)).found}
+    wrong = [path for path, summary in read.items() if remembered.get(path) != summary]
+    if wrong:
+        text = f"says something else than the files: {_count(len(wrong), 'session')}"
+        yield Finding("catalogue", wrong[0], text)
+
+
+class _Uncached:
+    """A storage that the catalogue does not know, so that every file is read."""
+
+    def __init__(self, storage: FileSessionStorage) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+
+def _uncached(storage: FileSessionStorage) -> SessionStorage:
+    return cast("SessionStorage", _Uncached(storage))
+
+
+def _check_rest(profile: Profile) -> Iterator[Finding]:
+    with contextlib.suppress(PersistenceError):
+        for piece in find_leftovers(profile):
+            yield Finding("leftover", piece.path, f"{piece.kind}; sessiontree gc removes it")
+    known = {item.folder for item in list_trash(profile)}
+    for folder in FileSessionStorage().list_dirs(profile.trash_dir):
+        if folder not in known:
+            yield Finding("stray folder", folder, "in the trash, but nothing says what it was")
+    yield from _check_history(profile.history_path)
+
+
+def _check_history(path: str) -> Iterator[Finding]:
+    if not os.path.exists(path):
+        return
+    try:
+        connection = sqlite3.connect(path, timeout=5.0)
+        try:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        verdict = str(error) if is_damage(error) else "ok"
+    if verdict != "ok":
+        yield Finding("history", path, f"the prompt history is damaged: {verdict}")
+
+
+def _reason(error: OSError | PersistenceError) -> str:
+    if isinstance(error, PersistenceError):
+        return error.reason
+    return error.strerror or str(error)
+
+
+def _count(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

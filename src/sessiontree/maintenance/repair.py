@@ -1,0 +1,119 @@
+"""Mending what a checkup found. Whatever is changed is copied to a backup first.
+
+Backups lie in ``<agent dir>/backups/<time>/``, with the paths they had below the agent folder. A
+mended session keeps its time, so that it does not become the newest by being mended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sessiontree.discovery import catalogue
+from sessiontree.errors import SessionTreeError
+from sessiontree.maintenance.checkup import Finding
+from sessiontree.model.ids import format_timestamp
+from sessiontree.opening import open_session
+from sessiontree.profiles import Profile
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.history_database import HistoryDatabase
+
+Clock = Callable[[], int]
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What was mended, what could not be, and where the backups are (None if there was no need)."""
+
+    backup_dir: str | None = None
+    repaired: list[Finding] = field(default_factory=list)
+    failed: list[tuple[Finding, str]] = field(default_factory=list)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def repair_findings(
+    findings: Iterable[Finding], profile: Profile, *, clock: Clock = _now_ms
+) -> RepairReport:
+    """Mend what can be mended; one that fails does not stop the others."""
+    report = RepairReport()
+    stamp = format_timestamp(clock()).replace(":", "-").replace(".", "-")
+    backup = _Backup(profile, os.path.join(profile.agent_dir, "backups", stamp))
+    mended: set[tuple[str, str]] = set()
+    for finding in findings:
+        if not finding.can_be_repaired:
+            continue
+        try:
+            # Several findings about one session are mended by writing it once.
+            if (finding.kind, finding.path) not in mended:
+                _repair(finding, profile, backup)
+            mended.add((finding.kind, finding.path))
+            report.repaired.append(finding)
+        except (SessionTreeError, OSError, sqlite3.Error) as error:
+            report.failed.append((finding, str(error)))
+    report.backup_dir = backup.folder if backup.is_used else None
+    return report
+
+
+def _repair(finding: Finding, profile: Profile, backup: _Backup) -> None:
+    match finding.kind:
+        case "damaged" | "no header":
+            backup.keep(finding.path)
+            _rewrite(finding.path, profile)
+        case "damaged blob":
+            # Whoever stores the same content again can then do so.
+            backup.keep(finding.path)
+            os.unlink(finding.path)
+        case "not private":
+            os.chmod(finding.path, 0o600)
+        case "catalogue":
+            catalogue.forget_process_memory()
+            for companion in ("", "-wal", "-shm", "-journal"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(catalogue.SCHEMA.path + companion)
+        case "history":
+            backup.keep(finding.path)
+            database = HistoryDatabase(finding.path)
+            database.rebuild()
+            database.close()
+        case _:
+            pass
+
+
+def _rewrite(path: str, profile: Profile) -> None:
+    """Read the session as well as can be and write it anew; damaged lines go to ``.rejected``."""
+    times = os.stat(path)
+    # Not through a SessionManager: that would make this the session its terminal continues.
+    session = open_session(path, profile=profile, storage=FileSessionStorage(), durability="flush")
+    try:
+        session.rewrite()
+        session.flush()
+    finally:
+        session.close()
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+class _Backup:
+    """A folder that comes into being with the first file it keeps."""
+
+    def __init__(self, profile: Profile, folder: str) -> None:
+        self.folder = folder
+        self.is_used = False
+        self._root = profile.agent_dir
+
+    def keep(self, path: str) -> None:
+        """Copy a file to the backup."""
+        below = os.path.relpath(path, self._root)
+        if below.startswith(".."):
+            below = os.path.join("elsewhere", os.path.abspath(path).lstrip("/\\").replace(":", ""))
+        target = os.path.join(self.folder, below)
+        FileSessionStorage().ensure_dir(os.path.dirname(target))
+        shutil.copy2(path, target)
+        self.is_used = True
