@@ -175,6 +175,17 @@ const ops = {
       : null;
     return found && found.map((info) => info.path);
   },
+  // omp's prompt history; pi has none.
+  remember: async ({ prompts, cwd }) => {
+    const store = (await import(path.join(home, "session/history-storage.ts"))).HistoryStorage.open();
+    for (const prompt of prompts) await store.add(prompt, cwd);
+    return null;
+  },
+  recall: async ({ query, limit }) => {
+    const store = (await import(path.join(home, "session/history-storage.ts"))).HistoryStorage.open();
+    const rows = query === undefined ? store.getRecent(limit) : store.search(query, limit);
+    return rows.map((row) => row.prompt);
+  },
   llm: ({ messages: given }) => messages.convertToLlm(given),
   // A manager that stays open between requests, for races with the file system.
   hold: async ({ key, file }) => {

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -78,7 +79,12 @@ class Peer:
     """One running peer; ``ask`` is a request and its answer."""
 
     def __init__(
-        self, name: PeerName, root: Path, home: Path, timeout_s: float = ANSWER_TIMEOUT_S
+        self,
+        name: PeerName,
+        root: Path,
+        home: Path,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.home = home
@@ -90,7 +96,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=peer_environment(home),
+            env={**peer_environment(home), **(env or {})},
             cwd=home,
         )
         self._read(ANSWER_TIMEOUT_S)
