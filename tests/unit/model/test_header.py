@@ -1,0 +1,97 @@
+"""Headers and omp's title slot (SPEC §3)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.samples import TIME, header, slot
+
+from sessiontree.model.header import (
+    TitleSlot,
+    get_version,
+    is_header,
+    make_header,
+    read_title_slot,
+)
+
+
+def test_a_new_header_is_version_three() -> None:
+    assert make_header("id", TIME, "/work") == {
+        "type": "session",
+        "version": 3,
+        "id": "id",
+        "timestamp": TIME,
+        "cwd": "/work",
+    }
+
+
+def test_a_parent_is_named_only_if_there_is_one() -> None:
+    assert "parentSession" not in make_header("id", TIME, "/work")
+    assert make_header("id", TIME, "/w", parent_session="p").get("parentSession") == "p"
+
+
+@pytest.mark.parametrize(
+    ("record", "valid"),
+    [
+        (header(), True),
+        ({"type": "session", "id": "x"}, True),
+        ({"type": "session", "id": ""}, True),
+        ({"type": "session"}, False),
+        ({"type": "session", "id": 5}, False),
+        ({"type": "message", "id": "x"}, False),
+        ({"id": "x"}, False),
+        (None, False),
+        ([], False),
+        ("session", False),
+    ],
+)
+def test_a_header_is_a_session_record_with_a_string_id(record: object, valid: bool) -> None:
+    assert is_header(record) is valid
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [({"version": None}, 1), ({}, 3), ({"version": 2}, 2), ({"version": 9}, 9)],
+)
+def test_no_version_means_one(fields: dict[str, object], version: int) -> None:
+    assert get_version(header(**fields)) == version  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "title", ["", "x", "Refactor auth", "é" * 30, '"\\' * 20, "\U0001f600" * 20]
+)
+def test_a_slot_is_256_bytes_and_says_what_it_was_told(title: str) -> None:
+    line = TitleSlot(title, "user", TIME).encode()
+    assert len(line) == 256
+    assert line.endswith(b"\n")
+    record = json.loads(line)
+    assert list(record) == ["type", "v", "title", "source", "updatedAt", "pad"]
+    assert (record["type"], record["v"], record["title"]) == ("title", 1, title)
+    assert record["pad"].strip(" ") == ""
+
+
+@pytest.mark.parametrize("title", ["x" * 1_000, "\U0001f600" * 500, '"' * 500, "é" * 300])
+def test_a_title_too_long_for_its_slot_is_cut_between_characters(title: str) -> None:
+    line = TitleSlot(title, None, TIME).encode()
+    kept = json.loads(line)["title"]
+    assert len(line) == 256
+    assert title.startswith(kept)
+    assert len(kept) > 20
+    assert "source" not in json.loads(line)
+
+
+def test_a_slot_is_read_as_omp_writes_it() -> None:
+    line = slot("Fix the build", "user")
+    found = read_title_slot(json.loads(line), line)
+    assert found is not None
+    assert (found.title, found.source, found.updated_at) == ("Fix the build", "user", TIME)
+    assert found.is_in_place
+    assert found.encode() == line
+
+
+@pytest.mark.parametrize(
+    "record", [header(), {"type": "title"}, {"type": "title", "title": 5}, None]
+)
+def test_nothing_else_is_a_slot(record: object) -> None:
+    assert read_title_slot(record) is None
