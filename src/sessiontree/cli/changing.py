@@ -31,6 +31,7 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
     from sessiontree.opening import open_session
     from sessiontree.storage.file import FileSessionStorage
 
+    times = os.stat(target.path)
     # Not through a SessionManager: that would make this the session its terminal continues.
     live = open_session(target.path, profile=None, storage=FileSessionStorage(), durability="flush")
     try:
@@ -38,10 +39,12 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
         live.flush()
     finally:
         live.close()
-    shown = live.name
-    output.write_line(("Renamed to ", ""), (shown, "bold")) if shown else output.write_line(
-        "The name is cleared"
-    )
+    # Listings and --continue go by this time; a new name is no work on the session.
+    os.utime(target.path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if live.name:
+        output.write_line("Renamed to ", (live.name, "bold"))
+    else:
+        output.write_line("The name is cleared")
 
 
 @click.command("mv", short_help="Move a session to another project folder.")

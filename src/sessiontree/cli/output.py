@@ -7,10 +7,11 @@ surrogates come out as visible escapes. Knows nothing of sessions beyond the err
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
@@ -99,6 +100,11 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 def can_ask() -> bool:
     """Whether there is a person who can answer: both directions are a terminal."""
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def can_show_screen() -> bool:
+    """Whether a full screen can be shown: keys come from a terminal and go to one."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
 
 
 def has_color(stream: TextIO | None = None) -> bool:
@@ -232,6 +238,17 @@ def ask(question: str) -> bool:
     if not answer:
         sys.stderr.write("\n")
     return answer.strip().casefold() in ("y", "yes")
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Import what an optional extra brings; end with how to install it if it is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "sessiontree":
+            raise
+        fail(f'{what} needs {error.name}: pip install "sessiontree[{extra}]"')
 
 
 # -- errors and exit codes -----------------------------------------------------------------------

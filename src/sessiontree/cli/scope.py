@@ -27,6 +27,7 @@ class Scope:
     profile: Profile
     session_dir: str | None
     cwd: str
+    is_profile_named: bool = False
 
 
 def scope_options(command: _Command) -> _Command:
@@ -63,7 +64,7 @@ def resolve_scope(profile: str | None, session_dir: str | None) -> Scope:
         session_dir = session_dir or context.params.get("session_dir")
         context = context.parent
     folder = os.path.abspath(os.path.expanduser(session_dir)) if session_dir else None
-    return Scope(get_profile(profile), folder, current_folder())
+    return Scope(get_profile(profile), folder, current_folder(), profile is not None)
 
 
 def current_folder() -> str:

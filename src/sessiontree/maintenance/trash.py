@@ -15,9 +15,10 @@ from typing import Any
 
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError, SessionTreeError
-from sessiontree.export.view import open_view
+from sessiontree.export.view import SessionView, open_view
 from sessiontree.model import codec
 from sessiontree.model.ids import format_timestamp
+from sessiontree.model.messages import text_of
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -164,7 +165,7 @@ def _describe(
     session_id, title, cwd = named[1] if named else os.path.basename(file), None, ""
     try:
         with open_view(sources[0], profile=profile, storage=store) as view:
-            session_id, title, cwd = view.id, view.name, view.cwd
+            session_id, title, cwd = view.id, view.name or _first_prompt(view), view.cwd
     except (SessionTreeError, OSError):
         pass  # a damaged session can be removed as well as a sound one
     item_id = f"{stamp.replace(':', '-').replace('.', '-')}-{os.urandom(3).hex()}"
@@ -180,6 +181,17 @@ def _describe(
         # Numbered: two pieces may not have the same name, whatever they were called before.
         pieces=tuple((old, f"{n}-{os.path.basename(old)}") for n, old in enumerate(sources)),
     )
+
+
+def _first_prompt(view: SessionView) -> str | None:
+    """What an unnamed session is known by."""
+    for entry in view.path:
+        message = entry.decode().get("message") if entry.type == "message" else None
+        if isinstance(message, dict) and message.get("role") == "user":
+            text = " ".join(text_of(message.get("content")).split())
+            if text:
+                return text[:80]
+    return None
 
 
 def _move_all(store: SessionStorage, moves: list[tuple[str, str]]) -> None:

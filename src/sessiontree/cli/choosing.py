@@ -1,0 +1,218 @@
+"""Which session the program starts on: SPEC §11's rules, messages and questions.
+
+First everything is decided by looking (``choose``), then the session is opened (``open_choice``),
+so that a question answered with no, a missing terminal or a wrong id leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.scope import Scope
+from sessiontree.errors import AmbiguousSessionError
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.resume import ResolvedSession
+    from sessiontree.manager import SessionManager
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What the command line asked for."""
+
+    prompt: str | None = None
+    continue_latest: bool = False
+    resume: str | None = None
+    fork: str | None = None
+    no_session: bool = False
+    model: str | None = None
+    name: str | None = None
+    print_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How the session comes about; ``notice`` tells the person, in one line."""
+
+    kind: Literal["new", "open", "fork", "memory"]
+    path: str | None = None
+    notice: str | None = None
+
+
+class NothingChosen(Exception):  # noqa: N818 - an ordinary end
+    """The person chose no session; the words for it go to standard output, exit code 0."""
+
+
+def choose(options: StartOptions, scope: Scope) -> Choice:
+    """The session that the options mean. Opens and changes nothing.
+
+    Raises NothingChosen, SessionNotFoundError, AmbiguousSessionError, and what ends a command.
+    """
+    _check_conflicts(options)
+    if options.no_session:
+        return Choice("memory")
+    if options.fork is not None:
+        return _choose_fork(options.fork, scope)
+    if options.resume is not None:
+        if options.resume == "":
+            return _pick(scope)
+        return _choose_resume(options.resume, scope)
+    if options.continue_latest:
+        return _choose_latest(scope)
+    return Choice("new")
+
+
+def open_choice(choice: Choice, scope: Scope) -> SessionManager:
+    """The session itself. Raises NotASessionError, PersistenceError."""
+    from sessiontree.maintenance.folders import remember_session_dir
+    from sessiontree.manager import SessionManager
+
+    if choice.kind == "memory":
+        return SessionManager.in_memory(scope.cwd, profile=scope.profile)
+    if scope.session_dir is not None:
+        remember_session_dir(scope.profile, scope.session_dir)
+    if choice.kind == "new":
+        return SessionManager.create(scope.cwd, scope.session_dir, profile=scope.profile)
+    assert choice.path is not None
+    if choice.kind == "fork":
+        return SessionManager.fork_from(
+            choice.path, scope.cwd, scope.session_dir, profile=scope.profile
+        )
+    # A path may lie in any profile's folder: unless one was named, its place decides.
+    profile = scope.profile if scope.is_profile_named or scope.session_dir else None
+    return SessionManager.open(choice.path, scope.session_dir, profile=profile)
+
+
+def describe(path: str, scope: Scope) -> str:
+    """``"Fix the login" · 2h ago · ~/src/app``: which session this is."""
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.discovery.recent import RecentSessionInfo
+    from sessiontree.storage.file import FileSessionStorage
+
+    try:
+        head = read_head(FileSessionStorage(), path)
+        modified = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    except OSError:
+        return f'"{os.path.basename(path)}"'
+    info = RecentSessionInfo(path, modified, head)
+    project = tables.short_path(info.cwd or scope.cwd)
+    return f'"{info.name}" · {info.time_ago} · {project}'
+
+
+def _check_conflicts(options: StartOptions) -> None:
+    chosen = [
+        spelling
+        for spelling, is_given in (
+            ("--continue", options.continue_latest),
+            ("--resume", options.resume is not None),
+            ("--fork", options.fork is not None),
+            ("--no-session", options.no_session),
+        )
+        if is_given
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} exclude each other.")
+
+
+def _choose_resume(value: str, scope: Scope) -> Choice:
+    if "/" in value or "\\" in value or value.endswith(".jsonl"):
+        return _choose_path(os.path.expanduser(value), scope)
+    found = _resolve(value, scope)
+    if found is None:
+        raise NothingChosen("No session selected")
+    if not found.is_local and found.cwd:
+        return _offer_fork(value, found, scope)
+    return _resuming(found.path, scope)
+
+
+def _choose_path(value: str, scope: Scope) -> Choice:
+    """That very file. One that is not there becomes a new session, and this is said."""
+    from sessiontree.discovery.paths import draft_path
+
+    path = os.path.abspath(value)
+    if os.path.isdir(path):
+        output.fail(f"{path}: is a folder; name a session file in it, or use --session-dir")
+    if not os.path.exists(path):
+        draft = draft_path(path)
+        if os.path.exists(draft):
+            return _resuming(draft, scope)
+        return Choice("open", path, f"New session at {tables.short_path(path)}")
+    return _resuming(path, scope)
+
+
+def _choose_fork(value: str, scope: Scope) -> Choice:
+    from sessiontree.discovery.resume import resolve_session
+
+    found = resolve_session(value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile)
+    return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
+
+
+def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
+    if output.can_ask():
+        output.write_message(describe(found.path, scope))
+    if not output.ask("Fork into current directory? [y/N]"):
+        output.fail(f'Session "{value}" is in another project ({found.cwd})')
+    return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
+
+
+def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
+    """The session of this id or name; of several, the one picked on a terminal."""
+    from sessiontree.discovery.resume import resolve_session
+
+    try:
+        return resolve_session(
+            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
+        )
+    except AmbiguousSessionError as error:
+        if not output.can_show_screen():
+            raise
+        path = _open_picker(scope, error.candidates)
+        if path is None:
+            return None
+        return resolve_session(path, scope.cwd, profile=scope.profile)
+
+
+def _pick(scope: Scope) -> Choice:
+    from sessiontree.discovery.listing import list_sessions
+
+    if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile):
+        raise NothingChosen("No sessions found")
+    if not output.can_show_screen():
+        output.fail(
+            "Choosing a session needs a terminal; name one with --resume ID (see sessiontree ls)",
+            output.USAGE,
+        )
+    path = _open_picker(scope, None)
+    if path is None:
+        raise NothingChosen("No session selected")
+    return _resuming(path, scope)
+
+
+def _open_picker(scope: Scope, candidates: list[object] | None) -> str | None:
+    with output.needs_extra("tui", "Choosing a session"):
+        from sessiontree.tui.session_picker import pick_session
+    return pick_session(
+        cwd=scope.cwd,
+        profile=scope.profile,
+        session_dir=scope.session_dir,
+        candidates=candidates,
+    )
+
+
+def _choose_latest(scope: Scope) -> Choice:
+    from sessiontree.discovery.resume import choose_recent
+
+    path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
+    if path is None:
+        return Choice("new", notice="No session to continue here; this is a new one")
+    return _resuming(path, scope)
+
+
+def _resuming(path: str, scope: Scope) -> Choice:
+    return Choice("open", path, f"Resuming {describe(path, scope)}")

@@ -1,0 +1,136 @@
+"""``-p``: one prompt, one answer as plain text, no screen.
+
+The answer goes to standard output as it comes; everything else (tools, questions, errors) to
+standard error. Tools that write or run ask on the terminal; without one they are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.cli import output
+from sessiontree.cli.scope import Scope
+
+if TYPE_CHECKING:
+    from sessiontree.agents import AgentChoice
+    from sessiontree.agents.tools.base import Confirmation
+    from sessiontree.manager import SessionManager
+
+_PREVIEW_LINES = 12
+
+
+def print_answer(manager: SessionManager, prompt: str, model: str | None, scope: Scope) -> int:
+    """Ask, print the answer, close the session; the exit code."""
+    try:
+        choice = _choose_agent(manager, model)
+    except BaseException:
+        manager.close()
+        raise
+    if choice.is_offline and (model or "").partition("/")[0] != "offline":
+        manager.close()
+        output.fail(choice.reason)
+    if manager.is_persisted:
+        _remember(prompt, scope)
+    return asyncio.run(_run(manager, prompt, choice))
+
+
+def _choose_agent(manager: SessionManager, model: str | None) -> AgentChoice:
+    """The agent for the model asked for, else the session's, else whichever is set up."""
+    from sessiontree.agents import create_agent
+
+    confirm = _confirm if output.can_ask() else None
+    wanted = model or manager.build_session_context().models.get("default")
+    choice = create_agent(wanted, manager.cwd, confirm=confirm)
+    if choice.is_offline and model is None and wanted is not None:
+        return create_agent(None, manager.cwd, confirm=confirm)
+    return choice
+
+
+async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int:
+    from sessiontree.runtime.create import create_agent_session
+
+    try:
+        session = await create_agent_session(choice.agent, manager=manager, model=choice.model)
+    except BaseException:
+        manager.close()
+        raise
+    writer = _AnswerWriter()
+    async with session:
+        session.subscribe(writer.hear)
+        await session.prompt(prompt)
+    return writer.finish()
+
+
+class _AnswerWriter:
+    """Writes text as it arrives, and ends with a line break and a verdict."""
+
+    def __init__(self) -> None:
+        self._last = "\n"
+        self._error: str | None = None
+        self._is_aborted = False
+
+    def hear(self, event: Any) -> None:
+        from sessiontree.runtime import events
+
+        match event:
+            case events.MessageStart(message) if message.get("role") == "assistant":
+                self._end_line()
+            case events.MessageUpdate(_, delta) if delta.kind == "text":
+                self._write(delta.text)
+            case events.MessageEnd(message) if message.get("role") == "assistant":
+                self._note_end(message)
+            case events.ToolStart(_, name, arguments):
+                self._end_line()
+                if output.is_terminal(sys.stderr):
+                    first = next(iter(arguments.values()), "")
+                    output.write_message((f"→ {name} {output.fit(str(first), 100)}", "dim"))
+            case _:
+                pass
+
+    def finish(self) -> int:
+        """The exit code, once everything is over."""
+        self._end_line()
+        if self._is_aborted:
+            return output.INTERRUPTED
+        if self._error is not None:
+            output.write_message(self._error)
+            return output.FAILURE
+        return output.OK
+
+    def _note_end(self, message: dict[str, Any]) -> None:
+        reason = message.get("stopReason")
+        self._is_aborted = reason == "aborted"
+        self._error = None
+        if reason == "error":
+            self._error = str(message.get("errorMessage") or "The model failed without a reason")
+
+    def _write(self, text: str) -> None:
+        if text:
+            output.write_document([text])
+            sys.stdout.flush()
+            self._last = text[-1]
+
+    def _end_line(self) -> None:
+        if self._last != "\n":
+            output.write_line()
+            self._last = "\n"
+
+
+async def _confirm(question: Confirmation) -> bool:
+    """Ask the person, without stopping the loop that the agent's tools run on."""
+    output.write_message((question.title, "bold"))
+    lines = question.preview.splitlines()
+    for line in lines[:_PREVIEW_LINES]:
+        output.write_message((f"  {line}", "dim"))
+    if len(lines) > _PREVIEW_LINES:
+        output.write_message((f"  … {len(lines) - _PREVIEW_LINES} more lines", "dim"))
+    return await asyncio.to_thread(output.ask, f"Allow {question.tool_name}? [y/N]")
+
+
+def _remember(prompt: str, scope: Scope) -> None:
+    from sessiontree.storage.history import HistoryStorage
+
+    with HistoryStorage.for_profile(scope.profile) as history:
+        history.add(prompt, cwd=scope.cwd)

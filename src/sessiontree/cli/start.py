@@ -1,0 +1,126 @@
+"""Starting the program: a session is chosen, then handed to a screen or to one printed answer.
+
+Afterwards the command that resumes the session is printed. The screen itself is ``tui``'s.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+import click
+
+from sessiontree.cli import output
+from sessiontree.cli.choosing import NothingChosen, StartOptions, choose, open_choice
+from sessiontree.cli.scope import Scope
+from sessiontree.profiles import DEFAULT_PROFILE, Profile
+
+__all__ = ["StartOptions", "start_program"]
+
+_WARNINGS = 5
+
+
+def start_program(options: StartOptions, scope: Scope) -> int:
+    """Run the program to its end; its exit code."""
+    if options.print_prompt is not None and options.prompt is not None:
+        raise click.UsageError("-p has its own prompt; give one of them.")
+    try:
+        choice = choose(options, scope)
+    except NothingChosen as ended:
+        output.write_line(str(ended))
+        _hint_at_others(scope)
+        return output.OK
+    if options.print_prompt is None and not output.can_show_screen():
+        output.fail(
+            "The interactive program needs a terminal; one answer without: sessiontree -p PROMPT",
+            output.USAGE,
+        )
+    prompt = _read_prompt(options.print_prompt)
+    manager = open_choice(choice, scope)
+    try:
+        if options.name is not None:
+            manager.set_session_name(options.name)
+        if choice.notice is not None:
+            output.write_message((choice.notice, "dim"))
+        for warning in manager.warnings[:_WARNINGS]:
+            output.write_message((f"warning: {warning}", "yellow"))
+        output.flush()
+    except BaseException:
+        manager.close()
+        raise
+    if prompt is not None:
+        from sessiontree.cli.printing import print_answer
+
+        code = print_answer(manager, prompt, options.model, scope)
+        if output.is_terminal(sys.stderr):
+            _write_farewell(manager.session_file, manager.session_id, manager.cwd, scope)
+        return code
+    with output.needs_extra("tui", "The interactive program"):
+        from sessiontree.tui.app import run_chat
+    left = run_chat(
+        manager,
+        profile=scope.profile,
+        session_dir=scope.session_dir,
+        model=options.model,
+        initial_prompt=options.prompt,
+        notice=choice.notice or _welcome(scope),
+    )
+    _write_farewell(left.session_file, left.session_id, left.cwd, scope)
+    return left.exit_code
+
+
+def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
+    """The command line that resumes a session from here."""
+    words = ["sessiontree"]
+    name = (profile or scope.profile).name
+    if name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
+        words += ["--profile", name]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    words += ["--resume", session_id]
+    there = shlex.join(words)
+    from sessiontree.discovery.paths import same_cwd
+
+    return there if same_cwd(cwd, scope.cwd) else f"cd {shlex.quote(cwd)} && {there}"
+
+
+def _write_farewell(
+    session_file: str | None, session_id: str | None, cwd: str, scope: Scope
+) -> None:
+    """How to come back, if there is something to come back to."""
+    from sessiontree.discovery.paths import draft_path
+
+    if session_file is None or not session_id:
+        return
+    if os.path.exists(session_file) or os.path.exists(draft_path(session_file)):
+        output.write_message("Resume with: ", (resume_command(session_id, cwd, scope), "bold"))
+
+
+def _read_prompt(given: str | None) -> str | None:
+    if given != "-":
+        if given is not None and not given.strip():
+            raise click.UsageError("-p needs a prompt.")
+        return given
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not text.strip():
+        raise click.UsageError("-p - reads the prompt from standard input, which is empty.")
+    return text
+
+
+def _welcome(scope: Scope) -> str | None:
+    """An offer to newcomers: someone without any session."""
+    from sessiontree.storage.file import FileSessionStorage
+
+    if FileSessionStorage().list_dirs(scope.profile.sessions_dir):
+        return None
+    return "New here? Leave and run: sessiontree demo (adds sample sessions to look at)"
+
+
+def _hint_at_others(scope: Scope) -> None:
+    from sessiontree.storage.file import FileSessionStorage
+
+    if scope.session_dir is None and FileSessionStorage().list_dirs(scope.profile.sessions_dir):
+        output.write_message(("sessiontree ls --all lists the sessions of all projects", "dim"))
+    else:
+        output.write_message(("sessiontree demo adds sample sessions to look at", "dim"))
