@@ -134,7 +134,7 @@ def fork_live(session: LiveSession) -> LiveSession | None:
     parent = log.path if log.dialect == "pi" else session.header.get("id", log.path)
     title = session.name if log.dialect != "pi" else None
     header = derive_header(session.header, title, session.place, log.dialect, parent)
-    return write_session(
+    copy = write_session(
         session.place,
         header,
         session.tree.entries,
@@ -143,6 +143,9 @@ def fork_live(session: LiveSession) -> LiveSession | None:
         is_draft=log.is_draft,
         artifacts=paths.artifacts_dir(log.path),
     )
+    copy.move_leaf(session.tree.leaf_id)
+    copy.mark_leaf()
+    return copy
 
 
 def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
@@ -170,15 +173,33 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
 
 def _without_labels(path: list[Entry]) -> Iterator[Entry]:
     parent_id: str | None = None
+    instead = _entries_after_labels(path)
     for entry in path:
         if entry.type == "label":
             continue
+        changes: WireEntry = {}
         if entry.parent_id != parent_id:
-            data = entry.decode()
-            data["parentId"] = parent_id
-            entry = Entry.from_wire(data)
+            changes["parentId"] = parent_id
+        if instead and entry.type == "compaction":
+            first_kept = entry.data.get("firstKeptEntryId")
+            if first_kept in instead:
+                changes["firstKeptEntryId"] = instead[first_kept]
+        if changes:
+            entry = Entry.from_wire({**entry.decode(), **changes})
         yield entry
         parent_id = entry.id
+
+
+def _entries_after_labels(path: list[Entry]) -> dict[str, str]:
+    """For each label on the path, the first entry after it that is none."""
+    found: dict[str, str] = {}
+    following: str | None = None
+    for entry in reversed(path):
+        if entry.type != "label":
+            following = entry.id
+        elif following is not None:
+            found[entry.id] = following
+    return found
 
 
 def _labels_anew(tree: SessionTree, leaf_id: str) -> Iterator[Entry]:

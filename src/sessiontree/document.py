@@ -21,6 +21,7 @@ from sessiontree.model.header import (
     CURRENT_VERSION,
     Header,
     TitleSlot,
+    apply_title_slot,
     get_version,
     is_header,
     read_title_slot,
@@ -95,6 +96,7 @@ class SessionDocument:
     header_line: bytes = b""
     has_final_newline: bool = True
     is_migrated: bool = False
+    gaps: list[int] = field(default_factory=list)
     skipped: list[SkippedText] = field(default_factory=list)
     warnings: list[SessionWarning] = field(default_factory=list)
 
@@ -104,8 +106,8 @@ class SessionDocument:
 
     @property
     def title(self) -> str | None:
-        """The slot's title if there is a slot, else the header's; None if there is none."""
-        found: object = self.slot.title if self.slot else self.header.get("title")
+        """The title of the slot or the header; None if there is none."""
+        found: object = self.header.get("title")
         return found if isinstance(found, str) and found else None
 
 
@@ -159,11 +161,12 @@ def _read_document(
     payloads.is_regular = scan.is_regular
     warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in head.skipped]
     warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    entries = scan.entries
     if version < CURRENT_VERSION:
-        tree, repairs = _migrate(header, scan, payloads)
+        entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
     else:
         warnings += scan.warnings
-        tree, repairs = plant(scan.entries, scan.gaps)
+    tree, repairs = plant(entries, scan.gaps)
     if version > CURRENT_VERSION:
         repairs.append(
             SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; kept as it is")
@@ -181,6 +184,7 @@ def _read_document(
         tail=reader.read_at(max(0, scan.end - TAIL_BYTES), min(TAIL_BYTES, scan.end)),
         has_final_newline=scan.has_final_newline and _ends_line(reader, scan.end),
         is_migrated=version < CURRENT_VERSION,
+        gaps=scan.gaps,
         skipped=head.skipped + scan.skipped,
         warnings=warnings + repairs,
     )
@@ -213,14 +217,17 @@ def _parse_head(data: bytes) -> _Head | None:
             if isinstance(item, SkippedText):
                 head.skipped.append(item)
                 continue
-            slot = read_title_slot(item.value, len(line) + 1) if head.slot is None else None
+            raw = data[item.offset : item.offset + item.length] + b"\n"
+            slot = read_title_slot(item.value, raw) if head.slot is None else None
             if slot is not None:
-                head.slot = slot
+                is_whole_line = item.offset == 0 and item.length == len(line)
+                head.slot = slot if is_whole_line else replace(slot, line=b"")
                 continue
             if is_header(item.value):
                 head.header = cast("Header", item.value)
                 head.end = item.offset + item.length
                 head.header_line = data[item.offset : head.end]
+                apply_title_slot(head.header, head.slot)
                 rest = start + len(line)
                 if not data[head.end : rest].strip(b" \t\r\x00"):
                     head.end = min(rest + 1, len(data))
@@ -230,16 +237,18 @@ def _parse_head(data: bytes) -> _Head | None:
     return None
 
 
-def _migrate(
-    header: Header, scan: Scan, payloads: FilePayloads
-) -> tuple[SessionTree, list[SessionWarning]]:
-    """An older file's entries in today's form, in memory."""
-    records: list[dict[str, Any]] = [cast("dict[str, Any]", header)]
-    for entry in scan.entries:
-        line = payloads.read_line(entry.offset, entry.length)
-        records.append(payloads.restore(codec.decode(line), line))
-    migrate_entries(records)
-    return plant([Entry.from_wire(record) for record in records[1:]], scan.gaps)
+def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list[Entry]:
+    """An older file's entries in today's form, in memory; those that need no change as they are."""
+    lines = [payloads.read_line(entry.offset, entry.length) for entry in scan.entries]
+    records = [codec.decode(line) for line in lines]
+    before = [codec.encode(record) for record in records]
+    migrate_entries([header, *records])
+    migrated = []
+    for entry, line, record, spelled in zip(scan.entries, lines, records, before, strict=True):
+        if codec.encode(record) != spelled:
+            entry = Entry.from_wire(payloads.restore(record, line))
+        migrated.append(entry)
+    return migrated
 
 
 def read_growth(document: SessionDocument, end: int) -> Scan | None:
@@ -261,7 +270,9 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
 def merge_growth(document: SessionDocument, scan: Scan) -> int:
     """Add what another process appended to the tree; how many entries that were."""
     warnings: list[SessionWarning] = []
-    graft(document.tree, scan.entries, scan.gaps, warnings)
+    first = len(document.tree.entries)
+    document.gaps += [first + gap for gap in scan.gaps]
+    graft(document.tree, scan.entries, document.gaps, warnings)
     document.payloads.is_regular &= scan.is_regular
     document.skipped += scan.skipped
     warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
@@ -328,24 +339,19 @@ def salvage_document(
 ) -> tuple[Header, list[Entry], list[SessionWarning]]:
     """What can be had from a file without a valid header: a header, entries, and a report.
 
-    Fields of the damaged header that can still be read are kept.
+    Fields of the damaged header that can still be read are kept. Entries that are whole keep
+    their bytes; ids and parents that are missing are filled in.
     """
-    data = storage.read(path)
-    header = cast("Header", {**fallback_header, **_header_debris(data[:HEAD_BYTES])})
-    warnings: list[SessionWarning] = []
-
-    def report(line: int, reason: str) -> None:
-        warnings.append(SessionWarning(f"skipped: {reason}", line))
-
-    records = [
-        record
-        for record in parse_jsonl_lenient(data, report)
-        if record.get("type") not in ("session", "title") and isinstance(record.get("type"), str)
-    ]
-    wire: list[dict[str, Any]] = [cast("dict[str, Any]", dict(header)), *records]
-    wire[0]["version"] = 1  # fill in what is missing; ids and parents that are there stay
-    migrate_entries(wire)
-    return header, [Entry.from_wire(record) for record in wire[1:]], warnings
+    reader = storage.open_reader(path)
+    size = reader.stat().size
+    payloads = FilePayloads(path, reader, None)
+    debris = _header_debris(reader.read_at(0, min(HEAD_BYTES, size)))
+    header = cast("Header", {**fallback_header, **debris})
+    scan = scan_entries(read_chunks(reader, 0, size), payloads)
+    warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    scan.entries = [entry for entry in scan.entries if entry.type]
+    entries = _migrate({**header, "version": 1}, scan, payloads)
+    return header, entries, warnings
 
 
 _HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -386,15 +392,12 @@ def load_entries_from_file(
     except FileNotFoundError:
         return []
     records = parse_jsonl_lenient(data, on_skip)
-    slot = read_title_slot(records[0], 0) if records else None
+    slot = read_title_slot(records[0]) if records else None
     if slot is not None:
         del records[0]
     if not records or not is_header(records[0]):
         return []
-    if slot is not None:
-        records[0].pop("title", None)
-        if slot.title:
-            records[0]["title"] = slot.title
+    apply_title_slot(cast("Header", records[0]), slot)
     return records
 
 

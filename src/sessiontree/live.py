@@ -10,11 +10,12 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.log import Changes, SessionLog, UnsavedLog
 from sessiontree.model import codec
@@ -92,15 +93,10 @@ class LiveSession:
     @property
     def name(self) -> str | None:
         """The session's name in the words of its dialect, else in the other's."""
-        title = self._title()
+        title: object = self.header.get("title")
+        title = title if isinstance(title, str) and title else None
         info = self._info_name() if self.log.dialect == "pi" or not title else None
         return (info or title) if self.log.dialect == "pi" else (title or info)
-
-    def _title(self) -> str | None:
-        document = self.log.document
-        slot = document.slot if document is not None else None
-        found: object = slot.title if slot is not None else self.header.get("title")
-        return found if isinstance(found, str) and found else None
 
     def _info_name(self) -> str | None:
         for entry in reversed(self.tree.entries):
@@ -236,6 +232,8 @@ class LiveSession:
             self._merge(changes)
             log.rewrite(self.head(), self.tree.entries, find_changes=find_changes)
             self._note_header_written()
+        if find_changes:
+            self._builder = None
 
     def move(self, place: Place, path: str, commit: Callable[[], object]) -> None:
         """Write the session to another file and go on there; ``commit`` is the point of no return.
@@ -265,22 +263,33 @@ class LiveSession:
         document = self.log.document
         before = {key: self.header.get(key) for key in ("title", "titleSource")}
         self.change_header(title=clean or None, titleSource="user" if clean else None)
+        slot = document.slot if document is not None else None
         try:
-            if document is not None and document.slot is not None:
-                self._rename_in_slot(document.slot, clean)
+            if document is not None and slot is not None:
+                self._rename_slot(document, slot, clean)
             else:
                 self.rewrite()
         except SessionTreeError:
             self.change_header(**before)
+            if document is not None:
+                document.slot = slot
             raise
 
-    def _rename_in_slot(self, slot: TitleSlot, name: str) -> None:
-        """The header line keeps its old title until a rewrite; readers believe the slot."""
-        log = cast("SessionLog", self.log)
+    def _rename_slot(self, document: SessionDocument, slot: TitleSlot, name: str) -> None:
+        """In place if the slot is a line of the standard size, else with a rewrite.
+
+        In place, the header line keeps its old title until a rewrite; readers believe the slot.
+        """
         updated = format_timestamp(self.place.clock())
+        made = TitleSlot(name, "user" if name else None, updated)
+        if not slot.is_in_place:
+            document.slot = replace(made, line=made.encode())
+            self.rewrite()
+            return
+        log = cast("SessionLog", self.log)
         with log.exclusive() as changes:
             self._merge(changes)
-            log.overwrite_slot(TitleSlot(name, "user" if name else None, updated, slot.length))
+            log.overwrite_slot(replace(made, line=made.encode()))
 
     # -- durability ------------------------------------------------------------------------
 
@@ -314,11 +323,24 @@ class LiveSession:
             return
         if log.document is None:
             return
-        with log.exclusive() as changes:
+        self.mark_leaf()
+        log.flush()
+
+    def mark_leaf(self) -> None:
+        """Make the leaf the last entry, since for other agents the last entry is the leaf."""
+        with self.log.exclusive() as changes:
             self._merge(changes)
             if self.tree.leaf_id != self.tree.last_id:
                 self._append("custom", {"customType": LEAF_MARKER})
-        log.flush()
+
+    def abandon(self) -> None:
+        """Let go of a session whose writing has failed, without another word about it."""
+        self.log.close()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error is latched."""
+        return self.log.has_failed
 
     def _has_content(self) -> bool:
         return any(entry.type in ("message", "custom_message") for entry in self.tree.entries)

@@ -11,6 +11,7 @@ appended, and notices when the file was deleted, replaced or rewritten in place.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -115,6 +116,10 @@ class SessionLog:
 
     # -- errors ----------------------------------------------------------------------------
 
+    @property
+    def has_failed(self) -> bool:
+        return self._error is not None
+
     def check(self) -> None:
         """Raise the error that stopped this log, if one did."""
         if self._error is not None:
@@ -207,8 +212,15 @@ class SessionLog:
         return True
 
     def _restore_deleted(self, changes: Changes) -> None:
-        """The file is gone, but its bytes are still to be had from the open reader."""
+        """The file is gone, but its bytes are still to be had from the open reader.
+
+        A draft that is gone may have become the session file by another process's doing.
+        """
         document = self._document()
+        if self.is_draft and self._storage.exists(self.path):
+            self.is_draft = False
+            self._reload(changes)
+            return
         self._storage.ensure_dir(os.path.dirname(self.file))
         reader = document.payloads.reader
         self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
@@ -303,6 +315,8 @@ class SessionLog:
         """The first answer is here: the draft becomes the session file, in one rename."""
         draft = self.file
         try:
+            if self._storage.exists(self.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
             self._storage.rename(draft, self.path, durable=False)
         except OSError:
             with contextlib.suppress(OSError):
@@ -443,6 +457,8 @@ class UnsavedLog:
         self.dialect = dialect
         self.tree = SessionTree()
         self.document: SessionDocument | None = None
+
+    has_failed = False
 
     def check(self) -> None:
         """Nothing can have failed."""

@@ -379,7 +379,8 @@ class SessionManager:
         self._switch(
             opening.open_session(
                 os.fspath(path),
-                profile=None if not place.has_explicit_dir else place.profile,
+                profile=None,
+                default_profile=place.profile,
                 storage=place.storage,
                 durability=self._durability,
                 session_dir=place.session_dir if place.has_explicit_dir else None,
@@ -479,8 +480,14 @@ class SessionManager:
                 raise
 
     def _switch(self, session: LiveSession) -> None:
-        """Leave the old session, then stand on the new one; a failing leave changes nothing."""
-        self._session.close()
+        """Leave the old session, then stand on the new one; a failing leave changes nothing.
+
+        A session whose writing had failed before has said so, and does not hold us back.
+        """
+        if self._session.has_failed:
+            self._session.abandon()
+        else:
+            self._session.close()
         self._session = session
         self._leave_breadcrumb()
 

@@ -6,6 +6,7 @@ Owns SPEC §5's ``set_session_file`` and the writing half of §4.
 from __future__ import annotations
 
 import os
+import threading
 
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document, salvage_document
@@ -23,12 +24,21 @@ from sessiontree.storage.blobs import BlobStore
 
 
 def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:
-    """A new session id as the dialect spells it."""
-    make = new_uuid7 if dialect == "pi" else new_session_id
-    return make(clock(), os.urandom)
+    """A new session id as the dialect spells it; later ones sort behind, also within a moment."""
+    global _last_id_ms
+    with _id_lock:
+        _last_id_ms = max(clock(), _last_id_ms + 1)
+        make = new_uuid7 if dialect == "pi" else new_session_id
+        return make(_last_id_ms, os.urandom)
 
 
-def profile_for(path: str, profile: str | Profile | None) -> Profile:
+_id_lock = threading.Lock()
+_last_id_ms = 0
+
+
+def profile_for(
+    path: str, profile: str | Profile | None, default: str | Profile | None = None
+) -> Profile:
     """The profile asked for; else the one whose folder the file lies in; else the default."""
     if profile is not None:
         return get_profile(profile)
@@ -37,7 +47,7 @@ def profile_for(path: str, profile: str | Profile | None) -> Profile:
         root = os.path.realpath(candidate.agent_dir)
         if absolute.startswith(root + os.sep):
             return candidate
-    return get_profile()
+    return get_profile(default)
 
 
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
@@ -91,6 +101,7 @@ def open_session(
     session_dir: str | None = None,
     cwd: str | None = None,
     clock: Clock = now_ms,
+    default_profile: Profile | None = None,
 ) -> LiveSession:
     """The session at ``path``: continued, migrated, recovered, or begun there.
 
@@ -99,7 +110,7 @@ def open_session(
     is_explicit = profile is not None
     path = os.path.abspath(path)
     path, target = _find_draft(path, storage)
-    found = profile_for(path, profile)
+    found = profile_for(path, profile, default_profile)
     blobs = make_blob_store(found, path, storage)
     warnings: list[SessionWarning] = []
     fallback_cwd = cwd or os.getcwd()
@@ -107,7 +118,7 @@ def open_session(
     try:
         document = load_document(storage, path, blobs)
     except NotASessionError:
-        if not path.endswith(paths.SESSION_SUFFIX):
+        if not path.endswith((paths.SESSION_SUFFIX, paths.SESSION_SUFFIX + paths.DRAFT_SUFFIX)):
             raise
         document = _recover(storage, path, blobs, found, fallback_cwd, warnings, clock)
     except OSError as error:
@@ -168,7 +179,7 @@ def _recover(
 ) -> SessionDocument | None:
     """Keep the damaged file whole under another name, and its entries in a new session."""
     stamp = format_timestamp(clock())
-    named = paths.parse_session_file_name(os.path.basename(path))
+    named = paths.parse_session_file_name(paths.session_of_draft(path) or path)
     fallback = make_header(
         named[1] if named else make_session_id(profile.dialect, clock),
         named[0] if named else stamp,

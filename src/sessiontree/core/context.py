@@ -132,8 +132,6 @@ class ContextBuilder:
         first_kept = compaction.get("firstKeptEntryId")
         # found from the cut backwards: what is kept is near it
         for start in range(at - 1, -1, -1):
-            if path[start].type == "reset_boundary":
-                break
             if path[start].id == first_kept:
                 self._add_messages(path[start:at])
                 break

@@ -70,39 +70,39 @@ def bash_text(message: WireMessage) -> str:
 
 
 def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
-    """Each call directly followed by its results, each result behind its call."""
-    results: dict[str, WireMessage] = {}
-    for message in messages:
-        if message.get("role") == "toolResult":
-            call_id = message.get("toolCallId")
-            if isinstance(call_id, str):
-                results.setdefault(call_id, message)
-    answered: set[str] = set()
-    repaired: list[WireMessage] = []
-    waiting: list[dict[str, Any]] = []
-    waiting_time: object = 0
+    """Each call directly followed by its result; what belongs to no call is left out.
 
-    def settle() -> None:
-        for call in waiting:
-            answered.add(call["id"])
-            repaired.append(results.get(call["id"]) or _synthetic_result(call, waiting_time))
-        waiting.clear()
-
-    for message in messages:
-        if message.get("role") == "toolResult":
-            call = next((c for c in waiting if c["id"] == message.get("toolCallId")), None)
-            if call is not None:
-                waiting.remove(call)
-                answered.add(call["id"])
-                repaired.append(message)
-            continue
-        settle()
-        repaired.append(message)
+    Some providers use the same call ids in every turn, so a result belongs to the last call of
+    its id before it that has none yet.
+    """
+    waiting: dict[str, list[_Call]] = {}
+    calls_of: dict[int, list[_Call]] = {}
+    for index, message in enumerate(messages):
         if message.get("role") == "assistant":
-            waiting = [call for call in _tool_calls(message) if call["id"] not in answered]
-            waiting_time = message.get("timestamp", 0)
-    settle()
+            calls_of[index] = [_Call(block) for block in _tool_calls(message)]
+            for call in calls_of[index]:
+                waiting.setdefault(call.block["id"], []).append(call)
+        elif message.get("role") == "toolResult":
+            open_calls = waiting.get(str(message.get("toolCallId")))
+            if open_calls:
+                open_calls.pop().result = message
+    repaired: list[WireMessage] = []
+    for index, message in enumerate(messages):
+        if message.get("role") != "toolResult":
+            repaired.append(message)
+        repaired += [
+            call.result or _synthetic_result(call.block, message)
+            for call in calls_of.get(index, ())
+        ]
     return repaired
+
+
+class _Call:
+    __slots__ = ("block", "result")
+
+    def __init__(self, block: dict[str, Any]) -> None:
+        self.block = block
+        self.result: WireMessage | None = None
 
 
 def _tool_calls(message: WireMessage) -> list[dict[str, Any]]:
@@ -116,12 +116,12 @@ def _tool_calls(message: WireMessage) -> list[dict[str, Any]]:
     ]
 
 
-def _synthetic_result(call: dict[str, Any], timestamp: object) -> WireMessage:
+def _synthetic_result(call: dict[str, Any], message: WireMessage) -> WireMessage:
     return {
         "role": "toolResult",
         "toolCallId": call["id"],
         "toolName": call.get("name", ""),
         "content": [{"type": "text", "text": NO_RESULT}],
         "isError": True,
-        "timestamp": timestamp,
+        "timestamp": message.get("timestamp", 0),
     }

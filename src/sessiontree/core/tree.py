@@ -15,8 +15,8 @@ import msgspec
 
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.model.entries import Entry
-from sessiontree.model.ids import derived_entry_id
-from sessiontree.model.scanning import SessionWarning
+from sessiontree.model.ids import derived_entry_id, parse_timestamp
+from sessiontree.model.scanning import PREVIOUS, SessionWarning
 
 
 class SessionTreeNode(msgspec.Struct, eq=False, gc=False):
@@ -104,7 +104,7 @@ class SessionTree:
                 if len(siblings) == 2:
                     forks.append(siblings)
             for siblings in forks:
-                siblings.sort(key=_node_time)
+                _sort_by_time(siblings)
         for target_id, (label, timestamp) in labels.items():
             target = nodes.get(target_id)
             if target is not None:
@@ -142,8 +142,12 @@ class SessionTree:
         return entry.parent_id if entry.parent_id in self.by_id else None
 
 
-def _node_time(node: SessionTreeNode) -> str:
-    return node.entry.timestamp
+def _sort_by_time(siblings: list[SessionTreeNode]) -> None:
+    """Oldest first; times all spelled as every agent spells them compare as text."""
+    if all(len(time := node.entry.timestamp) == 24 and time[-1] == "Z" for node in siblings):
+        siblings.sort(key=lambda node: node.entry.timestamp)
+    else:
+        siblings.sort(key=lambda node: parse_timestamp(node.entry.timestamp) or 0)
 
 
 @contextmanager
@@ -185,10 +189,12 @@ def graft(
     gaps: Sequence[int],
     warnings: list[SessionWarning],
 ) -> None:
-    """Add entries read from a file to a tree, mending what they bring."""
+    """Add entries read from a file to a tree, mending what they bring.
+
+    ``gaps`` counts entries from the beginning of the tree.
+    """
     by_id = tree.by_id
     added = tree.entries
-    first = len(added)
     unknown: list[int] = []
     for entry in entries:
         if entry.id in by_id or not entry.id:
@@ -203,11 +209,13 @@ def graft(
         return
     for index in unknown:
         entry = tree.entries[index]
-        if entry.parent_id == entry.id:
+        if entry.parent_id == PREVIOUS:
+            entry.place(entry.id, tree.entries[index - 1].id if index else None)
+        elif entry.parent_id == entry.id:
             entry.place(entry.id, None)
             warnings.append(SessionWarning(f"entry {entry.id} was its own parent; now a root"))
         elif entry.parent_id not in by_id:
-            _hang_orphan(tree, index, first, gaps, warnings)
+            _hang_orphan(tree, index, gaps, warnings)
     _cut_cycles(tree, unknown, warnings)
 
 
@@ -219,20 +227,17 @@ def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarnin
 
 
 def _hang_orphan(
-    tree: SessionTree,
-    index: int,
-    first: int,
-    gaps: Sequence[int],
-    warnings: list[SessionWarning],
+    tree: SessionTree, index: int, gaps: Sequence[int], warnings: list[SessionWarning]
 ) -> None:
     """The lost parent was most likely in the nearest lost text before the entry."""
     entry = tree.entries[index]
     lost = entry.parent_id
-    at = bisect_right(gaps, index - first)
+    at = bisect_right(gaps, index)
     if at == 0:
+        entry.parent_id = None  # its line still names the lost parent, and stays as it is
         warnings.append(SessionWarning(f"entry {entry.id} has no parent {lost}; now a root"))
         return
-    before = first + gaps[at - 1] - 1
+    before = gaps[at - 1] - 1
     parent = tree.entries[before].id if before >= 0 else None
     entry.place(entry.id, parent)
     where = f"hung on {parent}, the last entry before the damage" if parent else "now a root"

@@ -56,7 +56,8 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     blobs: list[bytes] = []
     spilled = _trim_in_place(trimmed, dialect, blobs)
     if spilled:
-        trimmed[SPILLED] = spilled
+        earlier = trimmed.get(SPILLED)
+        trimmed[SPILLED] = {**earlier, **spilled} if isinstance(earlier, dict) else spilled
     changed = codec.encode(trimmed)
     return Trimmed(changed, blobs, changed != line)
 
@@ -204,13 +205,22 @@ def restore(
             on_missing(MissingBlob(ref, pointer))
         return raw
 
+    def fetch_text(ref: str, pointer: str) -> str | None:
+        raw = fetch(ref, pointer)
+        try:
+            return raw.decode("utf-8", "surrogatepass") if raw is not None else None
+        except UnicodeDecodeError:
+            if on_missing is not None:
+                on_missing(MissingBlob(ref, pointer))
+            return None
+
     spilled = data.get(SPILLED)
     if isinstance(spilled, dict) and all(map(_is_ref, spilled.values())):
-        _restore_spilled(data, spilled, fetch)
+        _restore_spilled(data, spilled, fetch_text)
     if data.get("type") in _WITH_IMAGES:
         for pointer, node, in_content in _walk(data):
             if isinstance(node, dict):
-                _internalise(node, pointer, in_content, fetch)
+                _internalise(node, pointer, in_content, fetch, fetch_text)
     return data
 
 
@@ -224,18 +234,18 @@ def _is_ref(value: object) -> bool:
 
 
 Fetch = Callable[[str, str], bytes | None]
+FetchText = Callable[[str, str], str | None]
 
 
-def _restore_spilled(data: WireEntry, spilled: dict[str, str], fetch: Fetch) -> None:
+def _restore_spilled(data: WireEntry, spilled: dict[str, str], fetch_text: FetchText) -> None:
     kept = {}
     for pointer, ref in spilled.items():
         found = _find(data, pointer)
-        raw = fetch(ref, pointer) if found is not None else None
-        if found is None or raw is None:
+        text = fetch_text(ref, pointer) if found is not None else None
+        if found is None or text is None:
             kept[pointer] = ref
             continue
         node, key = found
-        text = raw.decode("utf-8", "surrogatepass")
         node[key] = text
         if key == "content" and _has_line_count(node):
             node["lineCount"] = text.count("\n") + 1
@@ -254,7 +264,7 @@ def _find(root: Any, pointer: str) -> tuple[Any, Any] | None:
     for depth, step in enumerate(steps):
         key: Any = step
         if isinstance(node, list):
-            if not step.isdecimal() or int(step) >= len(node):
+            if not step.isdecimal() or len(step) > 9 or int(step) >= len(node):
                 return None
             key = int(step)
         elif not isinstance(node, dict) or step not in node:
@@ -265,7 +275,9 @@ def _find(root: Any, pointer: str) -> tuple[Any, Any] | None:
     return None
 
 
-def _internalise(node: dict[str, Any], pointer: str, in_content: bool, fetch: Fetch) -> None:
+def _internalise(
+    node: dict[str, Any], pointer: str, in_content: bool, fetch: Fetch, fetch_text: FetchText
+) -> None:
     data = node.get("data")
     if in_content and node.get("type") == "image" and _is_ref(data):
         raw = fetch(str(data), f"{pointer}/data")
@@ -273,6 +285,6 @@ def _internalise(node: dict[str, Any], pointer: str, in_content: bool, fetch: Fe
             node["data"] = base64.b64encode(raw).decode("ascii")
     url = node.get("image_url")
     if _is_ref(url):
-        raw = fetch(str(url), f"{pointer}/image_url")
-        if raw is not None:
-            node["image_url"] = raw.decode("utf-8", "surrogatepass")
+        text = fetch_text(str(url), f"{pointer}/image_url")
+        if text is not None:
+            node["image_url"] = text

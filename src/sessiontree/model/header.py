@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -9,6 +10,7 @@ from sessiontree.model import codec
 
 CURRENT_VERSION = 3
 SLOT_BYTES = 256
+_SHORT_TIME = re.compile(r"[0-9A-Za-z:.+-]{1,32}")
 
 
 class Header(TypedDict, total=False):
@@ -31,21 +33,26 @@ class TitleSlot:
     title: str
     source: str | None
     updated_at: str
-    length: int = SLOT_BYTES
+    line: bytes = b""
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the slot stands in its file as a line of the standard size."""
+        return len(self.line) == SLOT_BYTES
 
     def encode(self) -> bytes:
-        """The slot's line, newline included, exactly ``length`` bytes; the title is cut to fit."""
+        """The slot's line with its newline: as it was read, else made with the title cut to fit."""
+        if self.line:
+            return self.line
         title = self.title
         while True:
             fields: dict[str, Any] = {"type": "title", "v": 1, "title": title}
             if self.source is not None:
                 fields["source"] = self.source
             fields |= {"updatedAt": self.updated_at, "pad": ""}
-            room = self.length - len(codec.encode(fields)) - 1
+            room = SLOT_BYTES - len(codec.encode(fields)) - 1
             if room >= 0:
                 return codec.encode({**fields, "pad": " " * room}) + b"\n"
-            if not title:
-                raise ValueError(f"no title slot of {self.length} bytes can hold its own fields")
             title = title[: max(0, min(len(title) - 1, len(title) + room // 4))]
 
 
@@ -70,8 +77,8 @@ def is_header(value: object) -> bool:
     )
 
 
-def read_title_slot(value: object, length: int) -> TitleSlot | None:
-    """The title slot that a file's first record is, if it is one of ``length`` bytes in all."""
+def read_title_slot(value: object, line: bytes = b"") -> TitleSlot | None:
+    """The title slot that a file's first record is, if it is one; ``line`` is its whole line."""
     if not isinstance(value, dict) or value.get("type") != "title":
         return None
     title, updated_at, source = value.get("title"), value.get("updatedAt"), value.get("source")
@@ -79,10 +86,23 @@ def read_title_slot(value: object, length: int) -> TitleSlot | None:
         return None
     return TitleSlot(
         title,
-        source if isinstance(source, str) else None,
-        updated_at if isinstance(updated_at, str) else "",
-        length,
+        source if source in ("auto", "user") else None,
+        # as long as a time can be, so that a slot made of these fields always has its size
+        updated_at if isinstance(updated_at, str) and _SHORT_TIME.fullmatch(updated_at) else "",
+        line,
     )
+
+
+def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:
+    """The slot's title counts instead of the header's; an empty one means that there is none."""
+    if slot is None:
+        return
+    header.pop("title", None)
+    header.pop("titleSource", None)
+    if slot.title:
+        header["title"] = slot.title
+        if slot.source is not None:
+            header["titleSource"] = slot.source
 
 
 def get_version(header: Header) -> int:

@@ -18,6 +18,8 @@ from sessiontree.model.entries import Entry, PayloadSource, attach_lines, envelo
 
 BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
+# Stands for the parent of an entry that names none; no id contains a NUL.
+PREVIOUS = "\x00previous"
 _RECORD_START = '{"type":"'
 # A hostile line may hold any number of beginnings; each costs a parse.
 _MAX_ATTEMPTS = 1_000
@@ -212,15 +214,16 @@ def _scan_block(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
         # one object a line; the decoder itself would accept two on one line.
         if count and block.count(b"\n") == count and block.count(b"}\n{") == count - 1:
             attach_lines(entries, payloads, block, scan.end)
-            if not any(entry.type in _HEAD_TYPES for entry in entries):
-                scan.entries += entries
-                scan.end += len(block)
-                scan.line += count
-                return
+            scan.entries += entries
+            scan.end += len(block)
+            scan.line += count
+            return
     _scan_lines(block, scan, payloads)
 
 
-_HEAD_TYPES = frozenset(("session", "title"))
+def _is_head(value: dict[str, Any]) -> bool:
+    """Whether a record is a header or a title slot, which have no place among the entries."""
+    return value.get("type") in ("session", "title") and "parentId" not in value
 
 
 def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
@@ -229,7 +232,7 @@ def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
         items = read_line(line, base + start, scan.line)
         scan.is_regular &= len(items) < 2
         for item in items:
-            if isinstance(item, Record) and item.value.get("type") in _HEAD_TYPES:
+            if isinstance(item, Record) and _is_head(item.value):
                 item = SkippedText(item.offset, item.length, item.line, "a second header")
             if isinstance(item, Record):
                 scan.entries.append(_to_entry(item, scan, payloads))
@@ -246,9 +249,9 @@ def _to_entry(record: Record, scan: Scan, payloads: PayloadSource) -> Entry:
     entry = Entry.from_wire(value)
     entry.attach(payloads, record.offset, record.length)
     entry.release()
-    if "parentId" not in value and scan.entries:
+    if "parentId" not in value:
         scan.warnings.append(
             SessionWarning("has no parentId; hung on the entry before it", record.line)
         )
-        entry.place(entry.id, scan.entries[-1].id)
+        entry.place(entry.id, PREVIOUS)
     return entry
