@@ -95,12 +95,15 @@ class SessionSource:
         fresh.create_branched_session(leaf_id)
         return fresh
 
-    def discard(self, manager: SessionManager) -> None:
-        """Leave a session that was opened in vain."""
-        manager.close()
+    def discard(self, manager: SessionManager, kept: SessionManager) -> None:
+        """Leave a session that was opened in vain; ``kept`` is used on, maybe in the same file."""
+        if manager.session_file is None or manager.session_file != kept.session_file:
+            manager.close()
 
-    def discard_copy(self, manager: SessionManager) -> None:
+    def discard_copy(self, manager: SessionManager, kept: SessionManager) -> None:
         """Leave a fork or branch that was made in vain, and remove its file."""
+        if manager.session_file == kept.session_file:
+            return
         manager.close()
         if manager.session_file is not None:
             self.storage.unlink(manager.session_file)

@@ -44,8 +44,8 @@ class Target:
     announce: Announce
     default_thinking: str
     """The level for a session that names none."""
-    discard: Callable[[SessionManager], None]
-    """What to do with the opened session if the move fails, on the disk thread."""
+    discard: Callable[[SessionManager, SessionManager], None]
+    """Gets rid of the opened session if the move fails, on the disk thread; the second is kept."""
     names_model: bool = False
     """Whether the present model is to be written into the session (a new one)."""
 
@@ -187,8 +187,13 @@ class _Journey:
         except BaseException:
             await run_to_end(asyncio.ensure_future(self._go_back()))
             raise
+        self._wiring.disk.run_later(self._close_old, "closing the session that was left")
+
+    def _close_old(self) -> None:
+        # A session read again is not left: closing it would drop an unspoken draft under our feet.
         old = self._previous.manager
-        self._wiring.disk.run_later(old.close, f"closing {old.session_file}")
+        if old.session_file is None or old.session_file != self._manager.session_file:
+            old.close()
 
     async def _leave(self) -> None:
         wiring = self._wiring
@@ -238,7 +243,9 @@ class _Journey:
         old = self._previous.manager
         opened = self._opened
         if opened is not None:
-            wiring.disk.run_later(lambda: self._target.discard(opened), "leaving the new session")
+            wiring.disk.run_later(
+                lambda: self._target.discard(opened, old), "leaving the new session"
+            )
         wiring.disk.run_later(lambda: wiring.source.leave_breadcrumb(old), "the breadcrumb")
         if opened is not None and self._is_announced:
             announce = self._target.announce
