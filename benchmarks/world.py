@@ -86,7 +86,9 @@ class World:
 
     def forget_what_we_know(self, agent: Path) -> None:
         """Remove every index of ours, so that the next listing is the first one ever."""
-        shutil.rmtree(self._home("us"), ignore_errors=True)
+        home = self._home("us")
+        shutil.rmtree(home, ignore_errors=True)
+        (home / "tmp").mkdir(parents=True)
         for left in agent.iterdir() if agent.is_dir() else ():
             if left.name != "sessions":
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
