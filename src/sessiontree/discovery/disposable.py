@@ -84,9 +84,19 @@ def discard(schema: Schema) -> None:
         try:
             _connect(schema, check=True).close()
         except sqlite3.Error:
-            for companion in _COMPANIONS:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(schema.path + companion)
+            _remove(schema)
+
+
+def replace(schema: Schema) -> None:
+    """Throw the database away, fit or not; the next one to open it makes a new one."""
+    with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
+        _remove(schema)
+
+
+def _remove(schema: Schema) -> None:
+    for companion in _COMPANIONS:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(schema.path + companion)
 
 
 def is_corruption(error: sqlite3.Error) -> bool:

@@ -22,12 +22,18 @@ _MAX_WORDS = 64
 class Term:
     """Words that must stand one after the other; the last may be only the beginning of a word.
 
-    A ``literal`` has no words and is looked for as a piece of text.
+    ``run`` if they are the pairs of one run of unspaced characters. A ``literal`` has no words and
+    is looked for as a piece of text.
     """
 
     words: tuple[str, ...]
     is_prefix: bool = False
+    run: str | None = None
     literal: str | None = None
+
+    @property
+    def is_ascii(self) -> bool:
+        return (self.literal or "").isascii() and all(word.isascii() for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ def _make_term(body: str, is_prefix: bool) -> Term | None:
     if last.is_pair:
         # A run of pairs may go on after what was asked for; a lone character begins a pair.
         is_lone = len(words) == 1 or not words[-2].is_pair or words[-2].end != last.end
-        texts = [word.text for word in (words if is_lone else words[:-1])]
-        return Term(tuple(texts), is_prefix=is_lone)
+        texts = tuple(word.text for word in (words if is_lone else words[:-1]))
+        run = texts[0] + "".join(text[1:] for text in texts[1:])
+        is_run = all(word.is_pair for word in words) and len(run) == last.end - words[0].start
+        return Term(texts, is_prefix=is_lone, run=run if is_run else None)
     return Term(tuple(word.text for word in words), is_prefix=is_prefix)

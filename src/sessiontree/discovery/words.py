@@ -25,9 +25,14 @@ _SIGNS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0df
 # Of these, the ones that writers leave out or put in as they like.
 _OPTIONAL = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]")
 
+# Spellings of unspaced characters that folding replaces by others.
+_COMPATIBLE = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7ff\uf900-\ufaff\uff66-\uff9f"
+
 _RUN = re.compile(f"(?P<pairs>[{_UNSPACED}]+)|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_FOREIGN_LETTER = re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}]")
+_FOLDABLE = re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}{_COMPATIBLE}]")
+_NON_ASCII = re.compile("[^\\x00-\\x7f]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Word(NamedTuple):
@@ -58,22 +63,42 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFKC", bare.casefold())
 
 
+def is_plain(text: str) -> bool:
+    """Whether folding a text changes nothing but the case of ASCII letters."""
+    if text.isascii():
+        return True
+    # looking at the few characters that matter is many times quicker than at the whole text
+    return _FOLDABLE.search("".join(_NON_ASCII.findall(text))) is None
+
+
+def fold_text(text: str) -> str:
+    """A whole text folded: every folded word of it is a piece of this."""
+    bare = _OPTIONAL.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFKC", bare.casefold()) + unicodedata.normalize("NFKC", text)
+
+
 def spell_for_index(text: str) -> str:
     """The text as the index is to have it: split by its tokenizer, it gives ``split_words``."""
     if text.isascii():
         return text
-    if _FOREIGN_LETTER.search(text):
-        return _RUN.sub(_respell, text)
-    return _UNSPACED_RUN.sub(lambda run: _pairs(run[0]), text)
+    text = _SURROGATE.sub(" ", text)  # half a character; a database takes whole ones only
+    if is_plain(text):
+        return _NON_ASCII.sub(_respell_unspaced, text)
+    return _RUN.sub(_respell, text)
 
 
 def _respell(run: re.Match[str]) -> str:
-    return fold(run[0]) if run["pairs"] is None else _pairs(run[0])
+    return fold(run[0]) if run["pairs"] is None else _pairs(run)
 
 
-def _pairs(run: str) -> str:
-    return f" {' '.join(_fold_pair(run[at : at + 2]) for at in range(len(run)))} "
+def _respell_unspaced(run: re.Match[str]) -> str:
+    return _UNSPACED_RUN.sub(_pairs, run[0])
+
+
+def _pairs(run: re.Match[str]) -> str:
+    text = run[0]
+    return f" {' '.join(_fold_pair(text[at : at + 2]) for at in range(len(text)))} "
 
 
 def _fold_pair(pair: str) -> str:
-    return pair if pair.isascii() else unicodedata.normalize("NFKC", pair)
+    return unicodedata.normalize("NFKC", pair)

@@ -1,0 +1,148 @@
+"""Answering a query from session files themselves: where the index does not reach, and for hits.
+
+A session matches if it contains all that is wanted and nothing that is not, anywhere in what counts
+(roles, time). The hit shown is its newest message with the most of the wanted terms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sessiontree.discovery import frames
+from sessiontree.discovery.blocks import Block, line_end, read_blocks
+from sessiontree.discovery.matching import Matcher, Span
+from sessiontree.discovery.query import Term
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, texts_of_line
+from sessiontree.discovery.words import is_plain
+from sessiontree.model import codec
+from sessiontree.storage.base import SessionStorage, SessionStorageReader
+
+Range = tuple[int, int]
+
+# UTF-8 of letters that folding may turn into others: a superset, without punctuation, emoji and
+# most of the unspaced characters.
+_FOLDABLE_BYTES = re.compile(
+    rb"[\xc3-\xdf\xe0\xe1\xea\xef]|\xc2[\xaa-\xbe]"
+    rb"|\xe2[\x81\x82\x84-\x86\x91-\x93\x9d\x9e\xb0-\xbf]"
+    rb"|\xe3\x80[\x86\xa1-\xbc]|\xe3[\x84-\x86\x88-\x8b]|\xed[\x9e-\x9f]"
+    rb"|\xf0[\x90-\x9e]|\xf0\x9f(?:\x84|\xaf)"
+)
+_ASCII = bytes(range(128))
+
+
+@dataclass(slots=True)
+class SessionMatch:
+    """How often each wanted term stands in a session, and the message to show."""
+
+    counts: list[int]
+    said: SaidText
+    spans: list[Span]
+
+
+class Scanner:
+    """Looks through session files for one query."""
+
+    def __init__(self, matcher: Matcher, roles: frozenset[str], since_ms: int | None) -> None:
+        self._matcher = matcher
+        self._roles = roles
+        self._since_ms = since_ms
+        self._wants_tools = not roles.isdisjoint(TOOL_ROLES)
+        self._wanted = len(matcher.query.wanted)
+        needles = [_needle(term) for term in matcher.terms]
+        self._needles = [needle for needle in needles if needle is not None]
+
+    def scan(
+        self, storage: SessionStorage, path: str, ranges: Iterable[Range] | None = None
+    ) -> SessionMatch | None:
+        """What the query finds in a file, or in some ranges of it; None if it does not match.
+
+        Raises OSError.
+        """
+        reader = storage.open_reader(path)
+        try:
+            if ranges is None:
+                ranges = [(0, reader.stat().size)]
+            return self._judge(
+                said for start, end in ranges for said in self._read(reader, start, end)
+            )
+        finally:
+            reader.close()
+
+    def _judge(self, texts: Iterable[SaidText]) -> SessionMatch | None:
+        totals = [0] * len(self._matcher.terms)
+        best: tuple[int, SaidText, list[list[Span]]] | None = None
+        for said in texts:
+            found = self._matcher.find(said.text)
+            for at, spans in enumerate(found):
+                totals[at] += len(spans)
+            score = sum(1 for spans in found[: self._wanted] if spans)
+            if score and (best is None or score >= best[0]):
+                best = (score, said, found[: self._wanted])
+        if best is None or not all(totals[: self._wanted]) or any(totals[self._wanted :]):
+            return None
+        spans = [span for each in best[2] for span in each]
+        return SessionMatch(totals[: self._wanted], best[1], spans)
+
+    def _read(self, reader: SessionStorageReader, start: int, end: int) -> Iterator[SaidText]:
+        for block in read_blocks(reader, start, end):
+            if not block.is_long_line:
+                lines = self._lines(block)
+            elif self._wants_tools:
+                lines = iter([(reader.read_at(block.offset, block.length), block.offset)])
+            else:
+                continue
+            for line, offset in lines:
+                for said in texts_of_line(line, offset):
+                    if said.text and said.role in self._roles and self._is_recent(said):
+                        yield said
+
+    def _lines(self, block: Block) -> Iterator[tuple[bytes, int]]:
+        """The lines that may hold one of the terms."""
+        data, at, cut = block.data, 0, block.cut
+        while at < cut:
+            end = line_end(data, at, cut)
+            is_tool_result = (
+                data.startswith(frames.TOOL_RESULT, at + frames.AT_ROLE_NAME)
+                and data.startswith(frames.ROLE, at + frames.AT_ROLE)
+                and data.startswith(frames.TIME, end - frames.TIME_FROM_END)
+                and data.find(frames.ENTRY, at + 1, end) < 0
+            )
+            if self._wants_tools or not is_tool_result:
+                line = data[at:end]
+                if self._may_match(line):
+                    yield line, block.offset + at
+            at = end + 1
+
+    def _may_match(self, line: bytes) -> bool:
+        """False only if none of the terms can stand in the line, however it is spelled."""
+        lowered = line.lower()
+        for needle in self._needles:
+            if needle in lowered:
+                return True
+        if b"\\u" in line:
+            return True
+        # taking the ASCII out first makes the pattern's work small
+        return not line.isascii() and bool(_FOLDABLE_BYTES.search(line.translate(None, _ASCII)))
+
+    def _is_recent(self, said: SaidText) -> bool:
+        return self._since_ms is None or (said.time_ms or 0) >= self._since_ms
+
+
+def roles_for(role: str | None, include_tools: bool) -> frozenset[str]:
+    """The roles whose text counts."""
+    if role is not None:
+        return frozenset((role,))
+    return SPOKEN_ROLES | TOOL_ROLES if include_tools else SPOKEN_ROLES
+
+
+def _needle(term: Term) -> bytes | None:
+    """Bytes that every line with the term has, if folding changes nothing in it; None if none has.
+
+    Words that are not plain themselves stand only in lines that folding does change.
+    """
+    if term.literal is not None:
+        return codec.encode(term.literal)[1:-1].lower()
+    plain = [word for word in term.words if is_plain(word)]
+    return max(plain, key=len).encode() if len(plain) == len(term.words) else None

@@ -1,0 +1,402 @@
+"""Full-text search over all sessions of all profiles (SPEC §10).
+
+Decides what is searched, brings the index up to date as far as the time allows, answers from it,
+and answers from the files what it does not hold yet. So the answer is the same with or without an
+index; only the time differs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from sessiontree.discovery import disposable, search_index
+from sessiontree.discovery.catalogue import survey
+from sessiontree.discovery.heads import read_head
+from sessiontree.discovery.listing import SessionInfo, make_session_info
+from sessiontree.discovery.matching import Matcher, make_snippet
+from sessiontree.discovery.paths import belongs_to, session_folders
+from sessiontree.discovery.query import Query, parse_query
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.discovery.scanning import Range, Scanner, SessionMatch, roles_for
+from sessiontree.discovery.texts import SPOKEN_ROLES
+from sessiontree.model.ids import parse_timestamp
+from sessiontree.profiles import DEFAULT_PROFILE, Profile, get_profile, list_profiles
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.file import FileSessionStorage
+
+DEFAULT_LIMIT = 20
+DEFAULT_INDEXING_S = 1.0
+_HALF_LIFE_DAYS = 30.0
+
+OnProgress = Callable[[int, int], object]
+Since = datetime | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A session that has the words, and the message in it that shows them best.
+
+    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand.
+    """
+
+    session: SessionInfo
+    entry_id: str
+    role: str
+    time: datetime | None
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    score: float
+    profile: str
+
+    @property
+    def path(self) -> str:
+        return self.session.path
+
+    @property
+    def resume_command(self) -> str:
+        """A shell command that resumes the session, whatever folder it is given in."""
+        command = ["sessiontree"]
+        if self.profile != DEFAULT_PROFILE:
+            command += ["--profile", self.profile]
+        return shlex.join([*command, "--resume", self.path])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """How many of the sessions in question the index holds."""
+
+    done: int
+    total: int
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done >= self.total
+
+
+class SearchResults(list[SearchHit]):
+    """Hits, best first, and how they were found.
+
+    ``total`` is the number of sessions that match, shown or not; None if telling would mean reading
+    them all. While ``indexing`` is not complete, part of the answer came from reading files:
+    ``update_search_index`` makes the next one quick.
+    """
+
+    def __init__(self, hits: Iterable[SearchHit] = ()) -> None:
+        super().__init__(hits)
+        self.total: int | None = len(self)
+        self.indexing = IndexProgress(0, 0)
+
+    @property
+    def is_indexing(self) -> bool:
+        return not self.indexing.is_complete
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The files that are searched."""
+
+    files: dict[str, FileStat] = field(default_factory=dict)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A session that matches or, until it is read, may match."""
+
+    stat: FileStat
+    relevance: float
+    ranges: list[Range] | None = None
+    match: SessionMatch | None = None
+
+
+def search(
+    query: str,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    profile: str | Profile | None = None,
+    role: str | None = None,
+    since: Since | None = None,
+    include_tools: bool = False,
+    limit: int | None = DEFAULT_LIMIT,
+    on_progress: OnProgress | None = None,
+    max_indexing_s: float | None = DEFAULT_INDEXING_S,
+    storage: SessionStorage | None = None,
+) -> SearchResults:
+    """The sessions that contain the words of a query, best first; any text is a query.
+
+    ``cwd`` narrows it to a project, ``profile`` to one agent, ``role`` to what users, the model or
+    tools said, ``since`` to what was said from then on. Tool output counts only with
+    ``include_tools`` or its role. The index is brought up to date for at most ``max_indexing_s``
+    (None: until done); ``on_progress`` hears of sessions indexed or read, and their number.
+    """
+    parsed = parse_query(query)
+    store = storage if storage is not None else FileSessionStorage()
+    scope = _find_scope(cwd, profile, store)
+    results = SearchResults()
+    if not parsed.wanted or not scope.files:
+        return results
+    scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), _to_ms(since))
+    run = _Run(parsed, scope, store, scanner, role, _to_ms(since), on_progress)
+    can_index = (
+        isinstance(store, FileSessionStorage)
+        and not include_tools
+        and not parsed.needs_scan
+        and (role is None or role in SPOKEN_ROLES)
+    )
+    pending = list(scope.files.values())
+    candidates: list[_Candidate] = []
+    if can_index:
+        candidates, pending = run.ask_index(max_indexing_s)
+        done = len(scope.files) - len(pending)
+        results.indexing = IndexProgress(done, len(scope.files))
+    candidates += run.scan(pending)
+    run.fill(results, candidates, limit)
+    return results
+
+
+def update_search_index(
+    *,
+    profile: str | Profile | None = None,
+    on_progress: OnProgress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> IndexProgress:
+    """Index what is not indexed yet, until done or told to stop. Safe to interrupt anywhere."""
+    store = FileSessionStorage()
+    scope = _find_scope(None, profile, store)
+    left: list[FileStat] = list(scope.files.values())
+    try:
+        with search_index.open_index() as index:
+            if index is not None:
+                left = index.update(
+                    index.find_stale(scope.by_folder),
+                    store,
+                    should_stop=should_stop,
+                    on_progress=on_progress,
+                )
+    except sqlite3.Error as error:
+        _give_up(error)
+    return IndexProgress(len(scope.files) - len(left), len(scope.files))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One search under way."""
+
+    query: Query
+    scope: _Scope
+    storage: SessionStorage
+    scanner: Scanner
+    role: str | None
+    since_ms: int | None
+    on_progress: OnProgress | None
+
+    def ask_index(self, max_indexing_s: float | None) -> tuple[list[_Candidate], list[FileStat]]:
+        """What the index finds, and the files it does not hold."""
+        deadline = time.monotonic() + max_indexing_s if max_indexing_s is not None else None
+        try:
+            with search_index.open_index() as index:
+                if index is not None:
+                    stale = index.find_stale(self.scope.by_folder)
+                    left = index.update(
+                        stale, self.storage, deadline=deadline, on_progress=self.on_progress
+                    )
+                    found = self._ask(index, {stat.path for stat in left})
+                    if index.is_worn_out():
+                        disposable.replace(search_index.SCHEMA)
+                    return found, [stat for stat in left if stat.path in self.scope.files]
+        except sqlite3.Error as error:
+            _give_up(error)
+        return [], list(self.scope.files.values())
+
+    def _ask(self, index: search_index.SearchIndex, left: set[str]) -> list[_Candidate]:
+        sessions: set[int] | None = None
+        relevance: dict[int, float] = {}
+        segments: dict[int, set[int]] = {}
+        for term in self.query.wanted:
+            best: dict[int, float] = {}
+            for rowid, score in index.match(term, self.role).items():
+                no, segment = search_index.session_of(rowid)
+                segments.setdefault(no, set()).add(segment)
+                if score > best.get(no, -1.0):
+                    best[no] = score
+            sessions = set(best) if sessions is None else sessions.intersection(best)
+            for no, score in best.items():
+                relevance[no] = relevance.get(no, 0.0) + score
+        assert sessions is not None
+        excluded = self._unwanted(index, segments)
+        found = []
+        for no, (path, row) in index.get_sessions(sorted(sessions)).items():
+            stat = self.scope.files.get(path)
+            if stat is None or path in left:
+                continue
+            if no in excluded and self.since_ms is None:
+                continue
+            chosen = [row.segments[at] for at in sorted(segments[no]) if at < len(row.segments)]
+            if self.since_ms is not None and not any(
+                segment.newest_ms >= self.since_ms for segment in chosen
+            ):
+                continue
+            ranges = [(segment.start, segment.end) for segment in chosen]
+            found.append(_Candidate(stat, relevance[no], ranges))
+        return found
+
+    def _unwanted(self, index: search_index.SearchIndex, segments: dict[int, set[int]]) -> set[int]:
+        """Sessions with an unwanted term. With ``since`` it may be too old to count: then read."""
+        excluded: set[int] = set()
+        for term in self.query.unwanted:
+            for rowid in index.match(term, self.role):
+                no, segment = search_index.session_of(rowid)
+                excluded.add(no)
+                if no in segments:
+                    segments[no].add(segment)
+        return excluded
+
+    def scan(self, pending: list[FileStat]) -> list[_Candidate]:
+        """Answer from the files themselves."""
+        found: list[_Candidate] = []
+        for done, stat in enumerate(pending, 1):
+            match = self._read(stat, None)
+            if match is not None:
+                found.append(_Candidate(stat, 0.0, match=match))
+            if self.on_progress is not None:
+                self.on_progress(done, len(pending))
+        for candidate in found:
+            assert candidate.match is not None
+            candidate.relevance = _bm25(candidate.match.counts, len(found), len(self.scope.files))
+        return found
+
+    def _read(self, stat: FileStat, ranges: list[Range] | None) -> SessionMatch | None:
+        try:
+            return self.scanner.scan(self.storage, stat.path, ranges)
+        except OSError:
+            return None
+
+    def fill(self, results: SearchResults, candidates: list[_Candidate], limit: int | None) -> None:
+        """Turn the best candidates into hits."""
+        now_ns = time.time_ns()
+        scored = sorted(
+            ((_score(candidate, now_ns), candidate) for candidate in candidates),
+            key=lambda item: (item[0], item[1].stat.mtime_ns, item[1].stat.path),
+            reverse=True,
+        )
+        shown: list[tuple[float, _Candidate, SessionMatch]] = []
+        wrong = 0
+        for score, candidate in scored:
+            if limit is not None and len(shown) >= limit:
+                break
+            match = candidate.match or self._read(candidate.stat, candidate.ranges)
+            if match is None:
+                wrong += 1
+            else:
+                shown.append((score, candidate, match))
+        is_all = len(shown) + wrong == len(scored)
+        results.total = len(scored) - wrong if is_all or self.since_ms is None else None
+        infos = self._infos([candidate.stat for _, candidate, _ in shown])
+        for score, candidate, match in shown:
+            info = infos.get(candidate.stat.path)
+            if info is not None:
+                profile = self.scope.profiles[candidate.stat.path]
+                results.append(_make_hit(info, match, score, profile))
+
+    def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
+        surveyed = survey(stats, self.storage, is_complete=False)
+        return {
+            stat.path: make_session_info(
+                stat, summary, self.scope.profiles[stat.path].dialect, self.storage
+            )
+            for stat, summary in surveyed.found
+        }
+
+
+def _find_scope(
+    cwd: str | os.PathLike[str] | None, profile: str | Profile | None, storage: SessionStorage
+) -> _Scope:
+    scope = _Scope()
+    belongs = belongs_to(cwd) if cwd is not None else None
+    for each in [get_profile(profile)] if profile is not None else list_profiles():
+        folders = session_folders(each, cwd) if cwd is not None else _list_dirs(storage, each)
+        for folder in folders:
+            if folder in scope.by_folder:
+                continue  # two profiles may share one agent folder
+            scope.by_folder[folder] = list_session_files(storage, folder)
+            for stat in scope.by_folder[folder]:
+                if belongs is None or _is_of(stat, belongs, storage):
+                    scope.files[stat.path] = stat
+                    scope.profiles[stat.path] = each
+    return scope
+
+
+def _is_of(stat: FileStat, belongs: Callable[[str], bool], storage: SessionStorage) -> bool:
+    try:
+        head = read_head(storage, stat.path)
+    except OSError:
+        return False
+    return head is None or belongs(head.cwd)
+
+
+def _list_dirs(storage: SessionStorage, profile: Profile) -> list[str]:
+    try:
+        return storage.list_dirs(profile.sessions_dir)
+    except OSError:
+        return []
+
+
+def _score(candidate: _Candidate, now_ns: int) -> float:
+    """Relevance, at most doubled for what is new: half of that is gone after a month."""
+    age_days = max(0.0, (now_ns - candidate.stat.mtime_ns) / 86_400e9)
+    return candidate.relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
+
+
+def _bm25(counts: list[int], matching: int, total: int) -> float:
+    """About what the index would say of a session of average length."""
+    rarity = max(1e-6, math.log((total - matching + 0.5) / (matching + 0.5)))
+    return sum(rarity * count * 2.2 / (count + 1.2) for count in counts)
+
+
+def _make_hit(info: SessionInfo, match: SessionMatch, score: float, profile: Profile) -> SearchHit:
+    snippet = make_snippet(match.said.text, match.spans)
+    return SearchHit(
+        info,
+        match.said.entry_id,
+        match.said.role,
+        _to_datetime(match.said.time_ms),
+        snippet.text,
+        snippet.marks,
+        score,
+        profile.name,
+    )
+
+
+def _to_datetime(time_ms: int | None) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms is not None else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _to_ms(since: Since | None) -> int | None:
+    """Unix milliseconds; a number is Unix seconds, a naive time is local. Raises ValueError."""
+    if since is None:
+        return None
+    if isinstance(since, datetime):
+        return round(since.timestamp() * 1000)
+    if isinstance(since, (int, float)):
+        return round(since * 1000)
+    time_ms = parse_timestamp(since)
+    if time_ms is None:
+        raise ValueError(f"not an ISO time: {since!r}")
+    return time_ms
+
+
+def _give_up(error: sqlite3.Error) -> None:
+    """The index failed: answer without it, and make a new one if it is broken."""
+    if disposable.is_corruption(error):
+        disposable.discard(search_index.SCHEMA)

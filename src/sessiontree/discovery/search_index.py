@@ -1,0 +1,379 @@
+"""The search index: one disposable SQLite file with the words of all sessions.
+
+A session's text is kept in segments, one row of an FTS5 table each: what users said in one column,
+what the model said in the other. The table holds no text, only words and where they stand, so it is
+small; hits are read from the session files, whose bytes the index has offsets into. Rows can not be
+taken out of such a table: a rewritten session gets a new number, its old rows no longer lead to
+anything, and when too many have piled up the whole file is thrown away and made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sessiontree.discovery import disposable, freshness
+from sessiontree.discovery.query import Term
+from sessiontree.discovery.texts import SPOKEN_ROLES, read_texts
+from sessiontree.discovery.words import spell_for_index
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
+
+SCHEMA = disposable.Schema(
+    "search",
+    1,
+    "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL,"
+    " name BLOB NOT NULL, data BLOB NOT NULL, UNIQUE (folder, name));"
+    "CREATE TABLE folders (folder BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE dead (segments INTEGER NOT NULL);"
+    "INSERT INTO dead VALUES (0);"
+    "CREATE VIRTUAL TABLE said USING fts5(user, assistant, content='',"
+    " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\")",
+)
+_SEGMENT_BITS = 12
+_SEGMENT_CHARS = 1 << 18
+_MOST_SEGMENTS = 64
+_BATCH_CHARS = 1 << 22
+_BATCH_SESSIONS = 256
+# Stands between two messages, so that no phrase reaches from one into the next.
+_BOUNDARY = " ꙮ "
+# Old rows cost space and a little ranking; a fifth of all is the point to start over.
+_MOST_DEAD = 1_000
+_DEAD_SHARE = 0.2
+
+OnProgress = Callable[[int, int], object]
+
+
+class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A range of a session file, and when the newest message in it was said."""
+
+    start: int
+    end: int
+    newest_ms: int
+
+
+class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What the index holds of one session file."""
+
+    stamp: freshness.Stamp
+    has_final_newline: bool
+    segments: list[Segment]
+
+
+@dataclass(slots=True)
+class _Known:
+    no: int
+    row: IndexRow
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A session's new text, ready to be written; with a ``base``, what was appended to that."""
+
+    path: str
+    base: _Known | None
+    stamp: freshness.Stamp
+    has_final_newline: bool
+    segments: list[tuple[Segment, str, str]] = field(default_factory=list)
+    size: int = 0
+
+
+_encode_row = msgspec.msgpack.Encoder().encode
+_decode_row = msgspec.msgpack.Decoder(IndexRow).decode
+
+
+@contextlib.contextmanager
+def open_index() -> Iterator[SearchIndex | None]:
+    """The index, closed afterwards; None where there can be none."""
+    with disposable.open_database(SCHEMA) as database:
+        yield SearchIndex(database) if database is not None else None
+
+
+class SearchIndex:
+    """The open index. Methods raise sqlite3.Error; callers answer without it then."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._known: dict[str, _Known] = {}
+        self._digests: dict[str, bytes] = {}
+
+    # -- keeping it up to date -------------------------------------------------------------
+
+    def find_stale(self, folders: dict[str, list[FileStat]]) -> list[FileStat]:
+        """The files of these folders that the index does not hold as they are, newest first.
+
+        What it holds of files that are gone is dropped on the way.
+        """
+        stale: list[FileStat] = []
+        stored = dict(self._database.execute("SELECT folder, digest FROM folders"))
+        for folder, files in folders.items():
+            digest = _digest(files)
+            if digest is not None and stored.get(os.fsencode(folder)) == digest:
+                continue
+            known = self._load_folder(folder)
+            self._known.update(known)
+            stale += [
+                stat
+                for stat in files
+                if (item := known.get(stat.path)) is None or not item.row.stamp.holds_for(stat)
+            ]
+            gone = set(known).difference(stat.path for stat in files)
+            if gone:
+                self._forget([known[path] for path in gone])
+            if digest is not None:
+                self._digests[folder] = digest
+        stale.sort(key=lambda stat: stat.mtime_ns, reverse=True)
+        return stale
+
+    def update(
+        self,
+        stale: Sequence[FileStat],
+        storage: SessionStorage,
+        *,
+        deadline: float | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[FileStat]:
+        """Index files until done, told to stop, or ``deadline`` (monotonic); what is left.
+
+        What was read is kept whenever it ends: each batch is one transaction.
+        """
+        left: list[FileStat] = []
+        batch: list[_Reading] = []
+        gathered = 0
+        for done, stat in enumerate(stale):
+            is_late = deadline is not None and time.monotonic() >= deadline
+            if is_late or (should_stop is not None and should_stop()):
+                left += stale[done:]
+                break
+            reading = self._read(stat, storage)
+            if reading is None:
+                left.append(stat)
+            else:
+                batch.append(reading)
+                gathered += reading.size
+            if gathered >= _BATCH_CHARS or len(batch) >= _BATCH_SESSIONS:
+                self._write(batch)
+                batch, gathered = [], 0
+            if on_progress is not None:
+                on_progress(done + 1, len(stale))
+        self._write(batch)
+        self._seal({os.path.dirname(stat.path) for stat in left})
+        return left
+
+    def _read(self, stat: FileStat, storage: SessionStorage) -> _Reading | None:
+        read_ns = freshness.read_clock_ns()
+        try:
+            reader = storage.open_reader(stat.path)
+        except OSError:
+            return None
+        try:
+            found = reader.stat()
+            stamp = freshness.make_stamp(reader, found, read_ns)
+            if not stamp.holds_for(found):
+                return None  # just written: it might change again without our noticing
+            base = self._known.get(stat.path)
+            if base is not None and not _can_go_on(base.row, found, reader):
+                base = None
+            start = base.row.stamp.size if base is not None else 0
+            is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
+            made = _Reading(stat.path, base, stamp, is_whole)
+            _gather(made, reader, start, found.size)
+            return made
+        except OSError:
+            return None
+        finally:
+            reader.close()
+
+    def _write(self, batch: list[_Reading]) -> None:
+        if not batch:
+            return
+        with self._transaction():
+            for reading in batch:
+                self._write_one(reading)
+
+    def _write_one(self, reading: _Reading) -> None:
+        folder, name = _key(reading.path)
+        now = self._load_one(folder, name)
+        if now is not None and now.row.stamp.read_ns >= reading.stamp.read_ns:
+            return  # another process has it newer
+        base = reading.base
+        if base is not None and (now is None or now.no != base.no):
+            return  # what it was to be added to is not there any more; next time, then
+        segments = list(base.row.segments) if base is not None else []
+        data = _encode_row(
+            IndexRow(
+                reading.stamp,
+                reading.has_final_newline,
+                segments + [segment for segment, _, _ in reading.segments],
+            )
+        )
+        if base is not None:
+            no = base.no
+            self._database.execute("UPDATE sessions SET data = ? WHERE no = ?", (data, no))
+        else:
+            if now is not None:
+                self._bury([now])
+            added = self._database.execute(
+                "INSERT INTO sessions (folder, name, data) VALUES (?, ?, ?)", (folder, name, data)
+            )
+            no = int(added.lastrowid or 0)
+        first = (no << _SEGMENT_BITS) + len(segments)
+        self._database.executemany(
+            "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
+            [
+                (first + at, user, assistant)
+                for at, (_, user, assistant) in enumerate(reading.segments)
+            ],
+        )
+
+    def _seal(self, unfinished: set[str]) -> None:
+        """Note which folders are wholly indexed, so that next time one look at them is enough."""
+        finished = [
+            (os.fsencode(folder), digest)
+            for folder, digest in self._digests.items()
+            if folder not in unfinished
+        ]
+        if finished:
+            with self._transaction():
+                self._database.executemany("INSERT OR REPLACE INTO folders VALUES (?, ?)", finished)
+
+    def _forget(self, gone: list[_Known]) -> None:
+        with self._transaction():
+            self._bury(gone)
+
+    def _bury(self, gone: Iterable[_Known]) -> None:
+        for item in gone:
+            self._database.execute("DELETE FROM sessions WHERE no = ?", (item.no,))
+            self._database.execute(
+                "UPDATE dead SET segments = segments + ?", (len(item.row.segments),)
+            )
+
+    def is_worn_out(self) -> bool:
+        """Whether so much of it leads nowhere that a new one is better."""
+        (dead,) = self._database.execute("SELECT segments FROM dead").fetchone()
+        if dead < _MOST_DEAD:
+            return False
+        (live,) = self._database.execute("SELECT count(*) FROM sessions").fetchone()
+        return bool(dead > _DEAD_SHARE * (live + dead))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    # -- asking it -------------------------------------------------------------------------
+
+    def match(self, term: Term, role: str | None) -> dict[int, float]:
+        """The segments in which a term stands, each with how well (bm25, higher is better)."""
+        phrase = " ".join(term.words).replace('"', '""')
+        expression = f'"{phrase}"' + (" *" if term.is_prefix else "")
+        if role is not None:
+            expression = f"{{{role}}} : {expression}"
+        found = self._database.execute(
+            "SELECT rowid, -bm25(said) FROM said WHERE said MATCH ?", (expression,)
+        )
+        return dict(found)
+
+    def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
+        """Paths and rows of sessions by their numbers; buried ones are left out."""
+        found: dict[int, tuple[str, IndexRow]] = {}
+        for start in range(0, len(numbers), 500):
+            some = numbers[start : start + 500]
+            marks = ",".join("?" * len(some))
+            for no, folder, name, data in self._database.execute(
+                f"SELECT no, folder, name, data FROM sessions WHERE no IN ({marks})", some
+            ):
+                found[no] = (_path(folder, name), _decode_row(data))
+        return found
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _load_folder(self, folder: str) -> dict[str, _Known]:
+        rows = self._database.execute(
+            "SELECT no, folder, name, data FROM sessions WHERE folder = ?", (os.fsencode(folder),)
+        )
+        return {_path(of, name): _Known(no, _decode_row(data)) for no, of, name, data in rows}
+
+    def _load_one(self, folder: bytes, name: bytes) -> _Known | None:
+        found = self._database.execute(
+            "SELECT no, data FROM sessions WHERE folder = ? AND name = ?", (folder, name)
+        ).fetchone()
+        return _Known(found[0], _decode_row(found[1])) if found is not None else None
+
+
+def session_of(rowid: int) -> tuple[int, int]:
+    """The session number and the place of the segment that a row stands for."""
+    return rowid >> _SEGMENT_BITS, rowid & ((1 << _SEGMENT_BITS) - 1)
+
+
+def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> bool:
+    return (
+        row.has_final_newline
+        and len(row.segments) < _MOST_SEGMENTS
+        and row.stamp.may_have_grown_to(stat)
+        and row.stamp.is_beginning_of(reader)
+    )
+
+
+def _gather(made: _Reading, reader: SessionStorageReader, start: int, size: int) -> None:
+    """Cut what was said into segments of about the same length."""
+    spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
+    length = 0
+    newest_ms = 0
+    begin = start
+
+    def close(end: int) -> None:
+        nonlocal length, newest_ms, begin
+        if length:
+            columns = [_BOUNDARY.join(spoken[role]) for role in ("user", "assistant")]
+            made.segments.append((Segment(begin, end, newest_ms), columns[0], columns[1]))
+            made.size += length
+        for texts in spoken.values():
+            texts.clear()
+        length, newest_ms, begin = 0, 0, end
+
+    for said in read_texts(reader, start, size):
+        if said.role not in spoken or not said.text:
+            continue
+        if length >= _SEGMENT_CHARS and len(made.segments) < (1 << _SEGMENT_BITS) - _MOST_SEGMENTS:
+            close(said.offset)
+        text = spell_for_index(said.text)
+        spoken[said.role].append(text)
+        length += len(text) + 1
+        newest_ms = max(newest_ms, said.time_ms or 0)
+    close(size)
+
+
+def _digest(files: list[FileStat]) -> bytes | None:
+    ordered = sorted(files, key=lambda stat: stat.path)
+    try:
+        return hashlib.blake2b(
+            _encode_row(
+                [(s.path, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.device) for s in ordered]
+            ),
+            digest_size=16,
+        ).digest()
+    except UnicodeEncodeError:
+        return None
+
+
+def _key(path: str) -> tuple[bytes, bytes]:
+    folder, name = os.path.split(path)
+    return os.fsencode(folder), os.fsencode(name)
+
+
+def _path(folder: bytes, name: bytes) -> str:
+    return os.path.join(os.fsdecode(folder), os.fsdecode(name))
