@@ -264,7 +264,7 @@ class SessionLog:
             if self.is_draft and is_answer(data):
                 self._promote(writer, document, entry)
             if self.durability == "entry":
-                self._sync(writer)
+                self._sync(self._open_writer())
             return entry
 
     def _write(

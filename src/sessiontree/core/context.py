@@ -82,7 +82,7 @@ class ContextBuilder:
         self._messages: list[WireMessage] = []
         self._thinking_level = "off"
         self._models: dict[str, str] = {}
-        self._assistant_model: str | None = None
+        self._assistant: tuple[str, str] | None = None
         self._rules: dict[str, None] = {}
         self._mode = "none"
         self._mode_data: Any = None
@@ -91,14 +91,14 @@ class ContextBuilder:
                 self._add_state(entry.data)
         start = self._open_messages(path)
         self._add_messages(path[start:])
-        if self._assistant_model is None and DEFAULT_ROLE not in self._models:
+        if self._assistant is None and DEFAULT_ROLE not in self._models:
             self._find_assistant_model(path[:start])
 
     def build(self) -> SessionContext:
         """The context; it and its lists are the caller's own."""
         models = dict(self._models)
-        if DEFAULT_ROLE not in models and self._assistant_model is not None:
-            models[DEFAULT_ROLE] = self._assistant_model
+        if DEFAULT_ROLE not in models and self._assistant is not None:
+            models[DEFAULT_ROLE] = "/".join(self._assistant)
         return SessionContext(
             self._messages.copy(),
             self._thinking_level,
@@ -116,7 +116,7 @@ class ContextBuilder:
         """Carry the context on by one child of the path's end."""
         if entry.type in _STATE_TYPES:
             self._add_state(entry.data)
-        self._add_message(entry)
+        self._add_messages([entry])
 
     def _open_messages(self, path: Sequence[Entry]) -> int:
         """Begin the messages as the latest cut demands; where the rest of the path goes on."""
@@ -158,40 +158,40 @@ class ContextBuilder:
 
     def _add_messages(self, entries: Sequence[Entry]) -> None:
         preload(entry for entry in entries if entry.type in _MESSAGE_TYPES)
+        messages = self._messages
+        first = len(messages)
         for entry in entries:
-            self._add_message(entry)
-
-    def _add_message(self, entry: Entry) -> None:
-        if entry.type not in _MESSAGE_TYPES:
-            return
-        data = entry.data
-        match entry.type:
-            case "message":
-                message = data.get("message")
+            kind = entry.type
+            if kind == "message":
+                message = (entry.cached or entry.data).get("message")
                 if isinstance(message, dict):
-                    self._messages.append(message)
-                    self._note_assistant(message)
-            case "custom_message":
-                self._messages.append(_custom_message(data, entry.timestamp))
-            case "branch_summary":
-                summary = data.get("summary")
+                    messages.append(message)
+            elif kind == "custom_message":
+                messages.append(_custom_message(entry.data, entry.timestamp))
+            elif kind == "branch_summary":
+                summary = entry.data.get("summary")
                 if isinstance(summary, str) and summary:
-                    self._messages.append(_branch_message(data, summary, entry.timestamp))
+                    messages.append(_branch_message(entry.data, summary, entry.timestamp))
+        for index in range(len(messages) - 1, first - 1, -1):
+            if self._note_assistant(messages[index]):
+                break
 
-    def _note_assistant(self, message: WireMessage) -> None:
-        if message.get("role") == "assistant":
-            provider, model = message.get("provider"), message.get("model")
-            if isinstance(provider, str) and isinstance(model, str):
-                self._assistant_model = f"{provider}/{model}"
+    def _note_assistant(self, message: WireMessage) -> bool:
+        """Remember which model gave this answer, if it is one."""
+        provider, model = message.get("provider"), message.get("model")
+        if message.get("role") != "assistant":
+            return False
+        if not (isinstance(provider, str) and isinstance(model, str)):
+            return False
+        self._assistant = (provider, model)
+        return True
 
     def _find_assistant_model(self, hidden: Sequence[Entry]) -> None:
         for entry in reversed(hidden):
             if entry.type == "message":
                 message = entry.decode().get("message")
-                if isinstance(message, dict):
-                    self._note_assistant(message)
-                    if self._assistant_model is not None:
-                        return
+                if isinstance(message, dict) and self._note_assistant(message):
+                    return
 
 
 def _time(timestamp: str) -> int:

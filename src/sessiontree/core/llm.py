@@ -12,7 +12,6 @@ from sessiontree.model.messages import WireMessage
 
 _COMPACTED = "The conversation history before this point was compacted into the following summary:"
 _CAME_BACK = "The following is a summary of a branch that this conversation came back from:"
-_PLAIN_ROLES = frozenset(("user", "assistant", "toolResult"))
 NO_RESULT = "No result: the tool call was interrupted before it finished."
 
 
@@ -28,9 +27,9 @@ def convert_to_llm(messages: Iterable[WireMessage], *, repair: bool = False) -> 
 
 def _convert(message: WireMessage) -> WireMessage | None:
     role = message.get("role")
-    if role in _PLAIN_ROLES:
-        return message
     match role:
+        case "user" | "assistant" | "toolResult":
+            return message
         case "bashExecution":
             if message.get("excludeFromContext"):
                 return None
@@ -85,24 +84,36 @@ def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
         elif message.get("role") == "toolResult":
             open_calls = waiting.get(str(message.get("toolCallId")))
             if open_calls:
-                open_calls.pop().result = message
+                open_calls.pop().answer(index, message)
     repaired: list[WireMessage] = []
     for index, message in enumerate(messages):
         if message.get("role") != "toolResult":
             repaired.append(message)
+        calls = calls_of.get(index, [])
+        answered = [call for call in calls if call.result is not None]
+        repaired += [call.result for call in sorted(answered, key=_Call.at) if call.result]
         repaired += [
-            call.result or _synthetic_result(call.block, message)
-            for call in calls_of.get(index, ())
+            _synthetic_result(call.block, message) for call in calls if call.result is None
         ]
     return repaired
 
 
 class _Call:
-    __slots__ = ("block", "result")
+    """A tool call and, once found, its result and where that stood."""
+
+    __slots__ = ("block", "index", "result")
 
     def __init__(self, block: dict[str, Any]) -> None:
         self.block = block
+        self.index = 0
         self.result: WireMessage | None = None
+
+    def answer(self, index: int, result: WireMessage) -> None:
+        self.index = index
+        self.result = result
+
+    def at(self) -> int:
+        return self.index
 
 
 def _tool_calls(message: WireMessage) -> list[dict[str, Any]]:

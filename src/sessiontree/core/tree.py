@@ -245,19 +245,29 @@ def _hang_orphan(
 
 
 def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
-    """Only an entry that stands before its parent can close a cycle: walk up from those."""
+    """Every cycle has an entry that stands before its parent: walk up from those.
+
+    Parents are written before their children, so it is the earliest such entry whose parent is
+    wrong; cutting there keeps the rest of the cycle as one path.
+    """
     safe: set[str] = set()
     for index in suspects:
+        start = tree.entries[index]
         walked: set[str] = set()
-        entry: Entry | None = tree.entries[index]
+        entry: Entry | None = start
         while entry is not None and entry.id not in safe:
             walked.add(entry.id)
             parent_id = entry.parent_id
             if parent_id in walked:
-                entry.place(entry.id, None)
-                warnings.append(
-                    SessionWarning(f"entry {entry.id} closed a cycle of parents; now a root")
-                )
+                # the suspects come in file order: this one is the earliest of its cycle, or
+                # leads into a cycle whose own earliest suspect comes later and is cut then
+                if parent_id == start.id:
+                    start.place(start.id, None)
+                    warnings.append(
+                        SessionWarning(f"entry {start.id} closed a cycle of parents; now a root")
+                    )
+                else:
+                    walked.clear()
                 break
             entry = tree.by_id.get(parent_id) if parent_id is not None else None
         safe |= walked

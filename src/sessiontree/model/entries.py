@@ -140,18 +140,28 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, offset: int) -> None:
-    """The entries are the lines of ``block``, which begins at ``offset`` of its file."""
+def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, offset: int) -> bool:
+    """Whether the entries are the lines of ``block``, one each; if so they are attached to them.
+
+    ``block`` begins at ``offset`` of its file. A newline between "}" and "{" can only stand
+    between two objects, so as many such lines as entries mean one entry a line.
+    """
     find = block.find
     start = 0
     for entry in entries:
         end = find(b"\n", start)
+        if end < 0 or block[start] != _OPEN or block[end - 1] != _CLOSE:
+            return False
         entry.source = payloads
         entry.offset = offset + start
         entry.length = end - start
         entry.cached = None
         entry.is_changed = False
         start = end + 1
+    return start == len(block)
+
+
+_OPEN, _CLOSE = b"{}"
 
 
 def preload(entries: Iterable[Entry]) -> None:

@@ -209,14 +209,11 @@ def _scan_block(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
             entries = envelope_decoder.decode_lines(block)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             entries = []
-        count = len(entries)
-        # A newline between "}" and "{" can only stand between two objects, so equal counts mean
-        # one object a line; the decoder itself would accept two on one line.
-        if count and block.count(b"\n") == count and block.count(b"}\n{") == count - 1:
-            attach_lines(entries, payloads, block, scan.end)
+        # the decoder itself would accept two objects on one line
+        if entries and attach_lines(entries, payloads, block, scan.end):
             scan.entries += entries
             scan.end += len(block)
-            scan.line += count
+            scan.line += len(entries)
             return
     _scan_lines(block, scan, payloads)
 

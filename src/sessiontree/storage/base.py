@@ -154,7 +154,7 @@ class SessionStorage(Protocol):
 
 
 def read_chunks(
-    reader: SessionStorageReader, start: int, end: int, size: int = 1 << 18
+    reader: SessionStorageReader, start: int, end: int, size: int = 1 << 16
 ) -> Iterator[bytes]:
     """The bytes from ``start`` to ``end`` in pieces of about ``size``."""
     offset = start

@@ -7,7 +7,6 @@ of the folder.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -48,13 +47,20 @@ class BlobStore:
         """
         digest = hashlib.sha256(data).hexdigest()
         path = os.path.join(self.folder, digest)
-        if self._read(path, digest) is None:
+        if self._read(path, digest) is None or not self._touch(path):
             self._storage.ensure_dir(self.folder)
             self._storage.write_atomic(path, data)
-        else:
-            with contextlib.suppress(OSError):
-                self._storage.touch(path)
         return REF_PREFIX + digest
+
+    def _touch(self, path: str) -> bool:
+        """Make a blob young again; False if somebody has just taken it away."""
+        try:
+            self._storage.touch(path)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass  # a blob we may read but not touch is still there
+        return True
 
     def get(self, ref: str) -> bytes | None:
         """The content a reference names; None if it is missing, damaged or no reference."""

@@ -176,7 +176,7 @@ class _FileReader:
         self._fd = os.open(path, os.O_RDONLY | _CLOEXEC | _BINARY)
         found = os.fstat(self._fd)
         if not stat_flags.S_ISREG(found.st_mode):
-            os.close(self._fd)
+            self.close()
             code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
             raise OSError(code, "not a regular file", path)
 

@@ -155,9 +155,7 @@ class MemorySessionStorage:
 
     def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
         with self._lock:
-            if path not in self._files:
-                if not create:
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if path not in self._files and create:
                 self._require_folder(path)
                 self._files[path] = self._make(b"")
             return _MemoryWriter(self, path, self._get(path))
@@ -209,13 +207,17 @@ class _MemoryWriter:
         self._storage = storage
         self._path = path
         self._file = file
+        self._depth = 0
 
     def lock(self) -> FileStat | None:
         self._file.lock.acquire()
+        self._depth += 1
         return self._storage.find(self._path)
 
     def unlock(self) -> None:
-        self._file.lock.release()
+        if self._depth:
+            self._depth -= 1
+            self._file.lock.release()
 
     def stat(self) -> FileStat:
         return self._file.stat(self._path)
@@ -240,7 +242,8 @@ class _MemoryWriter:
         """Memory is all there is."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        while self._depth:
+            self.unlock()
 
     def get_error(self) -> OSError | None:
         return None
