@@ -187,5 +187,10 @@ def _first(records: Sequence[WireRecord], key: str) -> str | None:
 
 
 def _started(records: Sequence[WireRecord], fallback_ms: int) -> int:
-    times = (read_time(record.get("timestamp")) for record in records)
-    return next((time for time in times if time is not None), fallback_ms)
+    """When the conversation began. Notes at the top of a file may be written anew; records not."""
+    for wanted in ("uuid", "timestamp"):
+        for record in records:
+            time_ms = read_time(record.get("timestamp")) if wanted in record else None
+            if time_ms is not None:
+                return time_ms
+    return fallback_ms

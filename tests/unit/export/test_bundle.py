@@ -65,7 +65,7 @@ def session(home: Path) -> Path:
             }
         ),
         '{"a damaged line',
-        '{"type": "custom",  "id":"a0000002","parentId":"a0000001","timestamp":"","customType":"c"}',
+        '{"type": "custom",  "id":"a0000002","parentId":"a0000001","timestamp":""}',
     ]
     path.write_text("\n".join(lines) + "\n")
     artifacts = path.with_suffix("")
