@@ -245,29 +245,33 @@ def _hang_orphan(
 
 
 def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
-    """Every cycle has an entry that stands before its parent: walk up from those.
-
-    Parents are written before their children, so it is the earliest such entry whose parent is
-    wrong; cutting there keeps the rest of the cycle as one path.
-    """
+    """Every cycle has an entry that stands before its parent: walk up from those."""
     safe: set[str] = set()
+    positions: dict[str, int] = {}
     for index in suspects:
-        start = tree.entries[index]
         walked: set[str] = set()
-        entry: Entry | None = start
-        while entry is not None and entry.id not in safe:
+        entry: Entry | None = tree.entries[index]
+        while entry is not None and entry.id not in safe and entry.id not in walked:
             walked.add(entry.id)
-            parent_id = entry.parent_id
-            if parent_id in walked:
-                # the suspects come in file order: this one is the earliest of its cycle, or
-                # leads into a cycle whose own earliest suspect comes later and is cut then
-                if parent_id == start.id:
-                    start.place(start.id, None)
-                    warnings.append(
-                        SessionWarning(f"entry {start.id} closed a cycle of parents; now a root")
-                    )
-                else:
-                    walked.clear()
-                break
-            entry = tree.by_id.get(parent_id) if parent_id is not None else None
+            entry = tree.by_id.get(entry.parent_id) if entry.parent_id is not None else None
+        if entry is not None and entry.id not in safe:
+            positions = positions or {entry.id: at for at, entry in enumerate(tree.entries)}
+            _cut_cycle(tree, entry, positions, warnings)
         safe |= walked
+
+
+def _cut_cycle(
+    tree: SessionTree, member: Entry, positions: dict[str, int], warnings: list[SessionWarning]
+) -> None:
+    """Parents are written before their children, so the earliest entry's parent is the wrong one:
+
+    cutting there keeps the rest of the cycle as one path.
+    """
+    earliest = member
+    entry = tree.by_id[str(member.parent_id)]
+    while entry.id != member.id:
+        if positions[entry.id] < positions[earliest.id]:
+            earliest = entry
+        entry = tree.by_id[str(entry.parent_id)]
+    earliest.place(earliest.id, None)
+    warnings.append(SessionWarning(f"entry {earliest.id} closed a cycle of parents; now a root"))

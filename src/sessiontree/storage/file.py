@@ -27,6 +27,7 @@ from sessiontree.storage.base import (
 TEMP_SUFFIX = ".tmp"
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _COPY_BYTES = 1 << 20
 
 
@@ -173,12 +174,13 @@ class FileSessionStorage:
 class _FileReader:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDONLY | _CLOEXEC | _BINARY)
-        found = os.fstat(self._fd)
-        if not stat_flags.S_ISREG(found.st_mode):
+        # not to wait for a writer, should the name be a pipe's
+        self._fd = os.open(path, os.O_RDONLY | _CLOEXEC | _BINARY | _NONBLOCK)
+        try:
+            _require_regular(path, os.fstat(self._fd))
+        except OSError:
             self.close()
-            code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
-            raise OSError(code, "not a regular file", path)
+            raise
 
     def fileno(self) -> int:
         return self._fd
@@ -221,7 +223,7 @@ class _FileWriter:
         self._gate_fd = -1
         self._depth = 0
         self.has_locks = True
-        flags = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY
+        flags = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY | _NONBLOCK
         self._is_new = False
         try:
             self._fd = os.open(path, flags)
@@ -231,6 +233,11 @@ class _FileWriter:
             self._fd = os.open(path, flags | os.O_CREAT, 0o600)
             self._is_new = True
         self._own = os.fstat(self._fd)
+        try:
+            _require_regular(path, self._own)
+        except OSError:
+            self.close()
+            raise
 
     def lock(self) -> FileStat | None:
         if self._depth == 0:
@@ -429,6 +436,12 @@ def _to_stat(path: str, found: os.stat_result) -> FileStat:
         found.st_dev,
         found.st_ctime_ns,
     )
+
+
+def _require_regular(path: str, found: os.stat_result) -> None:
+    if not stat_flags.S_ISREG(found.st_mode):
+        code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(code, "not a regular file", path)
 
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:

@@ -234,6 +234,7 @@ class _MemoryWriter:
 
     def truncate(self, size: int) -> None:
         del self._file.data[size:]
+        self._file.mtime_ns = self._storage.now_ns()
 
     def flush(self) -> None:
         """Nothing is buffered here."""
