@@ -106,4 +106,5 @@ def list_session_files(storage: SessionStorage, folder: str) -> list[FileStat]:
         files = storage.list_files(folder, SESSION_SUFFIX)
     except OSError:
         return []
-    return [stat for stat in files if not os.path.basename(stat.path).startswith(".")]
+    # by slicing: this runs for every file of every listing
+    return [stat for stat in files if stat.path[stat.path.rfind(os.sep) + 1] != "."]

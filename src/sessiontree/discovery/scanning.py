@@ -53,24 +53,49 @@ class Scanner:
         needles = [_needle(term) for term in matcher.terms]
         self._needles = [needle for needle in needles if needle is not None]
 
-    def scan(
-        self, storage: SessionStorage, path: str, ranges: Iterable[Range] | None = None
-    ) -> SessionMatch | None:
-        """What the query finds in a file, or in some ranges of it; None if it does not match.
-
-        Raises OSError.
-        """
+    def scan(self, storage: SessionStorage, path: str) -> SessionMatch | None:
+        """What the query finds in a file; None if it does not match. Raises OSError."""
         reader = storage.open_reader(path)
         try:
-            if ranges is None:
-                ranges = [(0, reader.stat().size)]
-            return self._judge(
-                said for start, end in ranges for said in self._read(reader, start, end)
-            )
+            return self._judge(self._read(reader, 0, reader.stat().size))
         finally:
             reader.close()
 
-    def _judge(self, texts: Iterable[SaidText]) -> SessionMatch | None:
+    def check(
+        self, storage: SessionStorage, path: str, ranges: Iterable[Range]
+    ) -> SessionMatch | None:
+        """As ``scan``, for a session of which the index knows where all its matches are."""
+        reader = storage.open_reader(path)
+        try:
+            said = (item for start, end in ranges for item in self._read(reader, start, end))
+            return self._judge(said)
+        finally:
+            reader.close()
+
+    def locate(
+        self, storage: SessionStorage, path: str, ranges: Iterable[Range]
+    ) -> SessionMatch | None:
+        """The message to show of a session that surely matches; None if it does not after all.
+
+        Looks from the end and stops at a message that has all that is wanted.
+        """
+        reader = storage.open_reader(path)
+        try:
+            lines = [
+                line
+                for start, end in ranges
+                for block in read_blocks(reader, start, end)
+                if not block.is_long_line
+                for line in self._lines(block)
+            ]
+        finally:
+            reader.close()
+        said = (item for line in reversed(lines) for item in self._texts(*line))
+        return self._judge(said, is_newest_first=True)
+
+    def _judge(
+        self, texts: Iterable[SaidText], *, is_newest_first: bool = False
+    ) -> SessionMatch | None:
         totals = [0] * len(self._matcher.terms)
         best: tuple[int, SaidText, list[list[Span]]] | None = None
         for said in texts:
@@ -78,8 +103,11 @@ class Scanner:
             for at, spans in enumerate(found):
                 totals[at] += len(spans)
             score = sum(1 for spans in found[: self._wanted] if spans)
-            if score and (best is None or score >= best[0]):
+            least = best[0] + is_newest_first if best is not None else 1
+            if score >= least:
                 best = (score, said, found[: self._wanted])
+                if is_newest_first and score == self._wanted:
+                    break
         if best is None or not all(totals[: self._wanted]) or any(totals[self._wanted :]):
             return None
         spans = [span for each in best[2] for span in each]
@@ -88,15 +116,15 @@ class Scanner:
     def _read(self, reader: SessionStorageReader, start: int, end: int) -> Iterator[SaidText]:
         for block in read_blocks(reader, start, end):
             if not block.is_long_line:
-                lines = self._lines(block)
+                for line in self._lines(block):
+                    yield from self._texts(*line)
             elif self._wants_tools:
-                lines = iter([(reader.read_at(block.offset, block.length), block.offset)])
-            else:
-                continue
-            for line, offset in lines:
-                for said in texts_of_line(line, offset):
-                    if said.text and said.role in self._roles and self._is_recent(said):
-                        yield said
+                yield from self._texts(reader.read_at(block.offset, block.length), block.offset)
+
+    def _texts(self, line: bytes, offset: int) -> Iterator[SaidText]:
+        for said in texts_of_line(line, offset):
+            if said.text and said.role in self._roles and self._is_recent(said):
+                yield said
 
     def _lines(self, block: Block) -> Iterator[tuple[bytes, int]]:
         """The lines that may hold one of the terms."""

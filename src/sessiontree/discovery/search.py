@@ -263,7 +263,7 @@ class _Run:
         """Answer from the files themselves."""
         found: list[_Candidate] = []
         for done, stat in enumerate(pending, 1):
-            match = self._read(stat, None)
+            match = self._read(stat)
             if match is not None:
                 found.append(_Candidate(stat, 0.0, match=match))
             if self.on_progress is not None:
@@ -273,9 +273,13 @@ class _Run:
             candidate.relevance = _bm25(candidate.match.counts, len(found), len(self.scope.files))
         return found
 
-    def _read(self, stat: FileStat, ranges: list[Range] | None) -> SessionMatch | None:
+    def _read(self, stat: FileStat, ranges: list[Range] | None = None) -> SessionMatch | None:
         try:
-            return self.scanner.scan(self.storage, stat.path, ranges)
+            if ranges is None:
+                return self.scanner.scan(self.storage, stat.path)
+            if self.since_ms is None:
+                return self.scanner.locate(self.storage, stat.path, ranges)
+            return self.scanner.check(self.storage, stat.path, ranges)
         except OSError:
             return None
 
