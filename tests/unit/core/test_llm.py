@@ -11,6 +11,7 @@ from tests.samples import TIME_MS, assistant, calling, result, user
 from sessiontree import convert_to_llm
 
 Wire = dict[str, Any]
+TRUNCATED = "\n\n[Output truncated. Full output: /o]"
 
 
 def say(message: Wire) -> str:
@@ -75,8 +76,7 @@ def test_a_branch_summary() -> None:
         ({"fullOutputPath": "/tmp/o"}, "Ran `ls`\n```\na\nb\n```"),
         (
             {"output": "", "exitCode": 1, "truncated": True, "fullOutputPath": "/o"},
-            "Ran `ls`\n(no output)\n\nCommand exited with code 1"
-            "\n\n[Output truncated. Full output: /o]",
+            f"Ran `ls`\n(no output)\n\nCommand exited with code 1{TRUNCATED}",
         ),
     ],
 )
