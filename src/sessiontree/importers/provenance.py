@@ -7,11 +7,10 @@ Written into the header (``importedFrom``) and, for every import that brought so
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.importers.records import get_object, get_text, spell_time
+from sessiontree.importers.records import get_text, spell_time
 from sessiontree.model.ids import new_session_id, new_uuid7
 from sessiontree.profiles import Dialect
 
@@ -40,9 +39,9 @@ class Provenance:
         }
 
 
-def is_import_of(header: Mapping[str, Any], agent: str, session_id: str) -> bool:
-    """Whether a header says that its session was imported from this one."""
-    found = get_object(header, HEADER_KEY)
+def is_import_of(origin: object, agent: str, session_id: str) -> bool:
+    """Whether what a header or an entry says of a session's origin names this session."""
+    found = origin if isinstance(origin, dict) else {}
     return get_text(found, "agent") == agent and get_text(found, "sessionId") == session_id
 
 

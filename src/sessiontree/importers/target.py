@@ -31,7 +31,7 @@ from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
-from sessiontree.model.header import Header, make_header
+from sessiontree.model.header import make_header
 from sessiontree.model.ids import derived_entry_id
 from sessiontree.opening import open_session
 from sessiontree.profiles import Dialect, Profile
@@ -110,8 +110,7 @@ def _find_target(source: ForeignSource, target: ImportTarget) -> tuple[str, str 
         path = _find_session_file(target, session_id)
         if path is None:
             return session_id, None
-        header = _read_header(target.storage, path)
-        if is_import_of(header, transcript.agent, transcript.session_id):
+        if _is_import(target.storage, path, transcript):
             return session_id, path
         attempt += 1
 
@@ -129,15 +128,27 @@ def _project_folders(target: ImportTarget) -> list[str]:
     return target.storage.list_dirs(target.profile.sessions_dir)
 
 
-def _read_header(storage: SessionStorage, path: str) -> Header:
+def _is_import(storage: SessionStorage, path: str, transcript: Transcript) -> bool:
+    """Whether this file is an earlier import of the session.
+
+    Another agent that rewrites a file may drop header fields it does not know; entries it keeps.
+    """
     try:
         document = load_document(storage, path)
     except NotASessionError:
-        return Header()
+        return False
     if document is None:
-        return Header()
-    document.payloads.reader.close()
-    return document.header
+        return False
+    try:
+        origins = [document.header.get(HEADER_KEY)]
+        origins += [
+            entry.decode().get("data")
+            for entry in document.tree.entries
+            if entry.type == "custom" and ENTRY_TYPE.encode() in (entry.raw() or b"")
+        ]
+        return any(is_import_of(each, transcript.agent, transcript.session_id) for each in origins)
+    finally:
+        document.payloads.reader.close()
 
 
 # -- writing -------------------------------------------------------------------------------

@@ -193,12 +193,23 @@ def test_a_moved_session_is_found_again(claude_file: Path, tmp_path: Path) -> No
     assert not os.path.exists(first.path)
 
 
+def test_an_import_is_known_by_its_entry_if_an_agent_dropped_the_header_field(
+    claude_file: Path,
+) -> None:
+    first = import_session(claude_file)
+    header, *entries = Path(first.path).read_text().splitlines(keepends=True)
+    wire = json.loads(header)
+    del wire["importedFrom"]
+    Path(first.path).write_text(json.dumps(wire) + "\n" + "".join(entries))
+    assert import_session(claude_file).is_unchanged
+
+
 def test_another_session_of_the_derived_id_is_left_alone(claude_file: Path) -> None:
     first = import_session(claude_file)
     header, *entries = Path(first.path).read_text().splitlines(keepends=True)
     mine = json.loads(header)
     del mine["importedFrom"]
-    Path(first.path).write_text(json.dumps(mine) + "\n" + "".join(entries))
+    Path(first.path).write_text(json.dumps(mine) + "\n" + "".join(entries[:-1]))
     before = Path(first.path).read_bytes()
     second = import_session(claude_file)
     assert second.is_new
