@@ -1,1 +1,1 @@
-"""tui"""
+"""The terminal program: pickers and chat. Importing this package imports none of its screens."""

@@ -1,0 +1,92 @@
+"""Work off the event loop that nobody has to wait for at the end.
+
+Owns the threads of pickers. They are daemons: leaving a picker must not wait for a listing of ten
+thousand files, and none of this work may be the only copy of anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from textual.message_pump import MessagePump
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class BackgroundWork:
+    """Work under way. `stop` makes its result unwanted; the work may look at `is_stopped`."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self.is_done = False
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def run_in_background(
+    owner: MessagePump,
+    work: Callable[[BackgroundWork], T],
+    then: Callable[[T], Any],
+    failed: Callable[[Exception], Any] | None = None,
+) -> BackgroundWork:
+    """Run ``work`` in a thread, then hand its result to ``then`` on the owner's own task.
+
+    Neither ``then`` nor ``failed`` is called once the work was stopped.
+    """
+    made = BackgroundWork()
+    loop = asyncio.get_running_loop()
+
+    def tell(callback: Callable[..., Any], *args: Any) -> None:
+        def deliver() -> None:
+            made.is_done = True
+            if not made.is_stopped:
+                owner.call_later(callback, *args)
+
+        try:
+            loop.call_soon_threadsafe(deliver)
+        except RuntimeError:
+            return  # the program has ended meanwhile
+
+    def run() -> None:
+        try:
+            result = work(made)
+        except Exception as error:
+            if failed is None:
+                logger.exception("background work failed")
+            else:
+                tell(failed, error)
+            return
+        tell(then, result)
+
+    threading.Thread(target=run, name="sessiontree-picker", daemon=True).start()
+    return made
+
+
+def tell_from_thread(
+    owner: MessagePump,
+    loop: asyncio.AbstractEventLoop,
+    work: BackgroundWork,
+    callback: Callable[..., Any],
+    *args: Any,
+) -> None:
+    """From inside work: call back on the owner's own task, unless the work was stopped."""
+
+    def deliver() -> None:
+        if not work.is_stopped:
+            owner.call_later(callback, *args)
+
+    try:
+        loop.call_soon_threadsafe(deliver)
+    except RuntimeError:
+        return

@@ -1,0 +1,99 @@
+"""The last messages of a session, for a look before it is resumed. Never writes.
+
+Owns reading them off a file and wrapping them to a box. The text is made safe here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.export.view import open_view
+from sessiontree.profiles import Profile
+from sessiontree.tui import escaping
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.tree_entries import Digester, TreeEntry
+
+_LAST = 40
+_SHOWN_KINDS = frozenset(("user", "assistant", "tool", "command", "note", "compaction", "summary"))
+_NAMES = {"assistant": "agent", "branch summary": "summary"}
+_NAME_WIDTH = 9
+_LINES_EACH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The end of a conversation; ``problem`` says why there is none."""
+
+    entries: tuple[TreeEntry, ...] = ()
+    branches: int = 1
+    problem: str | None = None
+
+
+def load_preview(path: str, profile: Profile) -> Preview:
+    """The last messages of the session in a file. A failure is part of the answer."""
+    try:
+        with open_view(path, profile=profile) as view:
+            parents = {entry.parent_id for entry in view.tree.entries}
+            branches = sum(
+                1 for e in view.tree.entries if e.id not in parents and e.type == "message"
+            )
+            digests = list(Digester().digest_all(view.path[-_LAST:]))
+    except (SessionTreeError, OSError) as error:
+        return Preview(problem=str(error))
+    shown = tuple(entry for entry in digests if entry.kind in _SHOWN_KINDS)
+    return Preview(shown, max(branches, 1))
+
+
+def draw_preview(preview: Preview, palette: Palette, width: int, height: int) -> list[Text]:
+    """The end of the preview that fits the box, in safe lines."""
+    if preview.problem is not None:
+        return [Text(escaping.fit(escaping.one_line(preview.problem), width), palette.of("error"))]
+    lines: list[Text] = []
+    for entry in reversed(preview.entries):
+        made = _draw_entry(entry, palette, width)
+        if lines and len(lines) + len(made) > height:
+            break
+        lines = made + lines
+    return lines[-height:] if height > 0 else []
+
+
+def _draw_entry(entry: TreeEntry, palette: Palette, width: int) -> list[Text]:
+    name = escaping.one_line(_NAMES.get(entry.name, entry.name))
+    colour = "accent" if entry.kind == "user" else "error" if entry.is_failed else "muted"
+    style = palette.text if entry.kind in ("user", "assistant") else palette.dim
+    room = max(1, width - _NAME_WIDTH - 1)
+    body = _wrap(escaping.one_line(entry.text.strip()), room)
+    if len(body) > _LINES_EACH:
+        body = [*body[: _LINES_EACH - 1], "…"]
+    lines = []
+    for number, piece in enumerate(body or [""]):
+        head = escaping.fill(name if number == 0 else "", _NAME_WIDTH) + " "
+        lines.append(Text.assemble((head, palette.of(colour)), (piece, style)))
+    return lines
+
+
+def _wrap(line: str, width: int) -> Sequence[str]:
+    """A safe line in pieces of at most ``width`` columns, broken at spaces where there are any."""
+    pieces: list[str] = []
+    for word in line.split(" "):
+        while cell_len(word) > width:
+            cut = len(word)
+            while cell_len(word[:cut]) > width:
+                cut = min(cut - 1, width)
+            cut = max(cut, 1)
+            pieces.append(word[:cut])
+            word = word[cut:]
+            if len(pieces) > _LINES_EACH:
+                return pieces
+        if pieces and cell_len(pieces[-1]) + 1 + cell_len(word) <= width:
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+        if len(pieces) > _LINES_EACH:
+            break
+    return pieces

@@ -1,0 +1,357 @@
+"""The session picker: a screen to find and choose a session, and that screen as a program.
+
+Owns the keys, what is listed when, and that it resolves exactly once: to a path, or to None. What
+rows there are is `session_rows`' business, the disk `session_shelf`'s, drawing `session_lines`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from sessiontree.discovery.listing import SessionInfo
+from sessiontree.profiles import Profile
+from sessiontree.tui import escaping
+from sessiontree.tui.background import run_in_background
+from sessiontree.tui.bars import Bar, two_sided
+from sessiontree.tui.dialogs import ConfirmDialog, TextDialog, draw_keys
+from sessiontree.tui.preview_pane import PreviewPane
+from sessiontree.tui.row_list import RowList
+from sessiontree.tui.session_feed import FeedOwner, SessionFeed
+from sessiontree.tui.session_lines import count_text, draw_session
+from sessiontree.tui.session_rows import SessionRow
+from sessiontree.tui.session_shelf import (
+    CHANGE_ERRORS,
+    Scope,
+    SessionShelf,
+    Undo,
+    explain_failure,
+)
+from sessiontree.tui.theme import ThemedApp, palette_of
+
+Clock = Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SessionPicker(Screen[str | None]):
+    """Choose a session. Dismissed with its path, or with None."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", priority=True, show=False),
+        Binding("enter", "choose", priority=True, show=False),
+        Binding("up,ctrl+k", "move(-1)", priority=True, show=False),
+        Binding("down,ctrl+j", "move(1)", priority=True, show=False),
+        Binding("pageup", "page(-1)", priority=True, show=False),
+        Binding("pagedown", "page(1)", priority=True, show=False),
+        Binding("ctrl+home", "edge(0)", priority=True, show=False),
+        Binding("ctrl+end", "edge(1)", priority=True, show=False),
+        Binding("tab,shift+tab", "scope", priority=True, show=False),
+        Binding("ctrl+s", "sort", priority=True, show=False),
+        Binding("ctrl+n", "named", priority=True, show=False),
+        Binding("ctrl+p", "path", priority=True, show=False),
+        Binding("ctrl+t", "preview", priority=True, show=False),
+        Binding("ctrl+r", "rename", priority=True, show=False),
+        Binding("ctrl+d", "remove", priority=True, show=False),
+        Binding("ctrl+z", "undo", priority=True, show=False),
+    ]
+
+    def __init__(
+        self,
+        shelf: SessionShelf,
+        *,
+        query: str = "",
+        open_path: str | None = None,
+        clock: Clock = _now,
+    ) -> None:
+        super().__init__()
+        self._shelf = shelf
+        self._open_path = open_path
+        self._clock = clock
+        self._feed = SessionFeed(
+            shelf, query, FeedOwner(self, self._show_rows, self._show_facts, self._say)
+        )
+        self._with_path = False
+        self._notice = ""
+        self._undos: list[Undo] = []
+        self._choose_when_ready = False
+        self._is_resolved = False
+
+    # -- the screen ------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._draw_top, id="top")
+        with Horizontal(id="search"):
+            yield Static("›", id="prompt")
+            yield Input(
+                self._feed.query.text,
+                placeholder='Type to search: words, "a phrase", re:pattern',
+                compact=True,
+                id="query",
+            )
+        with Container(id="body"):
+            rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
+            yield rows
+            yield PreviewPane(self._shelf.profile, self._clock)
+        yield Bar(self._draw_keys, id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#query", Input).focus()
+        self._feed.enter_scope(self._feed.scope)
+
+    @property
+    def _list(self) -> RowList[SessionRow]:
+        return self.query_one("#sessions", RowList)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether rows are still on their way."""
+        return self._feed.is_busy
+
+    def _show_rows(self, rows: list[SessionRow], keep_cursor: bool) -> None:
+        current = self._list.current
+        cursor = 0
+        if keep_cursor and current is not None and self._list.cursor:
+            path = current.info.path
+            cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
+        self._list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
+        self._show_facts()
+        if self._choose_when_ready and (rows or self._feed.is_complete):
+            self._choose_when_ready = False
+            self.action_choose()
+
+    def _show_facts(self) -> None:
+        self.query_one("#top", Bar).refresh()
+        self.query_one("#keys", Bar).refresh()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._notice = ""
+        self._feed.set_query(event.value)
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw_row(self, row: SessionRow, width: int, is_chosen: bool) -> Text:
+        return draw_session(
+            row,
+            width,
+            palette_of(self),
+            self._clock(),
+            is_chosen=is_chosen,
+            is_open=row.info.path == self._open_path,
+            with_project=self._feed.scope == "all",
+            with_path=self._with_path,
+        )
+
+    def _draw_top(self, width: int) -> Text:
+        palette = palette_of(self)
+        title = "Which session?" if self._shelf.candidates is not None else "Resume a session"
+        left = Text(title, palette.strong)
+        if self._notice:
+            left.append(f"   {escaping.one_line(self._notice)}", palette.of("warning"))
+        return two_sided(left, Text(" · ".join(self._facts()), palette.dim), width)
+
+    def _facts(self) -> list[str]:
+        feed = self._feed
+        shown, total = len(self._list.rows), feed.total
+        facts = [] if self._shelf.candidates is not None else [_SCOPE_WORDS[feed.scope]]
+        if feed.progress is not None:
+            facts.append(f"reading {feed.progress[0]:,} of {feed.progress[1]:,}")
+        elif not feed.is_complete:
+            facts.append("reading…")
+        elif shown != total:
+            facts.append(f"{shown:,} of {count_text(total, 'session')}")
+        else:
+            facts.append(count_text(total, "session"))
+        if feed.unreadable:
+            facts.append(f"{feed.unreadable:,} unreadable")
+        if feed.named_only:
+            facts.append("named only")
+        return [*facts, feed.sort]
+
+    def _draw_keys(self, width: int) -> Text:
+        keys = [("Enter", "resume"), ("Esc", "cancel")]
+        if len(self._shelf.scopes) > 1:
+            keys.append(
+                ("Tab", "all projects" if self._feed.scope == "project" else "this project")
+            )
+        if self._undos:
+            keys.append(("^Z", "undo"))
+        keys += [("^S", "sort"), ("^R", "rename"), ("^D", "delete")]
+        keys += [("^N", "named"), ("^P", "path"), ("^T", "preview")]
+        return draw_keys(palette_of(self), keys, width)
+
+    def _say(self, notice: str) -> None:
+        self._notice = notice
+        self.query_one("#top", Bar).refresh()
+
+    def on_row_list_moved(self) -> None:
+        self.query_one(PreviewPane).show(self._list.current)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def action_move(self, step: int) -> None:
+        self._list.action_cursor(step)
+
+    def action_page(self, direction: int) -> None:
+        self._list.action_page(direction)
+
+    def action_edge(self, end: int) -> None:
+        self._list.move_to(len(self._list.rows) * end)
+
+    def action_scope(self) -> None:
+        self._feed.next_scope()
+
+    def action_sort(self) -> None:
+        self._feed.next_sort()
+
+    def action_named(self) -> None:
+        self._feed.toggle_named()
+
+    def action_path(self) -> None:
+        self._with_path = not self._with_path
+        self._list.refresh()
+
+    def action_preview(self) -> None:
+        self.toggle_class("-no-preview")
+
+    def action_choose(self) -> None:
+        if self._feed.is_filtering:
+            # What was typed last is not applied yet; Enter means the list that it will give.
+            self._choose_when_ready = True
+            return
+        current = self._list.current
+        if current is not None:
+            self._resolve(current.info.path)
+
+    def on_row_list_picked(self) -> None:
+        self.action_choose()
+
+    def action_cancel(self) -> None:
+        self._resolve(None)
+
+    def _resolve(self, path: str | None) -> None:
+        if self._is_resolved:
+            return
+        self._is_resolved = True
+        self._feed.stop()
+        self.dismiss(path)
+
+    # -- changing --------------------------------------------------------------------------------
+
+    @work
+    async def action_rename(self) -> None:
+        row = self._list.current
+        if row is None:
+            return
+        if row.info.path == self._open_path:
+            self._say("That session is open: rename it with /name")
+            return
+        name = await self.app.push_screen_wait(
+            TextDialog("Name of the session", row.info.title or "")
+        )
+        if name is None:
+            return
+        self._change(lambda: self._shelf.rename(row.info, " ".join(name.split())), "Renamed")
+
+    @work
+    async def action_remove(self) -> None:
+        row = self._list.current
+        if row is None:
+            return
+        if row.info.path == self._open_path:
+            self._say("That session is open and stays")
+            return
+        question = ConfirmDialog(
+            "Move this session to the trash?", row.name, yes="yes, it can be undone"
+        )
+        if await self.app.push_screen_wait(question):
+            self._change(
+                lambda: self._shelf.remove(row.info), "Moved to the trash, ^Z brings it back"
+            )
+
+    def _change(self, change: Callable[[], Undo], notice: str) -> None:
+        def done(undo: Undo) -> None:
+            self._undos.append(undo)
+            if undo.what == "removed":
+                self._feed.remove(undo.path)
+            self._after_change(notice)
+
+        run_in_background(self, lambda _: change(), done, self._say_failure)
+
+    def action_undo(self) -> None:
+        if not self._undos:
+            self._say("Nothing to undo")
+            return
+        undo = self._undos.pop()
+        run_in_background(self, lambda _: undo.run(), self._after_change, self._say_failure)
+
+    def _after_change(self, notice: str) -> None:
+        self._say(notice)
+        self._feed.reload()
+
+    def _say_failure(self, error: Exception) -> None:
+        if not isinstance(error, CHANGE_ERRORS):
+            self.log.error(error)
+        self._say(f"That failed: {explain_failure(error)}")
+
+
+_SCOPE_WORDS: dict[Scope, str] = {"project": "this project", "all": "all projects"}
+
+
+# -- the picker as a program ---------------------------------------------------------------------
+
+
+class PickerApp(ThemedApp[str | None]):
+    """Shows the picker and ends with its result."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "leave", priority=True, show=False),
+        Binding("ctrl+q", "leave", priority=True, show=False),
+    ]
+
+    def __init__(self, make_picker: Callable[[], SessionPicker]) -> None:
+        super().__init__()
+        self._make_picker = make_picker
+        self.was_left = False
+
+    def on_mount(self) -> None:
+        self.push_screen(self._make_picker(), self.exit)
+
+    def action_leave(self) -> None:
+        self.was_left = True
+        self.exit(None)
+
+
+def pick_session(
+    *,
+    cwd: str,
+    profile: Profile,
+    session_dir: str | None = None,
+    candidates: Sequence[SessionInfo] | None = None,
+    query: str = "",
+) -> str | None:
+    """The path of the session that a person chooses; None on Esc.
+
+    Ctrl+C restores the terminal and ends the program with SystemExit(0).
+    """
+    shelf = SessionShelf(cwd, profile, session_dir, candidates)
+    app = PickerApp(lambda: SessionPicker(shelf, query=query))
+    path = app.run()
+    if app.was_left:
+        raise SystemExit(0)
+    return path

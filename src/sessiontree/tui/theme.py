@@ -1,0 +1,71 @@
+"""The palettes as Textual themes, and the base of every app here. Knows no screen."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from textual.app import App
+from textual.dom import DOMNode
+from textual.theme import Theme
+
+from sessiontree.tui.palette import DARK, PALETTES, Palette, choose_palette
+
+Result = TypeVar("Result")
+
+
+def make_theme(palette: Palette) -> Theme:
+    """The Textual theme of a palette."""
+    return Theme(
+        name=palette.name,
+        primary=palette.accent,
+        secondary=palette.secondary,
+        accent=palette.accent,
+        success=palette.success,
+        warning=palette.warning,
+        error=palette.error,
+        foreground=palette.foreground,
+        background=palette.background,
+        surface=palette.surface,
+        panel=palette.panel,
+        dark=palette.is_dark,
+        variables={
+            "muted": palette.muted,
+            "faint": palette.faint,
+            "border": palette.accent,
+            "border-blurred": palette.faint,
+            "input-cursor-background": palette.foreground,
+            "input-cursor-foreground": palette.background,
+            "input-selection-background": f"{palette.accent} 35%",
+            "scrollbar": palette.panel,
+            "scrollbar-hover": palette.faint,
+            "scrollbar-active": palette.muted,
+            "scrollbar-background": palette.background,
+            "scrollbar-background-hover": palette.background,
+            "scrollbar-background-active": palette.background,
+            "scrollbar-corner-color": palette.background,
+        },
+    )
+
+
+class ThemedApp(App[Result]):
+    """An app in our colours, without Textual's own extras."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS_PATH = "styles.tcss"
+
+    def __init__(self, palette: Palette | None = None) -> None:
+        super().__init__()
+        for known in PALETTES.values():
+            self.register_theme(make_theme(known))
+        self.theme = (palette or choose_palette(dict(os.environ))).name
+
+    @property
+    def palette(self) -> Palette:
+        """The colours in force."""
+        return PALETTES.get(self.theme, DARK)
+
+
+def palette_of(node: DOMNode) -> Palette:
+    """The colours in force where this node is shown."""
+    return PALETTES.get(node.app.theme, DARK)

@@ -1,0 +1,251 @@
+"""The tree as lines: which entries are shown, in which order, and what is drawn before them.
+
+Owns the filters, the search, folding and the layout: a line moves to the right only where branches
+part, so that a conversation of a thousand turns stays at the left edge. Pure, iterative and linear
+in the number of entries: a session may be one branch of 200,000 entries, or all of them branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sessiontree.tui.fuzzy import Field, Match, Query
+from sessiontree.tui.tree_entries import TreeEntry
+
+Filter = Literal["default", "no-tools", "user-only", "labeled-only", "all"]
+FILTERS: tuple[Filter, ...] = get_args(Filter)
+
+GUIDE_WIDTH = 3
+MAX_GUIDES = 12
+"""Levels that are drawn; of deeper ones the nearest."""
+
+_TALK = frozenset(("user", "assistant", "command", "note", "compaction", "summary"))
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name that someone gave an entry, and when."""
+
+    text: str
+    timestamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """One line of the tree."""
+
+    entry: TreeEntry
+    guides: str
+    """What is drawn before it; of deep rows only the nearest levels."""
+    depth: int
+    """How often branches parted above it."""
+    is_active: bool
+    """Whether it is on the path to where the conversation stands."""
+    is_here: bool
+    """Whether it is the last shown entry of that path."""
+    label: Label | None = None
+    folded: int = 0
+    """How many lines are folded away below it."""
+    has_children: bool = False
+    match: Match | None = None
+
+
+class TreeModel:
+    """All entries of a session, to be laid out again and again."""
+
+    def __init__(
+        self, entries: Sequence[TreeEntry], leaf_id: str | None, labels: Mapping[str, Label]
+    ) -> None:
+        self.entries = entries
+        self.leaf_id = leaf_id
+        self.labels = labels
+        self.by_id = {entry.id: entry for entry in entries}
+        self.path = self.path_to(leaf_id)
+        self._active = frozenset(self.path)
+        self._order = list(self._walk())
+
+    def with_label(self, entry_id: str, label: Label | None) -> TreeModel:
+        """The same tree after a label was set or taken away."""
+        labels = {key: value for key, value in self.labels.items() if key != entry_id}
+        if label is not None:
+            labels[entry_id] = label
+        return TreeModel(self.entries, self.leaf_id, labels)
+
+    def path_to(self, entry_id: str | None) -> list[str]:
+        """The ids from the root to an entry; [] if there is none."""
+        path: list[str] = []
+        seen: set[str] = set()
+        while entry_id is not None and entry_id in self.by_id and entry_id not in seen:
+            seen.add(entry_id)
+            path.append(entry_id)
+            entry_id = self.by_id[entry_id].parent_id
+        path.reverse()
+        return path
+
+    def _walk(self) -> Iterator[TreeEntry]:
+        """All entries, parents before children, siblings oldest first."""
+        children: dict[str | None, list[TreeEntry]] = {}
+        for entry in self.entries:
+            parent = entry.parent_id if entry.parent_id in self.by_id else None
+            children.setdefault(parent, []).append(entry)
+        for siblings in children.values():
+            siblings.sort(key=lambda entry: entry.timestamp)
+        stack = children.get(None, [])[::-1]
+        while stack:
+            entry = stack.pop()
+            yield entry
+            stack += children.get(entry.id, [])[::-1]
+
+    # -- laying out ------------------------------------------------------------------------------
+
+    def rows(
+        self, shown: Filter = "default", query: Query | None = None, folded: Collection[str] = ()
+    ) -> list[TreeRow]:
+        """The lines of this view, from top to bottom."""
+        matches = self._find_visible(shown, query)
+        children = self._visible_children(matches)
+        sizes = self._sizes(matches, children)
+        here = next((one for one in reversed(self.path) if one in matches), None)
+        rows: list[TreeRow] = []
+        stack = list(_siblings(children.get(None, []), "", 0))
+        while stack:
+            entry, mark, below, depth = stack.pop()
+            below_it = children.get(entry.id, [])
+            is_folded = entry.id in folded and bool(below_it)
+            rows.append(
+                TreeRow(
+                    entry,
+                    mark,
+                    depth,
+                    entry.id in self._active,
+                    entry.id == here,
+                    self.labels.get(entry.id),
+                    sizes[entry.id] - 1 if is_folded else 0,
+                    bool(below_it),
+                    matches[entry.id],
+                )
+            )
+            if not is_folded:
+                stack += _siblings(below_it, below, depth)
+        return rows
+
+    def _find_visible(self, shown: Filter, query: Query | None) -> dict[str, Match | None]:
+        found: dict[str, Match | None] = {}
+        for entry in self._order:
+            if not self._passes(entry, shown):
+                continue
+            if query is None or query.is_empty:
+                found[entry.id] = None
+                continue
+            match = query.match(self._fields(entry))
+            if match is not None:
+                found[entry.id] = match
+        return found
+
+    def _passes(self, entry: TreeEntry, shown: Filter) -> bool:
+        match shown:
+            case "all":
+                return True
+            case "labeled-only":
+                return entry.id in self.labels
+            case "user-only":
+                return entry.kind == "user"
+            case "no-tools":
+                return entry.kind in _TALK or entry.id in self.labels
+            case "default":
+                return entry.kind in _TALK or entry.kind == "tool" or entry.id in self.labels
+
+    def _fields(self, entry: TreeEntry) -> list[Field]:
+        fields = [
+            Field.of("text", entry.text, 2),
+            Field.of("name", entry.name, 1),
+            Field.of("id", entry.id, 1),
+        ]
+        if label := self.labels.get(entry.id):
+            fields.append(Field.of("label", label.text, 3, fuzzy=True))
+        return fields
+
+    def _visible_children(self, visible: Mapping[str, object]) -> dict[str | None, list[TreeEntry]]:
+        """The shown entries below each shown entry; what is between them is passed over."""
+        above: dict[str, str | None] = {}
+        children: dict[str | None, list[TreeEntry]] = {}
+        for entry in self._order:
+            parent = entry.parent_id
+            nearest: str | None = None
+            if parent is not None and parent in above:
+                nearest = parent if parent in visible else above[parent]
+            above[entry.id] = nearest
+            if entry.id in visible:
+                children.setdefault(nearest, []).append(entry)
+        return children
+
+    def _sizes(
+        self, visible: Mapping[str, object], children: Mapping[str | None, list[TreeEntry]]
+    ) -> dict[str, int]:
+        """For each shown entry, how many lines it and all below it take."""
+        sizes: dict[str, int] = {}
+        for entry in reversed(self._order):
+            if entry.id in visible:
+                sizes[entry.id] = 1 + sum(sizes[child.id] for child in children.get(entry.id, ()))
+        return sizes
+
+
+def _siblings(
+    entries: Sequence[TreeEntry], guides: str, depth: int
+) -> Iterator[tuple[TreeEntry, str, str, int]]:
+    """Entries below one, last first: what is drawn before each, and before what is below it."""
+    if len(entries) == 1:
+        yield entries[0], guides, guides, depth
+        return
+    kept = guides[-GUIDE_WIDTH * (MAX_GUIDES - 1) :]
+    for number, entry in enumerate(reversed(entries)):
+        mark, below = ("└─ ", "   ") if number == 0 else ("├─ ", "│  ")
+        yield entry, kept + mark, kept + below, depth + 1
+
+
+# -- what a choice does --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What choosing an entry will do."""
+
+    entry: TreeEntry
+    leaf_id: str | None
+    """Where the conversation will stand."""
+    leaves: int
+    """How many messages stay behind on the branch that is left."""
+    is_move: bool
+    """Whether the conversation goes on from elsewhere afterwards."""
+
+    @property
+    def sentence(self) -> str:
+        """What will happen, for the person about to press Enter."""
+        left = "1 message stays" if self.leaves == 1 else f"{self.leaves:,} messages stay"
+        behind = f"; {left} on the branch you leave" if self.leaves else ""
+        if self.entry.is_prompt:
+            if not self.is_move:
+                return "You are just before this: its text goes into the editor"
+            back = "the start" if self.leaf_id is None else "before this"
+            return f"Back to {back}, its text goes into the editor{behind}"
+        return f"Go on from here{behind}" if self.is_move else "You are here: nothing changes"
+
+
+def plan_choice(model: TreeModel, entry_id: str) -> Choice:
+    """What choosing this entry will do. Raises KeyError if there is no such entry.
+
+    Settings after the last message don't make a place of their own: whoever chooses that message
+    stays where they are.
+    """
+    entry = model.by_id[entry_id]
+    leaf_id = entry.parent_id if entry.is_prompt else entry.id
+    if leaf_id is not None and leaf_id not in model.by_id:
+        leaf_id = None
+    target = model.path_to(leaf_id)
+    on_target = frozenset(target)
+    left = [one for one in model.path if one not in on_target]
+    leaves = sum(1 for one in left if model.by_id[one].kind != "state")
+    goes_elsewhere = len(target) + len(left) != len(model.path)
+    return Choice(entry, leaf_id, leaves, goes_elsewhere or leaves > 0)
