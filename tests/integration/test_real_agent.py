@@ -409,7 +409,7 @@ async def test_the_request_has_the_conversation_the_tools_and_the_key(
     assert request["model"] == "test-model"
     assert request["stream"] is True
     assert request["reasoning_effort"] == "high"
-    assert 1_024 <= request["max_completion_tokens"] <= 4_000
+    assert 1_024 <= request["max_tokens"] <= 4_000
     names = [tool["function"]["name"] for tool in request["tools"]]
     assert names == ["read", "write", "edit", "bash", "grep", "ls"]
     roles = [message["role"] for message in request["messages"]]
@@ -433,6 +433,13 @@ async def test_a_model_that_cannot_see_gets_a_note_instead_of_an_image(
     assert "cannot see images" in sent
     assert "AAAA" not in sent
     assert agent.messages[0]["content"] == [image]
+
+
+async def test_a_model_that_should_not_think_is_not_told_about_thinking(
+    agent: PydanticAIAgent, server: ChatServer
+) -> None:
+    await agent.prompt([user("Hi")])
+    assert "reasoning_effort" not in server.requests[0]
 
 
 async def test_an_answer_cut_by_its_length_says_so(
@@ -604,43 +611,77 @@ async def test_an_overflow_is_told_in_words_that_a_session_compacts_on(
     assert is_context_overflow(agent.messages[-1], MODEL.context_window)
 
 
-async def test_a_dropped_connection_is_tried_again_and_what_was_streamed_taken_back(
+async def test_a_connection_that_drops_before_anything_came_is_tried_again_in_silence(
     agent: PydanticAIAgent, server: ChatServer
 ) -> None:
-    server.script = [breaks_off("This will ne"), says("Whole answer.")]
+    server.script = [breaks_off(), breaks_off(quietly=True), says("Whole answer.")]
     heard = Heard(agent)
     await agent.prompt([user("Hi")])
-    assert len(server.requests) == 2
-    assert heard.deltas("text")[0] == "This will ne"
+    assert len(server.requests) == 3
+    assert [m["role"] for m in heard.ended()] == ["user", "assistant"]
     assert text_of(agent.messages[-1]) == "Whole answer."
-    assert len(heard.ended()) == 2
 
 
-async def test_a_connection_that_always_drops_leaves_what_came_and_the_error(
+async def test_an_answer_that_breaks_off_is_recorded_and_another_one_asked_for(
     agent: PydanticAIAgent, server: ChatServer
 ) -> None:
-    server.script = [breaks_off("Half an answ")] * 4
+    server.script = [breaks_off("This will ne"), says("Whole answer."), says("Bye.")]
+    heard = Heard(agent)
     await agent.prompt([user("Hi")])
-    answer = agent.messages[-1]
-    assert answer["stopReason"] == "error"
-    assert text_of(answer) == "Half an answ"
-    assert "after 4 attempts" in answer["errorMessage"]
+    _, broken, whole = heard.ended()
+    assert (text_of(broken), broken["stopReason"]) == ("This will ne", "error")
+    assert (text_of(whole), whole["stopReason"]) == ("Whole answer.", "stop")
+    kinds = [type(e).__name__ for e in heard.events if "Turn" in type(e).__name__]
+    assert kinds == ["TurnStart", "TurnEnd", "TurnStart", "TurnEnd"]
+    await agent.prompt([user("Thanks")])
+    sent = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert sent == ["Whole answer."]
 
 
-async def test_a_stream_that_ends_without_a_reason_is_asked_for_once_more_and_then_believed(
+async def test_a_connection_that_always_drops_is_given_up(
     agent: PydanticAIAgent, server: ChatServer
 ) -> None:
-    server.script = [
-        breaks_off("Half", quietly=True),
-        breaks_off("All there is", quietly=True),
-        breaks_off("Believed at once", quietly=True),
-    ]
+    server.script = [breaks_off("Half an answ")] * 10
+    await agent.prompt([user("Hi")])
+    assert len(server.requests) == 4
+    answers = [m for m in agent.messages if m["role"] == "assistant"]
+    assert [m["stopReason"] for m in answers] == ["error"] * 4
+    assert text_of(answers[-1]) == "Half an answ"
+    assert answers[-1]["errorMessage"].endswith("(after 4 attempts)")
+
+
+async def test_an_abort_while_a_broken_answer_waits_for_its_next_try(
+    agent: PydanticAIAgent, server: ChatServer
+) -> None:
+    agent._retry = RetryPolicy(first_wait_s=1_000, longest_wait_s=1_000)
+    server.script = [breaks_off("Half an answ")]
+    heard = Heard(agent)
+    run = asyncio.create_task(agent.prompt([user("Hi")]))
+    await heard.until(lambda e: isinstance(e, events.TurnEnd))
+    await agent.abort()
+    await asyncio.wait_for(run, 20)
+    assert [m["stopReason"] for m in agent.messages[1:]] == ["error", "aborted"]
+    assert isinstance(heard.events[-1], events.AgentEnd)
+
+
+async def test_a_stream_that_ends_without_a_reason_is_believed_unless_it_is_cut(
+    agent: PydanticAIAgent, server: ChatServer
+) -> None:
+    server.script = [breaks_off("All there is", quietly=True)]
     await agent.prompt([user("Hi")])
     assert text_of(agent.messages[-1]) == "All there is"
     assert agent.messages[-1]["stopReason"] == "stop"
+
+    async def half_a_call(connection: Connection) -> None:
+        await connection.open_stream()
+        function = {"name": "ls", "arguments": '{"pa'}
+        call = {"index": 0, "id": "c1", "type": "function", "function": function}
+        await connection.chunk({"tool_calls": [call]})
+        await connection.end_quietly()
+
+    server.script = [half_a_call, says("Whole.")]
     await agent.prompt([user("Again")])
-    assert text_of(agent.messages[-1]) == "Believed at once"
-    assert len(server.requests) == 3
+    assert text_of(agent.messages[-1]) == "Whole."
 
 
 async def test_a_server_that_is_not_there_is_an_error_not_an_exception(
@@ -809,7 +850,7 @@ async def test_a_one_shot_call_has_no_tools_no_events_and_leaves_the_conversatio
     assert answer["usage"]["cost"]["total"] > 0
     request = server.requests[-1]
     assert "tools" not in request
-    assert request["max_completion_tokens"] == 77
+    assert request["max_tokens"] == 77
     assert request["messages"][0]["content"] == "Summarise."
     assert heard.events == []
     assert list(agent.messages) == []

@@ -93,11 +93,10 @@ def request_settings(
     # Retrying is the agent's: one place that counts, waits, and can be aborted.
     if "max_retries" not in client.unsupported_settings:
         settings["max_retries"] = 0
-    if model.max_thinking != "off":
-        level: ThinkingLevel = False
-        if thinking_level != "off":
-            level = cast("ThinkingLevel", thinking_level)
-        settings["thinking"] = level
+    if thinking_level != "off":
+        settings["thinking"] = cast("ThinkingLevel", thinking_level)
+    elif model.max_thinking != "off" and not _is_compatible(client):
+        settings["thinking"] = False
     if session_id is not None and model.provider.startswith("openai"):
         settings["openai_prompt_cache_key"] = session_id
     return cast("ModelSettings", settings)
@@ -105,15 +104,24 @@ def request_settings(
 
 def _compatible(model: Model, base_url: str, api_key: str | None) -> ClientModel:
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.profiles import ModelProfile
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    # pydantic-ai knows nothing of this service's models; our table does.
-    profile = ModelProfile(supports_thinking=True) if model.max_thinking != "off" else None
+    # pydantic-ai knows nothing of this service's models; our table does. For the rest: the words
+    # that such servers have always known, not OpenAI's latest.
+    profile = OpenAIModelProfile(
+        supports_thinking=model.max_thinking != "off",
+        openai_chat_supports_max_completion_tokens=False,
+    )
     provider = OpenAICompatibleProvider(
         model.provider, base_url=base_url, api_key=api_key, profile=profile
     )
     return OpenAIChatModel(model.id, provider=provider)
+
+
+def _is_compatible(client: ClientModel) -> bool:
+    """Whether this is a client of `_compatible`, whose server has no common word for "off"."""
+    return type(client.provider).__name__ == "OpenAICompatibleProvider"
 
 
 def _is_installed(library: str) -> bool:

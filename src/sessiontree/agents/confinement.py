@@ -168,8 +168,11 @@ class ProjectFolder:
         """Write a whole file atomically, missing folders created; returns the new fingerprint.
 
         ``expected`` is the fingerprint the caller last saw (None: no such file). Anything else on
-        disk is ConfinementError, and nothing is written.
+        disk is ConfinementError, and nothing is written. So is a file that is marked read-only:
+        replacing it would not ask the system.
         """
+        if expected is not None and not expected.mode & 0o222:
+            raise ConfinementError(path, "the file is read-only")
         with self._parent(path, create=True) as (walk, name):
             folder = walk.here
             temporary = f".{name[:80]}.{secrets.token_hex(6)}.tmp"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic_ai.exceptions import (
+    ContentFilterError,
     ModelAPIError,
     ModelConnectionError,
     ModelContextWindowExceededError,
@@ -18,6 +19,7 @@ from pydantic_ai.exceptions import (
     ModelRequestTimeout,
     ModelServerError,
     ModelUnavailableError,
+    UnexpectedModelBehavior,
 )
 
 from sessiontree.errors import SessionTreeError
@@ -71,6 +73,10 @@ def describe_failure(error: Exception) -> Failure:
             return Failure(_cut(error.message), _is_transient(error), error.retry_after)
         case SessionTreeError():
             return Failure(str(error))
+        case UnexpectedModelBehavior():
+            # An answer that makes no sense, such as none at all; the next one may.
+            refused = isinstance(error, ContentFilterError)
+            return Failure(_cut(error.message), is_transient=not refused)
         case _:
             text = str(error).partition(_KEY_HINT)[0]
             return Failure(_cut(text or type(error).__name__))

@@ -29,9 +29,12 @@ def outgoing_messages(messages: Sequence[Message], model: Model) -> list[ModelMe
     """The messages as pydantic-ai sends them to ``model``."""
     ids = _PortableIds()
     made: list[Message] = []
-    for message in messages:
+    for at, message in enumerate(messages):
         match message.get("role"):
             case "assistant":
+                if message.get("stopReason") in _FAILED and _is_answer(messages[at + 1 : at + 2]):
+                    # It was asked for again: the whole answer follows.
+                    continue
                 prepared = _answer(message, ids)
             case "toolResult":
                 call_id = ids.of(message.get("toolCallId"))
@@ -42,6 +45,10 @@ def outgoing_messages(messages: Sequence[Message], model: Model) -> list[ModelMe
         if prepared is not None and prepared["content"]:
             made.append(_whole(prepared))
     return repair_messages(to_model_messages(made, lossless=False))
+
+
+def _is_answer(next_message: Sequence[Message]) -> bool:
+    return any(message.get("role") == "assistant" for message in next_message)
 
 
 def _answer(message: Message, ids: _PortableIds) -> Message | None:

@@ -9,8 +9,9 @@ and ends when its graph says so, while a session must be able to steer between a
 abort at any moment with what is there on record, and have each message the moment it is complete.
 ``pydantic_ai.direct`` gives just what is left to want: one request, to any provider, streamed.
 
-An answer that breaks off is asked for again from its beginning. What was streamed of it is taken
-back: ``MessageUpdate.message`` is empty again and grows anew.
+A call that fails in passing is made again. As long as nothing of the answer was shown, that is the
+same answer, only later. Once something was shown it cannot be taken back: what came is recorded as
+a failed answer, and a new one begins.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from sessiontree.agents.tools.toolbox import INVALID_ARGUMENTS, PLAN_MODES, Tool
 from sessiontree.core.usage import estimate_context, estimate_text
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Draft, Request
-from sessiontree.runtime.events import Delta, Message, MessageUpdate
+from sessiontree.runtime.events import Delta, Message, MessageUpdate, TurnEnd, TurnStart
 from sessiontree.runtime.models import Model, Prices
 
 logger = logging.getLogger(__name__)
@@ -91,7 +92,10 @@ class PydanticAIAgent(ToolboxAgent):
         self._clients: dict[str, ClientModel] = {}
         self._open = AsyncExitStack()
         self._is_open: set[str] = set()
-        self._ends_silently: set[str] = set()
+        self._attempts = 0
+        """How often the answer under way was asked for, counting those that broke off."""
+        self._waits_s: list[float] = []
+        """Holds one wait when an answer broke off and is worth another try."""
 
     async def prompt(self, messages: Sequence[Message]) -> None:
         if self.is_running:
@@ -111,16 +115,17 @@ class PydanticAIAgent(ToolboxAgent):
                 await self._close()
 
     async def respond(self, draft: Draft, request: Request) -> None:
-        """Ask until there is an answer, a failure for good, or no patience left."""
+        """Ask until something of an answer can be shown, or trying again is of no use."""
         model = self.model
         if model is None:
             raise ModelCallError("No model is chosen")
-        attempt = 0
+        # Nobody sees a one-shot answer grow, so it can always begin anew.
+        is_shown = request.max_tokens is None
+        attempt = self._attempts if is_shown else 0
         while True:
             attempt += 1
             try:
-                client = await self._client(model)
-                await self._ask(client, model, draft, request, attempt)
+                await self._ask(await self._client(model), model, draft, request)
                 return
             except Exception as error:
                 failure = describe_failure(error)
@@ -130,8 +135,24 @@ class PydanticAIAgent(ToolboxAgent):
                 if wait_s is None:
                     raise ModelCallError(_told(failure.message, attempt)) from error
                 logger.info("%s: trying again in %.1f s: %s", model.ref, wait_s, failure.message)
+                if is_shown and draft.message["content"]:
+                    self._attempts = attempt
+                    self._waits_s.append(wait_s)
+                    raise ModelCallError(failure.message) from error
             await asyncio.sleep(wait_s)
             draft.message["content"].clear()
+
+    async def _answer(self) -> Message:
+        """The next answer; one that broke off after it was shown is followed by another."""
+        self._attempts = 0
+        while True:
+            self._waits_s.clear()
+            answer = await super()._answer()
+            if answer["stopReason"] != "error" or not self._waits_s:
+                return answer
+            await self._emit(TurnEnd(answer))
+            await self._take_step(asyncio.sleep(self._waits_s[0]))
+            await self._emit(TurnStart())
 
     # --- one call -----------------------------------------------------------------------------
 
@@ -153,9 +174,7 @@ class PydanticAIAgent(ToolboxAgent):
         self._is_open.clear()
         await self._open.aclose()
 
-    async def _ask(
-        self, client: ClientModel, model: Model, draft: Draft, request: Request, attempt: int
-    ) -> None:
+    async def _ask(self, client: ClientModel, model: Model, draft: Draft, request: Request) -> None:
         stream_manager = model_request_stream(
             client,
             outgoing_messages(request.messages, model),
@@ -176,7 +195,7 @@ class PydanticAIAgent(ToolboxAgent):
             finally:
                 # Also when it fails or is aborted: what came is on record, with what it cost.
                 _take_over(draft, stream.get(), model, client)
-        self._check_end(stream.get(), model, client, draft, attempt)
+        _check_end(stream.get(), draft)
 
     def _parameters(self, request: Request) -> ModelRequestParameters:
         system = request.system or ""
@@ -186,32 +205,6 @@ class PydanticAIAgent(ToolboxAgent):
             function_tools=tool_definitions(self.toolbox.specs, request.tools),
             instruction_parts=[InstructionPart(system)] if system else [],
         )
-
-    def _check_end(
-        self,
-        response: ModelResponse,
-        model: Model,
-        client: ClientModel,
-        draft: Draft,
-        attempt: int,
-    ) -> None:
-        """Set the stop reason. Raises ModelCallError or BrokenOffError if it is no proper end."""
-        match response.finish_reason:
-            case "content_filter":
-                raise ModelCallError("The provider's content filter stopped the answer")
-            case "error":
-                raise ModelCallError("The provider ended the answer with an error")
-            case "length":
-                draft.message["stopReason"] = "length"
-            case _:
-                if response.state == "incomplete":
-                    raise BrokenOffError
-                if _ended_in_silence(response, client) and model.ref not in self._ends_silently:
-                    # A dropped connection looks like this, and so do servers that never say why
-                    # they end. Asking once more tells them apart.
-                    if attempt == 1:
-                        raise BrokenOffError
-                    self._ends_silently.add(model.ref)
 
     async def tell_tool_call(self, draft: Draft, text: str, index: int) -> None:
         """Tell the listeners that a tool call grew."""
@@ -296,10 +289,30 @@ def _cost(response: ModelResponse, model: Model, usage: Mapping[str, int]) -> di
     return model.cost(usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"])
 
 
-def _ended_in_silence(response: ModelResponse, client: ClientModel) -> bool:
-    """Whether a chat stream ended without the word that says why, which pydantic-ai makes up."""
-    said = (response.provider_details or {}).get("finish_reason")
-    return api_name(client) == "openai-completions" and not said
+def _check_end(response: ModelResponse, draft: Draft) -> None:
+    """Set the stop reason. Raises ModelCallError or BrokenOffError if it was no proper end."""
+    match response.finish_reason:
+        case "content_filter":
+            raise ModelCallError("The provider's content filter stopped the answer")
+        case "error":
+            raise ModelCallError("The provider ended the answer with an error")
+        case "length":
+            draft.message["stopReason"] = "length"
+        case _:
+            if response.state == "incomplete" or _is_cut(response):
+                raise BrokenOffError
+
+
+def _is_cut(response: ModelResponse) -> bool:
+    """Whether a stream that said no reason for its end cannot have come to it.
+
+    Some servers never say why they end, so silence alone proves nothing; an answer of nothing, or
+    one that ends inside a tool call, does.
+    """
+    if (response.provider_details or {}).get("finish_reason"):
+        return False
+    content = wire_content(response.parts)
+    return not content or any(INVALID_ARGUMENTS in block.get("arguments", ()) for block in content)
 
 
 def _room(model: Model, request: Request) -> int:

@@ -172,6 +172,13 @@ def test_writing_keeps_the_mode_but_drops_set_user_id(folder: ProjectFolder, pro
     assert target.stat().st_mode & 0o7777 == 0o750
 
 
+def test_a_read_only_file_is_not_replaced(folder: ProjectFolder, project: Path) -> None:
+    (project / "inside.txt").chmod(0o444)
+    with pytest.raises(ConfinementError, match="read-only"):
+        folder.replace("inside.txt", b"new", expected=folder.fingerprint("inside.txt"))
+    assert (project / "inside.txt").read_bytes() == b"inside\n"
+
+
 def test_writing_through_a_link_changes_its_target_and_keeps_the_link(
     folder: ProjectFolder, project: Path
 ) -> None:

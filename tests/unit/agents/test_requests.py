@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import (
+    ContentFilterError,
     ModelConnectionError,
     ModelHTTPError,
     ModelQuotaExceededError,
     ModelRateLimitError,
+    UnexpectedModelBehavior,
     UserError,
 )
 from pydantic_ai.exceptions import ModelContextWindowExceededError as Overflow
@@ -92,6 +94,15 @@ def test_failed_answers_are_sent_only_for_what_the_user_saw_of_them() -> None:
     assert prompts == ["a", "b", "c"]
     assert isinstance(kept, ModelResponse)
     assert [part.part_kind for part in kept.parts] == ["text"]
+
+
+def test_an_answer_that_was_asked_for_again_is_sent_once() -> None:
+    sent = outgoing_messages(
+        [user("a"), answer(text("Half an"), stop="error"), answer(text("Half and half."))], SEEING
+    )
+    _, whole = sent
+    assert isinstance(whole, ModelResponse)
+    assert whole.text == "Half and half."
 
 
 def test_empty_blocks_and_messages_are_not_sent() -> None:
@@ -216,6 +227,8 @@ def test_sending_leaves_the_conversation_as_it_is() -> None:
             False,
         ),
         (ModelConnectionError(model_name="m", message="peer reset"), "peer reset", True),
+        (UnexpectedModelBehavior("an answer of nothing"), "an answer of nothing", True),
+        (ContentFilterError("refused"), "refused", False),
         (BrokenOffError(), "The connection broke off in the middle of the answer", True),
         (UserError("Set the key. To try Pydantic AI without an API key, …"), "Set the key.", False),
         (ValueError(), "ValueError", False),
