@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sessiontree.discovery import disposable, search_index
-from sessiontree.discovery.catalogue import survey
-from sessiontree.discovery.heads import read_head
+from sessiontree.discovery.catalogue import OnProgress, survey
+from sessiontree.discovery.hits import IndexProgress, SearchHit, SearchResults
 from sessiontree.discovery.listing import SessionInfo, make_session_info
 from sessiontree.discovery.matching import Matcher, make_snippet
-from sessiontree.discovery.paths import belongs_to, session_folders
 from sessiontree.discovery.query import Query, parse_query
-from sessiontree.discovery.recent import list_session_files
 from sessiontree.discovery.scanning import Range, Scanner, SessionMatch, roles_for
+from sessiontree.discovery.scope import SearchScope, find_scope
 from sessiontree.discovery.texts import SPOKEN_ROLES
 from sessiontree.model.ids import parse_timestamp
-from sessiontree.profiles import DEFAULT_PROFILE, Profile, get_profile, list_profiles
+from sessiontree.profiles import Profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
@@ -35,76 +33,7 @@ DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
 _HALF_LIFE_DAYS = 30.0
 
-OnProgress = Callable[[int, int], object]
 Since = datetime | float | str
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """A session that has the words, and the message in it that shows them best.
-
-    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand.
-    """
-
-    session: SessionInfo
-    entry_id: str
-    role: str
-    time: datetime | None
-    snippet: str
-    marks: tuple[tuple[int, int], ...]
-    score: float
-    profile: str
-
-    @property
-    def path(self) -> str:
-        return self.session.path
-
-    @property
-    def resume_command(self) -> str:
-        """A shell command that resumes the session, whatever folder it is given in."""
-        command = ["sessiontree"]
-        if self.profile != DEFAULT_PROFILE:
-            command += ["--profile", self.profile]
-        return shlex.join([*command, "--resume", self.path])
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """How many of the sessions in question the index holds."""
-
-    done: int
-    total: int
-
-    @property
-    def is_complete(self) -> bool:
-        return self.done >= self.total
-
-
-class SearchResults(list[SearchHit]):
-    """Hits, best first, and how they were found.
-
-    ``total`` is the number of sessions that match, shown or not; None if telling would mean reading
-    them all. While ``indexing`` is not complete, part of the answer came from reading files:
-    ``update_search_index`` makes the next one quick.
-    """
-
-    def __init__(self, hits: Iterable[SearchHit] = ()) -> None:
-        super().__init__(hits)
-        self.total: int | None = len(self)
-        self.indexing = IndexProgress(0, 0)
-
-    @property
-    def is_indexing(self) -> bool:
-        return not self.indexing.is_complete
-
-
-@dataclass(slots=True)
-class _Scope:
-    """The files that are searched."""
-
-    files: dict[str, FileStat] = field(default_factory=dict)
-    profiles: dict[str, Profile] = field(default_factory=dict)
-    by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -139,7 +68,7 @@ def search(
     """
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()
-    scope = _find_scope(cwd, profile, store)
+    scope = find_scope(cwd, profile, store)
     results = SearchResults()
     if not parsed.wanted or not scope.files:
         return results
@@ -170,7 +99,7 @@ def update_search_index(
 ) -> IndexProgress:
     """Index what is not indexed yet, until done or told to stop. Safe to interrupt anywhere."""
     store = FileSessionStorage()
-    scope = _find_scope(None, profile, store)
+    scope = find_scope(None, profile, store)
     left: list[FileStat] = list(scope.files.values())
     try:
         with search_index.open_index() as index:
@@ -191,7 +120,7 @@ class _Run:
     """One search under way."""
 
     query: Query
-    scope: _Scope
+    scope: SearchScope
     storage: SessionStorage
     scanner: Scanner
     role: str | None
@@ -320,39 +249,6 @@ class _Run:
         }
 
 
-def _find_scope(
-    cwd: str | os.PathLike[str] | None, profile: str | Profile | None, storage: SessionStorage
-) -> _Scope:
-    scope = _Scope()
-    belongs = belongs_to(cwd) if cwd is not None else None
-    for each in [get_profile(profile)] if profile is not None else list_profiles():
-        folders = session_folders(each, cwd) if cwd is not None else _list_dirs(storage, each)
-        for folder in folders:
-            if folder in scope.by_folder:
-                continue  # two profiles may share one agent folder
-            scope.by_folder[folder] = list_session_files(storage, folder)
-            for stat in scope.by_folder[folder]:
-                if belongs is None or _is_of(stat, belongs, storage):
-                    scope.files[stat.path] = stat
-                    scope.profiles[stat.path] = each
-    return scope
-
-
-def _is_of(stat: FileStat, belongs: Callable[[str], bool], storage: SessionStorage) -> bool:
-    try:
-        head = read_head(storage, stat.path)
-    except OSError:
-        return False
-    return head is None or belongs(head.cwd)
-
-
-def _list_dirs(storage: SessionStorage, profile: Profile) -> list[str]:
-    try:
-        return storage.list_dirs(profile.sessions_dir)
-    except OSError:
-        return []
-
-
 def _score(candidate: _Candidate, now_ns: int) -> float:
     """Relevance, at most doubled for what is new: half of that is gone after a month."""
     age_days = max(0.0, (now_ns - candidate.stat.mtime_ns) / 86_400e9)
@@ -404,3 +300,6 @@ def _give_up(error: sqlite3.Error) -> None:
     """The index failed: answer without it, and make a new one if it is broken."""
     if disposable.is_corruption(error):
         disposable.discard(search_index.SCHEMA)
+
+
+__all__ = ["IndexProgress", "SearchHit", "SearchResults", "search", "update_search_index"]

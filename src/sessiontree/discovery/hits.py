@@ -1,0 +1,70 @@
+"""What a search gives back. Values only; how they are found is in ``search``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sessiontree.discovery.listing import SessionInfo
+from sessiontree.profiles import DEFAULT_PROFILE
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A session that has the words, and the message in it that shows them best.
+
+    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand.
+    """
+
+    session: SessionInfo
+    entry_id: str
+    role: str
+    time: datetime | None
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    score: float
+    profile: str
+
+    @property
+    def path(self) -> str:
+        return self.session.path
+
+    @property
+    def resume_command(self) -> str:
+        """A shell command that resumes the session, whatever folder it is given in."""
+        command = ["sessiontree"]
+        if self.profile != DEFAULT_PROFILE:
+            command += ["--profile", self.profile]
+        return shlex.join([*command, "--resume", self.path])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """How many of the sessions in question the index holds."""
+
+    done: int
+    total: int
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done >= self.total
+
+
+class SearchResults(list[SearchHit]):
+    """Hits, best first, and how they were found.
+
+    ``total`` is the number of sessions that match, shown or not; None if telling would mean reading
+    them all. While ``indexing`` is not complete, part of the answer came from reading files:
+    ``update_search_index`` makes the next one quick.
+    """
+
+    def __init__(self, hits: Iterable[SearchHit] = ()) -> None:
+        super().__init__(hits)
+        self.total: int | None = len(self)
+        self.indexing = IndexProgress(0, 0)
+
+    @property
+    def is_indexing(self) -> bool:
+        return not self.indexing.is_complete

@@ -1,0 +1,56 @@
+"""Which session files a search looks at: a project's or all, of one profile or of every one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sessiontree.discovery.heads import read_head
+from sessiontree.discovery.paths import belongs_to, session_folders
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.profiles import Profile, get_profile, list_profiles
+from sessiontree.storage.base import FileStat, SessionStorage
+
+
+@dataclass(slots=True)
+class SearchScope:
+    """The files in question with their profiles, and all session files of their folders."""
+
+    files: dict[str, FileStat] = field(default_factory=dict)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
+
+
+def find_scope(
+    cwd: str | os.PathLike[str] | None, profile: str | Profile | None, storage: SessionStorage
+) -> SearchScope:
+    """The sessions of a project (or all) of a profile (or all)."""
+    scope = SearchScope()
+    belongs = belongs_to(cwd) if cwd is not None else None
+    for each in [get_profile(profile)] if profile is not None else list_profiles():
+        folders = session_folders(each, cwd) if cwd is not None else _list_dirs(storage, each)
+        for folder in folders:
+            if folder in scope.by_folder:
+                continue  # two profiles may share one agent folder
+            scope.by_folder[folder] = list_session_files(storage, folder)
+            for stat in scope.by_folder[folder]:
+                if belongs is None or _is_of(stat, belongs, storage):
+                    scope.files[stat.path] = stat
+                    scope.profiles[stat.path] = each
+    return scope
+
+
+def _is_of(stat: FileStat, belongs: Callable[[str], bool], storage: SessionStorage) -> bool:
+    try:
+        head = read_head(storage, stat.path)
+    except OSError:
+        return False
+    return head is None or belongs(head.cwd)
+
+
+def _list_dirs(storage: SessionStorage, profile: Profile) -> list[str]:
+    try:
+        return storage.list_dirs(profile.sessions_dir)
+    except OSError:
+        return []
