@@ -103,7 +103,8 @@ def _add_sidechain(
         if call_id in main.entry_of_call:
             data["calledFrom"] = main.entry_of_call[call_id]
     fields = {"customType": f"{AGENT}.sidechain", "data": data}
-    root = builder.add("custom", ("sidechain", chain.agent_id), None, fields)
+    source = ("sidechain", chain.agent_id)
+    root = builder.add("custom", source, None, fields, is_beginning=True)
     ThreadConverter(builder, chain.records, base=root).convert()
 
 

@@ -127,7 +127,7 @@ class ThreadConverter:
             return
         self._builder.tell_time(record.get("timestamp"))
         parent = self.leaf_id if self.leaf_id is not None else self._end_of(None)
-        name = self._names.name(record)
+        name = self._names.name(record, self._builder.anchor_of(parent))
         if kind == "summary" and self.has_record(record.get("leafUuid")):
             self._builder.report.left_out["titles"] += 1
             return

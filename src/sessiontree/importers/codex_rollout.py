@@ -139,8 +139,9 @@ class RolloutConverter:
 
     # -- items -----------------------------------------------------------------------------
 
-    def _name(self, item: WireRecord) -> str:
-        return self._names.name({key: value for key, value in item.items() if key not in _UNSTABLE})
+    def _name(self, item: WireRecord, scope: str = "") -> str:
+        kept = {key: value for key, value in item.items() if key not in _UNSTABLE}
+        return self._names.name(kept, scope)
 
     def _item(self, line: RolloutLine, item: WireRecord) -> None:
         kind = get_text(item, "type") or "unknown"
@@ -278,7 +279,7 @@ class RolloutConverter:
         self.tail = self._builder.keep((name,), self.tail, kind, data)
 
     def _keep(self, line: RolloutLine, kind: str, data: WireRecord) -> None:
-        self._note(line, self._name(data), kind, data)
+        self._note(line, self._name(data, self._builder.anchor_of(self.tail)), kind, data)
 
     def _event(self, line: RolloutLine) -> None:
         event = line.payload

@@ -71,7 +71,7 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
 
     Newer versions keep them in a folder of the session, older ones beside it.
     """
-    own = list(_walk(os.path.join(path[: -len(SUFFIX)], "subagents")))
+    own = list(_walk(os.path.join(path.removesuffix(SUFFIX), "subagents")))
     found = [each for each in own if _is_sidechain(each)]
     beside = filter(_is_sidechain, _files(os.path.dirname(path)))
     found += [each for each in beside if _first_session_id(each) == session_id]
@@ -81,7 +81,7 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
 def meta_of_sidechain(path: str) -> dict[str, object]:
     """What Claude Code notes beside a subagent's transcript."""
     try:
-        with open(path[: -len(SUFFIX)] + ".meta.json", "rb") as file:
+        with open(path.removesuffix(SUFFIX) + ".meta.json", "rb") as file:
             records = read_records(file.read(_PROBE_BYTES).replace(b"\n", b" ")).records
     except OSError:
         return {}

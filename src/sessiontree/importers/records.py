@@ -94,11 +94,14 @@ class Fingerprints:
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
-    def name(self, value: object) -> str:
-        """A name that is the same each time the same file, or a longer one, is read."""
+    def name(self, value: object, scope: str = "") -> str:
+        """A name that is the same each time the same file, or a longer one, is read.
+
+        How often counts within ``scope``.
+        """
         made = fingerprint(value)
-        self._seen[made] += 1
-        return f"{made}#{self._seen[made]}"
+        self._seen[scope + made] += 1
+        return f"{made}#{self._seen[scope + made]}"
 
 
 def _sorted(value: object, depth: int = 0) -> object:

@@ -1,9 +1,10 @@
 """A foreign session said in our words: the value that importers make, and the hand that makes it.
 
 Owns the deterministic ids: an entry's id follows from the foreign session, from the records it was
-made of and from its parent. So reading the same file again gives the same entries, a longer file
-gives the same ones and more, and a turn that was only half written the first time becomes a branch
-beside the half. Pure: no I/O, no clock.
+made of and from what was said before it. So reading the same file again gives the same entries, a
+longer file gives the same ones and more, and a turn that was only half written the first time
+becomes a branch beside the half. Notes do not count as said: agents drop and repeat those when they
+tidy up their files. Pure: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -69,10 +70,15 @@ class Transcript:
     report: ConversionReport = field(default_factory=ConversionReport)
 
 
+_SAID = frozenset(("message", "custom_message", "compaction"))
+"""The entries that the ids of those below them follow from."""
+
+
 @dataclass(slots=True)
 class _PathState:
     """What holds at an entry because of the entries above it."""
 
+    anchor: str = ""
     model: str | None = None
     thinking_level: str | None = None
 
@@ -96,11 +102,26 @@ class TranscriptBuilder:
             self._now_ms = time_ms
         return self._now_ms
 
+    def anchor_of(self, entry_id: str | None) -> str:
+        """The last thing said on the way to an entry, itself included; empty if nothing was."""
+        return self._states[entry_id].anchor
+
     def add(
-        self, kind: str, source: Sequence[str], parent_id: str | None, fields: dict[str, Any]
+        self,
+        kind: str,
+        source: Sequence[str],
+        parent_id: str | None,
+        fields: dict[str, Any],
+        *,
+        is_beginning: bool = False,
     ) -> str:
-        """Add an entry made of the records named in ``source``; its id."""
-        entry_id = derived_entry_id(self.by_id, *self._seed, parent_id, kind, *source)
+        """Add an entry made of the records named in ``source``; its id.
+
+        ``is_beginning`` marks one that a conversation of its own begins with.
+        """
+        state = self._states[parent_id]
+        role = "" if kind in _SAID else kind
+        entry_id = derived_entry_id(self.by_id, *self._seed, state.anchor, role, *source)
         entry: WireEntry = {
             "type": kind,
             "id": entry_id,
@@ -110,7 +131,9 @@ class TranscriptBuilder:
         }
         self.entries.append(entry)
         self.by_id[entry_id] = entry
-        self._states[entry_id] = self._states[parent_id]
+        if kind in _SAID or is_beginning:
+            state = _PathState(entry_id, state.model, state.thinking_level)
+        self._states[entry_id] = state
         return entry_id
 
     def add_message(
@@ -149,7 +172,7 @@ class TranscriptBuilder:
         if state.model == model:
             return parent_id
         added = self.add("model_change", source, parent_id, {"model": model})
-        self._states[added] = _PathState(model, state.thinking_level)
+        self._states[added] = _PathState(state.anchor, model, state.thinking_level)
         return added
 
     def switch_thinking(
@@ -160,7 +183,7 @@ class TranscriptBuilder:
         if state.thinking_level == level:
             return parent_id
         added = self.add("thinking_level_change", source, parent_id, {"thinkingLevel": level})
-        self._states[added] = _PathState(state.model, level)
+        self._states[added] = _PathState(state.anchor, state.model, level)
         return added
 
 

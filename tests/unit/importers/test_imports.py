@@ -182,6 +182,26 @@ def test_an_import_that_was_cut_short_is_completed(claude_file: Path) -> None:
     assert last_texts(first.path) == ["What is left to do?", "Only the benchmark."]
 
 
+def test_notes_that_the_other_agent_tidied_away_bring_nothing_back(
+    claude_file: Path, codex_file: Path
+) -> None:
+    for file in (claude_file, codex_file):
+        first = import_session(file)
+        said = [
+            line
+            for line in file.read_text().splitlines(keepends=True)
+            if '"uuid"' in line
+            or '"response_item"' in line
+            or '"session_meta"' in line
+            or '"turn_context"' in line
+            or '"compacted"' in line
+            or '"thread_rolled_back"' in line
+        ]
+        assert len(said) < len(file.read_text().splitlines())
+        file.write_text("".join(said))
+        assert import_session(file).is_unchanged, first.source
+
+
 def test_a_moved_session_is_found_again(claude_file: Path, tmp_path: Path) -> None:
     first = import_session(claude_file)
     with SessionManager.open(first.path) as session:
