@@ -811,9 +811,40 @@ async def test_an_abort_ends_the_command_and_its_children(
     await agent.abort()
     await asyncio.wait_for(run, 30)
     assert [pid for pid in pids if alive(pid)] == []
-    results = [m for m in agent.messages if m["role"] == "toolResult"]
-    assert [m["isError"] for m in results] == [True]
+    _, call, result, aborted = agent.messages
+    assert call["stopReason"] == "toolUse"
+    assert result["isError"] is True
+    assert text_of(result).startswith("pids="), "what it had printed is kept"
+    assert "aborted" in text_of(result)
+    assert (aborted["content"], aborted["stopReason"]) == ([], "aborted")
     assert len(server.requests) == 1
+    assert heard.ended() == list(agent.messages)
+    assert isinstance(heard.events[-1], events.AgentEnd)
+    assert list(heard.events[-1].messages) == list(agent.messages)
+
+
+async def test_an_abort_while_the_user_is_asked_runs_nothing(
+    agent: PydanticAIAgent, server: ChatServer, project: Path
+) -> None:
+    asked = asyncio.Event()
+
+    async def thinking(_: Confirmation) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    agent.confirm = thinking
+    server.script = [
+        calls(("c1", "bash", '{"command": "touch x"}'), ("c2", "bash", '{"command": "touch y"}'))
+    ]
+    run = asyncio.create_task(agent.prompt([user("Hi")]))
+    await asyncio.wait_for(asked.wait(), 20)
+    await agent.abort()
+    await asyncio.wait_for(run, 20)
+    results = [m for m in agent.messages if m["role"] == "toolResult"]
+    assert [(m["toolCallId"], m["isError"]) for m in results] == [("c1", True), ("c2", True)]
+    assert agent.messages[-1]["stopReason"] == "aborted"
+    assert os.listdir(project) == []
 
 
 async def test_cancelling_the_prompt_counts_as_an_abort(

@@ -7,12 +7,14 @@ Knows neither the tools nor the model; the real and the offline agent are built 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sessiontree.agents.tools.base import Confirm
 from sessiontree.agents.tools.toolbox import Toolbox
+from sessiontree.runtime import events
 from sessiontree.runtime.agent_base import AgentBase, Progress, ToolOutput
+from sessiontree.runtime.events import Message
 
 
 class ToolboxAgent(AgentBase):
@@ -28,6 +30,8 @@ class ToolboxAgent(AgentBase):
         self.toolbox = toolbox if toolbox is not None else Toolbox(())
         tools = {spec.name: functools.partial(self._use, spec.name) for spec in self.toolbox.specs}
         super().__init__(tools=tools, system_prompt=system_prompt, clock_ms=clock_ms)
+        self._partials: dict[str, str] = {}
+        """Call → its output so far, for those that an abort may end."""
 
     @property
     def confirm(self) -> Confirm | None:
@@ -39,9 +43,36 @@ class ToolboxAgent(AgentBase):
         self.toolbox.confirm = confirm
 
     async def _use(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> ToolOutput:
-        call = {"id": self._call_id(arguments), "name": name, "arguments": arguments}
-        outcome = await self.toolbox.call(call, mode=self.mode, report=progress)
+        call_id = self._call_id(arguments)
+
+        async def report(partial: str) -> None:
+            self._partials[call_id] = partial
+            await progress(partial)
+
+        call = {"id": call_id, "name": name, "arguments": arguments}
+        outcome = await self.toolbox.call(call, mode=self.mode, report=report)
         return ToolOutput(outcome.content, outcome.is_error, outcome.details)
+
+    def _tool_result(self, call_id: str, name: str, output: ToolOutput) -> Message:
+        """The result as a message; of an aborted call with what it had put out by then."""
+        partial = self._partials.pop(call_id, "")
+        content = output.content
+        if self._is_aborted and isinstance(content, str) and partial not in content:
+            output = ToolOutput(f"{partial}\n\n{content}", output.is_error, output.details)
+        return super()._tool_result(call_id, name, output)
+
+    async def _run(self, messages: Sequence[Message]) -> None:
+        """Run, and have it on record if the run was aborted in the middle of its tools.
+
+        The answer that called them had ended well, so it takes an empty one to say so.
+        """
+        await super()._run(messages)
+        if self._is_aborted and self.messages[-1:] and self.messages[-1]["role"] == "toolResult":
+            answer = self._new_answer()
+            answer.update(stopReason="aborted", errorMessage="Aborted")
+            await self._emit(events.TurnStart())
+            await self._add(answer)
+            await self._emit(events.TurnEnd(answer))
 
     def _call_id(self, arguments: Mapping[str, Any]) -> str:
         """The id of the call under way, found by the very arguments it was made with."""
