@@ -125,7 +125,8 @@ class _Intake:
         self._unpack()
         document = self._load()
         try:
-            header: dict[str, Any] = {**document.header}
+            # The header as it stands in the file: in memory an old one is migrated already.
+            header: dict[str, Any] = codec.decode(document.header_line)
             cwd = self._cwd or get_cwd(document.header) or os.getcwd()
             folder = self._session_dir or paths.default_session_dir(
                 self._profile, cwd, self._storage
@@ -226,12 +227,14 @@ class _Intake:
         return isinstance(origin, dict) and origin.get("hash") == f"sha256:{self._hash}"
 
     def _rewrite_head(self, document: SessionDocument, header: dict[str, Any]) -> None:
-        """Change the header; every line after it keeps its bytes."""
+        """Change the header; every other byte stays."""
         reader = document.payloads.reader
-        head = document.slot.encode() if document.slot is not None else b""
+        head = reader.read_at(0, document.head_end)
+        at = head.rfind(document.header_line)
+        changed = head[:at] + codec.encode(header) + head[at + len(document.header_line) :]
 
         def chunks() -> Iterator[bytes]:
-            yield head + codec.encode(header) + b"\n"
+            yield changed
             yield from read_chunks(reader, document.head_end, document.end)
 
         self._storage.write_atomic(self._staged, chunks())

@@ -143,6 +143,35 @@ def test_the_header_says_where_it_came_from(bundle: Path) -> None:
     assert header["title"] == "A title"
 
 
+def test_an_old_session_stays_what_it_is_until_it_is_opened(home: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.jsonl"
+    entries = (
+        b'{"type":"message","timestamp":"x","message":{"role":"user","content":"a"}}\n'
+        b'{"type":"message","timestamp":"x","message":{"role":"user","content":"b"}}\n'
+    )
+    old.write_bytes(b'{"type":"session","id":"old","cwd":"/w"}\n' + entries)
+    export_bundle(old, tmp_path / "old.zip")
+    report = import_bundle(tmp_path / "old.zip")
+    assert "version" not in json.loads(lines_of(report.session_path)[0])
+    assert Path(report.session_path).read_bytes().endswith(entries)
+    with SessionManager.open(report.session_path) as opened:
+        assert len(opened.get_branch()) == 2
+
+
+def test_a_title_slot_and_debris_before_the_header_keep_their_bytes(
+    session: Path, tmp_path: Path
+) -> None:
+    slot = {"updatedAt": TIME, "type": "title", "v": 1, "title": "Slot", "pad": ""}
+    slot["pad"] = " " * (255 - len(json.dumps(slot)))
+    lead = json.dumps(slot) + "\n\nnot json\n"
+    session.write_text(lead + session.read_text())
+    export_bundle(session, tmp_path / "slot.zip")
+    report = import_bundle(tmp_path / "slot.zip")
+    assert Path(report.session_path).read_text().startswith(lead)
+    with SessionManager.open(report.session_path) as opened:
+        assert opened.session_name == "Slot"
+
+
 def test_the_project_can_be_another_here(home: Path, bundle: Path, tmp_path: Path) -> None:
     report = import_bundle(bundle, cwd=tmp_path / "proj")
     header = json.loads(lines_of(report.session_path)[0])
