@@ -50,6 +50,7 @@ class FileSessionStorage:
             except FileExistsError:
                 if not os.path.isdir(folder):
                     raise
+            sync_folder(os.path.dirname(folder))
 
     def sync_dir(self, path: str) -> None:
         sync_folder(path)

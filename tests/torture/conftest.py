@@ -1,0 +1,63 @@
+"""What the attacks share: a time budget, a seed, and a report of what they did."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+REPORT = Path(__file__).parents[2] / ".bench" / "torture.json"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.torture)
+            item.add_marker(pytest.mark.timeout(0))
+
+
+class Budget:
+    """A share of the time that TORTURE_SECONDS gives to the whole suite."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def is_left(self) -> bool:
+        return time.monotonic() < self._end
+
+
+@pytest.fixture
+def budget(request: pytest.FixtureRequest) -> Budget:
+    """This test's part of the time: the whole divided among the tests of the session."""
+    total = float(os.environ.get("TORTURE_SECONDS", "600"))
+    attacks = [item for item in request.session.items if "budget" in getattr(item, "fixturenames")]
+    return Budget(total / max(1, len(attacks)))
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = int(os.environ.get("TORTURE_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+    print(f"TORTURE_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Iterator[Callable[[str, float], None]]:
+    """Count what was done; the sums go to a file beside the benchmarks."""
+    counted: dict[str, float] = {}
+
+    def count(name: str, amount: float = 1) -> None:
+        counted[name] = counted.get(name, 0) + amount
+
+    yield count
+    print(json.dumps(counted))
+    REPORT.parent.mkdir(exist_ok=True)
+    known = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    known[request.node.name] = counted
+    REPORT.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

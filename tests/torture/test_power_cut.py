@@ -1,0 +1,135 @@
+"""A power cut at any moment, in any state a file system may be left in: what was flushed is there."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sessiontree.storage.file as file_storage
+from sessiontree import SessionManager
+from tests.torture.conftest import Budget
+from tests.torture.disks import Disk, Recorder, RecordingOs
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text, "timestamp": 1}
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": [{"type": "text", "text": text}],
+        "provider": "p",
+        "model": "m",
+        "timestamp": 2,
+    }
+
+
+def picture(rng: random.Random) -> dict[str, Any]:
+    data = base64.b64encode(rng.randbytes(1_500)).decode()
+    block = {"type": "image", "data": data, "mimeType": "image/png"}
+    return {"role": "user", "content": [block], "timestamp": 3}
+
+
+class Story:
+    """Random work on one session, with a note of what was promised after each event."""
+
+    def __init__(self, root: Path, rng: random.Random, recorder: Recorder) -> None:
+        self._rng = rng
+        self._recorder = recorder
+        self._root = root
+        self._written: dict[str, Any] = {}
+        self.promises: list[tuple[int, dict[str, Any]]] = []
+        self.session = SessionManager.create(root / "project")
+
+    def work(self, steps: int) -> None:
+        for _ in range(steps):
+            self._step()
+        self.session.close()
+        self._promise()
+
+    def _step(self) -> None:
+        session, rng = self.session, self._rng
+        choice = rng.random()
+        if choice < 0.55:
+            made = rng.choice([user(f"u{rng.random()}"), answer(f"a{rng.random()}"), picture(rng)])
+            self._written[session.append_message(made)] = made
+        elif choice < 0.8:
+            session.flush()
+            self._promise()
+        elif choice < 0.85:
+            session.set_session_name(f"name {rng.random()}")
+        elif choice < 0.9:
+            session.rewrite_entries()
+        elif choice < 0.95 and session.get_entries():
+            session.branch(rng.choice(session.get_entries()).id)
+        else:
+            session.move_to(self._root / rng.choice(["project", "elsewhere", "third"]))
+
+    def _promise(self) -> None:
+        self.promises.append((len(self._recorder.events), dict(self._written)))
+
+
+def found_messages(agent_dir: Path, session_id: str) -> dict[str, Any]:
+    """Every message of the session that can be had from what is left on the disk."""
+    found: dict[str, Any] = {}
+    for folder, _, names in os.walk(agent_dir / "sessions"):
+        for name in names:
+            if session_id in name and name.endswith((".jsonl", ".draft")):
+                session = SessionManager.open(os.path.join(folder, name))
+                for entry in session.get_entries():
+                    if entry.type == "message":
+                        found[entry.id] = entry.data["message"]
+    return found
+
+
+def _tell(lost: set[str], recorder: Recorder, done: int) -> str:
+    lines = [
+        f"{event.kind} {event.inode} {event.path} {event.target} {event.offset}+{len(event.data)}"
+        for event in recorder.events[:done]
+    ]
+    return "\n".join([f"lost {lost} after", *lines])
+
+
+def test_what_was_flushed_survives_a_power_cut_at_any_moment(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rng: random.Random,
+    budget: Budget,
+    figures: Callable[[str, float], None],
+) -> None:
+    while budget.is_left():
+        recorder = Recorder()
+        home = tmp_path / "before"
+        monkeypatch.setenv("SESSIONTREE_AGENT_DIR", str(home / "agent"))
+        home.mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr(file_storage, "os", RecordingOs(recorder))
+            story = Story(home, rng, recorder)
+            story.work(rng.randint(3, 25))
+        disk = Disk()
+        figures("stories", 1)
+        figures("events", len(recorder.events))
+        for done, event in enumerate(recorder.events, 1):
+            disk.apply(event)
+            promised = [made for at, made in story.promises if at <= done]
+            for _ in range(2):
+                after = tmp_path / "after"
+                disk.write_state(after, str(home), rng)
+                monkeypatch.setenv("SESSIONTREE_AGENT_DIR", str(after / "agent"))
+                found = found_messages(after / "agent", story.session.session_id)
+                if promised:
+                    lost = {key for key, value in promised[-1].items() if found.get(key) != value}
+                    assert not lost, _tell(lost, recorder, done)
+                figures("states", 1)
+                shutil.rmtree(after, ignore_errors=True)
+            if not budget.is_left():
+                break
+        shutil.rmtree(home)
