@@ -1,0 +1,356 @@
+"""Opening what is no session (SPEC §5): begun, recovered or refused; never a byte lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import processes
+from tests.samples import (
+    assistant,
+    chain,
+    dump,
+    entry,
+    header,
+    lines,
+    message,
+    read,
+    texts,
+    user,
+    write,
+)
+
+from sessiontree import (
+    FileSessionStorage,
+    NotASessionError,
+    PersistenceError,
+    SessionManager,
+)
+from sessiontree.testing import FaultyStorage
+
+Wire = dict[str, Any]
+TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
+TORN_HEADER = b'{"type":"session","version":3,"id":"1f9d2a6b9c0d1234","cwd":"/work/pi","tim\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "sessions" / "session.jsonl"
+
+
+def said(session: SessionManager) -> list[str]:
+    return texts(session.build_session_context().messages)
+
+
+def asides(file: Path) -> list[Path]:
+    return sorted(file.parent.glob(f"{file.name}.corrupt-*"))
+
+
+# -- begun ----------------------------------------
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "notes.txt", "no-suffix", "deep/er/new.jsonl"])
+def test_a_missing_file_becomes_a_session_at_that_exact_path(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with SessionManager.open(path) as session:
+        assert session.session_file == str(path)
+        assert read(path) == [session.header]
+        assert session.header["version"] == 3
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        session.append_message(user("kept at once"))
+        assert len(read(path)) == 2
+    assert said(SessionManager.open(path)) == ["kept at once"]
+
+
+def test_an_empty_file_becomes_a_session(file: Path) -> None:
+    write(file)
+    inode = file.stat().st_ino
+    session = SessionManager.open(file)
+    assert read(file) == [session.header]
+    assert file.stat().st_ino == inode
+    assert session.get_entries() == []
+    assert session.warnings == []
+
+
+def test_set_session_file_begins_a_session_too(tmp_path: Path, file: Path) -> None:
+    session = SessionManager.create(tmp_path, tmp_path)
+    session.set_session_file(file)
+    assert read(file) == [session.header]
+    assert session.session_file == str(file)
+
+
+# -- recovered ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        TORN_HEADER,
+        b"",
+        b"\x00" * 512 + b"\n",
+        b"garbage\n",
+        b"null\n",
+        dump({"type": "session"}) + b"\n",
+        dump({"type": "session", "id": 7}) + b"\n",
+        dump(header())[3:] + b"\n",
+    ],
+)
+def test_a_damaged_header_costs_no_entry_and_no_byte(file: Path, head: bytes) -> None:
+    damaged = head + lines(*TALK)
+    write(file, damaged)
+    with SessionManager.open(file) as session:
+        (aside,) = asides(file)
+        assert aside.read_bytes() == damaged
+        assert said(session) == ["1", "2", "3", "4"]
+        assert [found.id for found in session.get_entries()] == ["a1", "a2", "a3", "a4"]
+        assert any(str(file) in str(w) and str(aside) in str(w) for w in session.warnings)
+        session.append_message(user("5"))
+    assert re.fullmatch(r"session\.jsonl\.corrupt-\d{4}-\d\d-\d\dT[\d-]+Z", aside.name)
+    assert read(file)[0]["type"] == "session"
+    with SessionManager.open(file) as again:
+        assert said(again) == ["1", "2", "3", "4", "5"]
+        assert again.warnings == []
+    assert asides(file) == [aside]
+
+
+def test_what_can_be_read_of_the_header_is_kept(file: Path) -> None:
+    write(file, TORN_HEADER, *TALK)
+    session = SessionManager.open(file)
+    assert session.session_id == "1f9d2a6b9c0d1234"
+    assert session.cwd == "/work/pi"
+
+
+def test_the_file_name_tells_id_and_time_if_the_header_does_not(tmp_path: Path) -> None:
+    file = write(tmp_path / "2026-02-16T10-20-30-000Z_abcdef0123456789.jsonl", b"junk\n", *TALK)
+    session = SessionManager.open(file)
+    assert session.session_id == "abcdef0123456789"
+    assert session.header["timestamp"] == "2026-02-16T10:20:30.000Z"
+
+
+def test_salvaged_entries_keep_their_bytes(file: Path) -> None:
+    odd = b'{"type": "custom", "customType":"x", "data":{"n":1.0e2,"e":"\\u00e9"}, "id":"odd",'
+    odd += b'"parentId":"a4","timestamp":"t"}\n'
+    write(file, TORN_HEADER, *TALK, odd)
+    SessionManager.open(file).close()
+    assert file.read_bytes().endswith(lines(*TALK, odd))
+
+
+def test_damage_among_the_entries_is_bridged_and_reported_too(file: Path) -> None:
+    write(file, TORN_HEADER, TALK[0], dump(TALK[1])[:30] + b"\n", *TALK[2:])
+    session = SessionManager.open(file)
+    assert said(session) == ["1", "3", "4"]
+    assert any(warning.line == 3 for warning in session.warnings)
+
+
+def test_branches_survive_a_damaged_header(file: Path) -> None:
+    write(file, TORN_HEADER, *TALK, message("b", "a1", user("other")))
+    session = SessionManager.open(file)
+    assert said(session) == ["1", "other"]
+    session.branch("a4")
+    assert said(session) == ["1", "2", "3", "4"]
+
+
+def test_entries_of_version_one_are_salvaged_as_a_chain(file: Path) -> None:
+    old = [{"type": "message", "timestamp": "t", "message": user(str(n))} for n in (1, 2, 3)]
+    write(file, b"junk\n", *old)
+    assert said(SessionManager.open(file)) == ["1", "2", "3"]
+
+
+def test_a_title_slot_without_a_header_is_no_header(file: Path) -> None:
+    from tests.samples import slot
+
+    write(file, slot("title"), *TALK)
+    session = SessionManager.open(file)
+    assert said(session) == ["1", "2", "3", "4"]
+    assert asides(file)[0].read_bytes() == lines(slot("title"), *TALK)
+
+
+@pytest.mark.parametrize("data", [b"junk", b"\x00" * 9_000, b"\n \n", b"\xef\xbb\xbf", b"[1,2]\n"])
+def test_where_nothing_can_be_salvaged_a_new_session_begins(file: Path, data: bytes) -> None:
+    write(file, data)
+    session = SessionManager.open(file)
+    assert session.get_entries() == []
+    (aside,) = asides(file)
+    assert aside.read_bytes() == data
+    assert read(file) == [session.header]
+
+
+def test_a_file_damaged_twice_is_set_aside_twice(file: Path) -> None:
+    contents = [lines(b"junk %d\n" % n, *TALK) for n in range(5)]
+    for damaged in contents:
+        write(file, damaged)
+        SessionManager.open(file).close()
+    assert sorted(aside.read_bytes() for aside in asides(file)) == sorted(contents)
+
+
+def test_what_is_set_aside_is_private(file: Path) -> None:
+    write(file, b"junk\n", *TALK)
+    SessionManager.open(file)
+    assert stat.S_IMODE(asides(file)[0].stat().st_mode) & 0o077 == 0
+
+
+@pytest.mark.parametrize("operation", ["write_atomic", "rename", "open_reader"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_recovery_that_fails_loses_nothing(file: Path, operation: str, at: int) -> None:
+    damaged = lines(TORN_HEADER, *TALK)
+    write(file, damaged)
+    storage = FaultyStorage(FileSessionStorage())
+    storage.fail(operation, errno.ENOSPC, at=at)
+    try:
+        SessionManager.open(file, storage=storage)
+    except PersistenceError as error:
+        assert str(file) in str(error)  # noqa: PT017
+    kept = [path.read_bytes() for path in file.parent.iterdir()]
+    assert damaged in kept
+    storage.heal()
+    assert said(SessionManager.open(file, storage=storage)) == ["1", "2", "3", "4"]
+
+
+def test_a_folder_that_forbids_recovery_keeps_its_file() -> None:
+    folder = processes.make_open_folder()
+    file = write(folder / "closed" / "x.jsonl", TORN_HEADER, *TALK)
+    file.chmod(0o444)
+    file.parent.chmod(0o555)
+    code = """
+import sys
+try:
+    SessionManager.open(sys.argv[1])
+except PersistenceError as error:
+    print(sys.argv[1] in str(error))
+"""
+    assert processes.run(code, file, unprivileged=True) == "True\n"
+    assert file.read_bytes() == lines(TORN_HEADER, *TALK)
+    assert os.listdir(file.parent) == ["x.jsonl"]
+    shutil.rmtree(folder)
+
+
+def test_a_draft_with_a_damaged_header_is_recovered_too(tmp_path: Path) -> None:
+    draft = tmp_path / ".2026-02-16T10-20-30-000Z_abc.jsonl.draft"
+    write(draft, b'{"type":"sess\n', message("a", None, user("a precious prompt")))
+    session = SessionManager.open(draft)
+    assert said(session) == ["a precious prompt"]
+
+
+# -- refused ----------------------------------------
+
+
+@pytest.mark.parametrize("name", ["README.md", "README", "data.json", "x.jsonl.bak", "a.JSONL.txt"])
+@pytest.mark.parametrize("content", [b"# Title\n", b'{"type":"message"}\n', b"\x7fELF\x00", b"x"])
+def test_another_kind_of_file_is_refused_untouched(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    os.utime(path, ns=(1_000, 1_000))
+    session = SessionManager.in_memory()
+    for open_it in (
+        SessionManager.open,
+        lambda path: SessionManager.fork_from(path, tmp_path),
+        SessionManager.create(tmp_path, tmp_path / "s").set_session_file,
+    ):
+        with pytest.raises(NotASessionError) as caught:
+            open_it(path)
+        assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+    assert path.stat().st_mtime_ns == 1_000
+    assert os.listdir(tmp_path) == [name]
+    assert session.get_entries() == []
+
+
+def test_a_refused_switch_leaves_the_session_as_it_was(tmp_path: Path, file: Path) -> None:
+    write(file, header(), *TALK)
+    (tmp_path / "README.md").write_text("# Title\n")
+    session = SessionManager.open(file)
+    session.branch("a2")
+    with pytest.raises(NotASessionError):
+        session.set_session_file(tmp_path / "README.md")
+    assert (session.session_file, session.leaf_id) == (str(file), "a2")
+    session.append_message(user("on"))
+    assert said(session) == ["1", "2", "on"]
+
+
+def test_a_session_under_any_name_is_opened(tmp_path: Path) -> None:
+    path = write(tmp_path / "session.txt", header(), *TALK)
+    assert said(SessionManager.open(path)) == ["1", "2", "3", "4"]
+
+
+# -- skipped lines are never destroyed ----------------------------------------
+
+BAD = [b"<<<<<<< HEAD\n", dump(TALK[1])[:-30] + b"\n", b"\xff\xfe\x00\x01\n"]
+
+
+@pytest.mark.parametrize("rewrite", ["rewrite_entries", "name", "arguments", "move"])
+def test_skipped_lines_are_copied_beside_the_session_before_a_rewrite(
+    tmp_path: Path, rewrite: str
+) -> None:
+    from tests.samples import calling
+
+    call = message("c", "a1", calling("call"))
+    file = write(tmp_path / "s" / "x.jsonl", header(), TALK[0], BAD[0], BAD[1], call, BAD[2])
+    with SessionManager.open(file, tmp_path / "s") as session:
+        match rewrite:
+            case "rewrite_entries":
+                session.rewrite_entries()
+            case "name":
+                session.set_session_name("name")
+            case "arguments":
+                assert session.rewrite_tool_call_args("call", {"command": "pwd"})
+            case "move":
+                session.move_to(tmp_path / "elsewhere")
+    rejected = Path(f"{session.session_file}.rejected")
+    kept = rejected.read_bytes()
+    for line in BAD:
+        assert line.strip() in kept
+        assert line.strip() not in Path(str(session.session_file)).read_bytes()
+    assert stat.S_IMODE(rejected.stat().st_mode) == 0o600
+    again = SessionManager.open(str(session.session_file))
+    assert [found.id for found in again.get_entries()] == ["a1", "c"]
+
+
+def test_lines_rejected_later_are_added(file: Path) -> None:
+    write(file, header(), TALK[0], BAD[0])
+    with SessionManager.open(file) as session:
+        session.rewrite_entries()
+    with file.open("ab") as out:
+        out.write(BAD[2] + lines(TALK[1]))
+    with SessionManager.open(file) as session:
+        session.rewrite_entries()
+        session.rewrite_entries()
+    kept = Path(f"{file}.rejected").read_bytes()
+    assert kept.count(BAD[0].strip()) == kept.count(BAD[2].strip()) == 1
+
+
+def test_a_rewrite_whose_rejects_can_not_be_kept_does_not_happen(file: Path) -> None:
+    data = lines(header(), TALK[0], BAD[0])
+    write(file, data)
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage)
+    storage.fail("write_line", errno.ENOSPC, path_part=".rejected")
+    storage.fail("write_atomic", errno.ENOSPC, path_part=".rejected")
+    with pytest.raises(PersistenceError):
+        session.rewrite_entries()
+    assert file.read_bytes() == data
+
+
+def test_a_migration_keeps_skipped_lines_too(file: Path) -> None:
+    old = {"type": "message", "timestamp": "t", "message": user("1")}
+    write(file, header(version=None), old, BAD[0], BAD[2])
+    SessionManager.open(file).close()
+    kept = Path(f"{file}.rejected").read_bytes()
+    assert BAD[0].strip() in kept
+    assert BAD[2].strip() in kept
+    assert read(file)[0]["version"] == 3
+
+
+def test_an_append_alone_rejects_nothing(file: Path) -> None:
+    write(file, header(), TALK[0], BAD[0], entry("custom", "c", "a1", customType="x"))
+    with SessionManager.open(file) as session:
+        session.append_message(assistant("2"))
+    assert BAD[0] in file.read_bytes()
+    assert os.listdir(file.parent) == [file.name]
