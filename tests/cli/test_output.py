@@ -80,7 +80,7 @@ def _paired(text: str) -> str:
 
 
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | _ANY.map(lambda text: _paired(text)),
+    st.none() | st.booleans() | st.integers() | _ANY.map(_paired),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )

@@ -44,7 +44,7 @@ def _guarded(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         output.write_message("")
         return output.INTERRUPTED
-    except BrokenPipeError:
+    except output.ReaderGone:
         _forget_stdout()
         return output.OK
     except Exception as error:

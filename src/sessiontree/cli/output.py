@@ -199,16 +199,26 @@ def write_message(*spans: Span) -> None:
 
 def flush() -> None:
     """All that was written is out."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls | head -1``
+    """Nobody reads our output any more."""
 
 
 def _write(stream: TextIO, text: str) -> None:
     try:
-        stream.write(text)
-    except UnicodeEncodeError:
-        encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def _render(span: Span, color: bool) -> str:

@@ -109,7 +109,7 @@ class _AnswerWriter:
     def _write(self, text: str) -> None:
         if text:
             output.write_document([text])
-            sys.stdout.flush()
+            output.flush()
             self._last = text[-1]
 
     def _end_line(self) -> None:

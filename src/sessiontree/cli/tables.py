@@ -78,15 +78,18 @@ def _write_row(
     columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], style: str | None = None
 ) -> None:
     spans: list[output.Span] = []
+    last = max((i for i, text in enumerate(row) if text), default=0)
     for i, (column, text, width) in enumerate(zip(columns, row, widths, strict=True)):
+        if i > last:
+            break
         fitted = output.fit(text, width)
         padding = " " * (width - output.text_width(fitted))
         painted = (fitted, column.style if style is None else style)
         if column.is_number:
             spans += [padding, painted]
         else:
-            spans += [painted, padding if i < len(columns) - 1 else ""]
-        if i < len(columns) - 1:
+            spans += [painted, padding if i < last else ""]
+        if i < last:
             spans.append(_GAP)
     output.write_line(*spans)
 

@@ -1,6 +1,6 @@
 """Sample sessions for newcomers: made as any program makes sessions, marked, removable in one step.
 
-Every sample begins with a ``custom`` entry of the type ``sessiontree.sample``, and its title says so.
+Each begins with a ``custom`` entry of the type ``sessiontree.sample``, and its title says so.
 """
 
 from __future__ import annotations

@@ -1,0 +1,251 @@
+"""``search``: where something was said, in all sessions, with the command that goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.scope import Scope, with_scope
+
+_ROLES = ("user", "assistant", "tool")
+Marks = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One session that matches, whoever's it is."""
+
+    session: Any
+    agent: str
+    entry_id: str
+    role: str
+    snippet: str
+    marks: Marks
+    command: str
+
+
+class SearchCommand(click.Command):
+    """A command whose ``-word`` is an exclusion, unless it is one of its options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options: list[str] = []
+        excluded: list[str] = []
+        for at, word in enumerate(args):
+            if word == "--":
+                return super().parse_args(ctx, [*options, "--", *excluded, *args[at + 1 :]])
+            (excluded if _is_exclusion(word) else options).append(word)
+        return super().parse_args(ctx, [*options, "--", *excluded] if excluded else options)
+
+
+def _is_exclusion(word: str) -> bool:
+    if len(word) < 2 or word[0] != "-" or word[1] == "-":
+        return False
+    return word not in ("-n", "-h") and not (word.startswith("-n") and word[2:].isdigit())
+
+
+@click.command("search", cls=SearchCommand, short_help="Search the text of all sessions.")
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@click.option("--here", is_flag=True, help="Only sessions of this project.")
+@click.option("--role", type=click.Choice(_ROLES), help="Only what this one said.")
+@click.option("--tools", is_flag=True, help="Also in tool calls and their output.")
+@click.option(
+    "--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on."
+)
+@click.option("--all-agents", is_flag=True, help="Also in sessions of Claude Code and Codex.")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, metavar="N", type=click.IntRange(min=0),
+    help="How many to show; 0 shows all.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@with_scope
+def search_command(
+    scope: Scope,
+    query: tuple[str, ...],
+    here: bool,
+    role: str | None,
+    tools: bool,
+    since: datetime | None,
+    all_agents: bool,
+    limit: int,
+    as_json: bool,
+) -> int:
+    """Search what was said in all sessions of all profiles, best match first.
+
+    Every word must be there. "a phrase" in quotes stands as it is, begin* is the beginning of a
+    word, -word must not be there. Ends with exit code 1 if nothing is found.
+
+    \b
+    Examples:
+      sessiontree search connection pool
+      sessiontree search '"connection pool"' -postgres
+      sessiontree search 'migrat*' --here --since 2026-01-01
+      sessiontree search TypeError --tools
+    """
+    if scope.session_dir is not None:
+        raise click.UsageError("search looks into profiles; it has no --session-dir.")
+    text = " ".join(query)
+    found, total = _search(scope, text, here, role, tools, since, limit)
+    if all_agents:
+        others = list(_search_foreign(text, scope, here, role, since))
+        found += others
+        total = total + len(others) if total is not None else None
+    shown = found[:limit] if limit else found
+    if as_json:
+        output.write_json([_to_wire(hit) for hit in shown])
+    else:
+        for hit in shown:
+            _write(hit)
+        if not shown:
+            output.write_line("Nothing found")
+    _write_rest(total, len(shown), tools, role, all_agents)
+    return output.OK if shown else output.FAILURE
+
+
+def _search(
+    scope: Scope,
+    text: str,
+    here: bool,
+    role: str | None,
+    tools: bool,
+    since: datetime | None,
+    limit: int,
+) -> tuple[list[Hit], int | None]:
+    from sessiontree.cli.start import resume_command
+    from sessiontree.discovery.search import search
+    from sessiontree.profiles import get_profile
+
+    results = search(
+        text,
+        cwd=scope.cwd if here else None,
+        profile=scope.profile if scope.is_profile_named else None,
+        role="toolResult" if role == "tool" else role,
+        since=since,
+        include_tools=tools,
+        limit=limit or None,
+    )
+    hits = [
+        Hit(
+            hit.session,
+            hit.profile,
+            hit.entry_id,
+            hit.role,
+            hit.snippet,
+            hit.marks,
+            resume_command(hit.session.id, hit.session.cwd, scope, get_profile(hit.profile)),
+        )
+        for hit in results
+    ]
+    return hits, results.total
+
+
+def _search_foreign(
+    text: str, scope: Scope, here: bool, role: str | None, since: datetime | None
+) -> Iterator[Hit]:
+    """The same words in other agents' sessions; these are read whole, as nothing indexes them."""
+    from sessiontree.discovery.matching import Matcher
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.discovery.query import parse_query
+    from sessiontree.errors import SessionTreeError
+    from sessiontree.importers.foreign import load_foreign
+    from sessiontree.importers.listing import find_foreign_sessions
+
+    parsed = parse_query(text)
+    if not parsed.wanted:
+        return
+    matcher = Matcher(parsed)
+    for session in find_foreign_sessions():
+        if here and not same_cwd(session.cwd or "", scope.cwd):
+            continue
+        if since is not None and session.modified < since.astimezone():
+            continue
+        try:
+            entries = load_foreign(session.path, agent=session.agent).get_entries()
+        except SessionTreeError:
+            continue
+        hit = _match_foreign(session, entries, matcher, role)
+        if hit is not None:
+            yield hit
+
+
+def _match_foreign(
+    session: Any, entries: Sequence[Any], matcher: Any, role: str | None
+) -> Hit | None:
+    from sessiontree.discovery.matching import make_snippet
+    from sessiontree.model.messages import text_of
+
+    wanted = len(matcher.query.wanted)
+    totals = [0] * len(matcher.terms)
+    best: tuple[int, Any, str, str, list[list[tuple[int, int]]]] | None = None
+    for entry in entries:
+        message = entry.data.get("message") if entry.type == "message" else None
+        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+            continue
+        if role is not None and message.get("role") != role:
+            continue
+        text = text_of(message.get("content"), "\n")
+        spans = matcher.find(text)
+        totals = [total + len(each) for total, each in zip(totals, spans, strict=True)]
+        score = sum(1 for each in spans[:wanted] if each)
+        if score and (best is None or score >= best[0]):
+            best = (score, entry, str(message["role"]), text, spans[:wanted])
+    if best is None or not all(totals[:wanted]) or any(totals[wanted:]):
+        return None
+    _, entry, who, text, spans = best
+    snippet = make_snippet(text, [span for each in spans for span in each])
+    command = f"sessiontree import {session.id}"
+    return Hit(session, session.agent, entry.id, who, snippet.text, snippet.marks, command)
+
+
+def _write(hit: Hit) -> None:
+    session = hit.session
+    facts = [tables.age(session.modified), tables.short_path(session.cwd)]
+    if hit.agent != "sessiontree":
+        facts.append(hit.agent)
+    output.write_line((tables.session_name(session), "bold"), (f"  {' · '.join(facts)}", "dim"))
+    output.write_line((f"  {hit.role}: ", "cyan"), *_marked(hit.snippet, hit.marks))
+    output.write_line((f"  {hit.command}", "dim"))
+
+
+def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
+    done = 0
+    for start, end in marks:
+        yield text[done:start]
+        yield text[start:end], "bold yellow"
+        done = end
+    yield text[done:]
+
+
+def _write_rest(
+    total: int | None, shown: int, tools: bool, role: str | None, all_agents: bool
+) -> None:
+    notes = []
+    if total is None:
+        notes.append("maybe more sessions: -n 0")
+    elif total > shown:
+        notes.append(f"{tables.plural(total - shown, 'more session')}: -n 0")
+    if not tools and role is None:
+        notes.append("tool output: --tools")
+    if not all_agents:
+        notes.append("Claude Code and Codex: --all-agents")
+    if notes:
+        output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
+
+
+def _to_wire(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.session.id,
+        "path": hit.session.path,
+        "agent": hit.agent,
+        "title": hit.session.title,
+        "cwd": hit.session.cwd,
+        "entryId": hit.entry_id,
+        "role": hit.role,
+        "snippet": hit.snippet,
+        "marks": [list(mark) for mark in hit.marks],
+        "resume": hit.command,
+    }

@@ -1,0 +1,114 @@
+"""``rename``, ``mv``, ``rm`` and ``restore``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Machine
+
+A, B = "0199a3f2c0de1234", "0199b000c0de5678"
+
+
+def _sessions(machine: Machine) -> list[tuple[str, str | None]]:
+    return [(found["id"], found["title"]) for found in machine.run("ls", "--all", "--json").json]
+
+
+def test_a_session_is_renamed_and_stays_where_it_was_in_time(machine: Machine) -> None:
+    machine.session(A, "older", "hi", age_s=3600)
+    machine.session(B, "newer", "hi")
+    result = machine.run("rename", A, "Fix", "the", "login\x1b[2J")
+    assert result.code == 0
+    assert result.out.startswith("Renamed to Fix the login")
+    assert "\x1b" not in result.out
+    assert [session_id for session_id, _ in _sessions(machine)] == [B, A]
+    assert _sessions(machine)[1][1] is not None
+    assert machine.run("rename", A, "--clear").out == "The name is cleared\n"
+    assert _sessions(machine)[1][1] is None
+
+
+@pytest.mark.parametrize("args", [[A], [A, "name", "--clear"]])
+def test_renaming_needs_a_name_or_its_removal(machine: Machine, args: list[str]) -> None:
+    machine.session(A, "hello", "hi")
+    result = machine.run("rename", *args)
+    assert (result.code, result.err.split(" See")[0]) == (2, "Give either a NAME or --clear.")
+
+
+def test_a_pi_session_is_named_as_pi_reads_it(machine: Machine) -> None:
+    folder = machine.home / ".pi" / "agent" / "sessions" / "--x--"
+    path = machine.session(A, "hello", "hi", folder=folder)
+    assert machine.run("--profile", "pi", "rename", A, "Named").code == 0
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert (last["type"], last["name"]) == ("session_info", "Named")
+    assert "title" not in json.loads(path.read_text().splitlines()[0])
+
+
+def test_a_session_moves_to_another_project(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi")
+    artifacts = path.with_suffix("")
+    artifacts.mkdir()
+    (artifacts / "1.txt").write_text("kept")
+    target = machine.root / "other"
+    target.mkdir()
+    result = machine.run("mv", A, str(target))
+    assert result.code == 0
+    assert not path.exists()
+    assert machine.run("ls").out == "No sessions found\n"
+    moved = Path(machine.run("ls", "--json", cwd=target).json[0]["path"])
+    assert (moved.with_suffix("") / "1.txt").read_text() == "kept"
+    assert machine.run("mv", A, str(target)).out == f"It is already there: {target}\n"
+    missing = machine.run("mv", A, str(machine.root / "nowhere"))
+    assert (missing.code, missing.err) == (1, f"{machine.root}/nowhere: there is no such folder\n")
+
+
+def test_removed_sessions_come_back_together(machine: Machine) -> None:
+    one = machine.session(A, "one", "hi", title="First")
+    two = machine.session(B, "two", "hi", age_s=60)
+    before = one.read_bytes(), two.read_bytes()
+    result = machine.run("rm", A, B)
+    assert result.lines == [f"Moved to the trash: First  {A}", f"Moved to the trash: two  {B}"]
+    assert result.err == "Undo: sessiontree restore\n"
+    assert _sessions(machine) == []
+    assert machine.run("restore").code == 0
+    assert (one.read_bytes(), two.read_bytes()) == before
+    assert _sessions(machine) == [(A, "First"), (B, None)]
+    empty = machine.run("restore")
+    assert (empty.code, empty.err) == (1, "The trash is empty\n")
+
+
+def test_one_of_several_removed_sessions_is_restored_by_its_id(machine: Machine) -> None:
+    machine.session(A, "one", "hi")
+    machine.session(B, "two", "hi")
+    machine.run("rm", A)
+    machine.run("rm", B)
+    assert [item["id"] for item in machine.run("restore", "--list", "--json").json] == [B, A]
+    assert machine.run("restore", A[:10]).code == 0
+    assert [session_id for session_id, _ in _sessions(machine)] == [A]
+    missing = machine.run("restore", "ffff")
+    assert missing.code == 1
+    assert missing.err.startswith('Session "ffff" is not in the trash.')
+
+
+def test_nothing_is_removed_unless_all_are_found(machine: Machine) -> None:
+    machine.session(A, "one", "hi")
+    result = machine.run("rm", A, "ffff")
+    assert (result.code, result.err) == (1, 'Session "ffff" not found.\n')
+    assert [session_id for session_id, _ in _sessions(machine)] == [A]
+
+
+def test_an_ambiguous_id_removes_nothing(machine: Machine) -> None:
+    machine.session(A, "one", "hi")
+    machine.session(B, "two", "hi")
+    result = machine.run("rm", "0199")
+    assert result.code == 2
+    assert "2 sessions match" in result.err
+    assert len(_sessions(machine)) == 2
+
+
+def test_a_file_that_is_no_session_is_not_removed(machine: Machine) -> None:
+    readme = machine.project / "README.md"
+    readme.write_text("mine")
+    assert machine.run("rm", "./README.md").code == 1
+    assert readme.read_text() == "mine"

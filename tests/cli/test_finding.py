@@ -1,0 +1,132 @@
+"""``search`` and ``history``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiontree.storage.history import HistoryStorage
+
+from .conftest import Machine, assistant, user
+
+A, B = "0199a3f2c0de1234", "0199b000c0de5678"
+
+
+def test_a_word_is_found_with_its_place_and_the_way_there(machine: Machine) -> None:
+    machine.session(A, "how does the connection pool work?", "It reuses sockets.", title="Pool")
+    machine.session(B, "something else", "yes", cwd=machine.home)
+    result = machine.run("search", "sockets")
+    assert result.code == 0
+    assert result.lines == [
+        f"Pool  just now · {machine.project}",
+        "  assistant: It reuses sockets.",
+        f"  sessiontree --resume {A}",
+    ]
+
+
+def test_a_hit_in_another_project_says_where_to_go(machine: Machine) -> None:
+    where = machine.root / "my project"
+    where.mkdir()
+    machine.session(A, "quokka", "yes", cwd=where)
+    assert f"  cd '{where}' && sessiontree --resume {A}" in machine.run("search", "quokka").lines
+    here = machine.run("search", "quokka", "--here")
+    assert (here.code, here.lines) == (1, ["Nothing found"])
+
+
+def test_all_profiles_are_searched_unless_one_is_named(machine: Machine) -> None:
+    pi = machine.home / ".pi" / "agent" / "sessions" / "--x--"
+    machine.session(A, "quokka in pi", "yes", folder=pi)
+    found = machine.run("search", "quokka")
+    assert "--profile pi --resume" in found.out
+    assert machine.run("search", "quokka", "--profile", "sessiontree").code == 1
+
+
+def test_words_phrases_and_exclusions(machine: Machine) -> None:
+    machine.session(A, "the red house", "yes")
+    machine.session(B, "a house painted red", "yes")
+
+    def ids(*query: str) -> set[str]:
+        return {hit["id"] for hit in machine.run("search", "--json", *query).json}
+
+    assert ids("red", "house") == {A, B}
+    assert ids('"red house"') == {A}
+    assert ids("house", "-painted") == {A}
+    assert ids("house", "-n", "5", "-n9", "-painted") == {A}
+    assert ids("--", "house", "-painted") == {A}
+    assert ids("pai*") == {B}
+
+
+def test_tool_output_only_on_request(machine: Machine) -> None:
+    result = {"role": "toolResult", "toolCallId": "c", "toolName": "bash", "isError": False}
+    text = [{"type": "text", "text": "obsidian heron"}]
+    entries = [user("run it"), assistant("ok"), {"message": {**result, "content": text}}]
+    machine.session(A, entries=entries)
+    without = machine.run("search", "heron")
+    assert without.code == 1
+    assert "tool output: --tools" in without.err
+    assert machine.run("search", "heron", "--tools").code == 0
+
+
+def test_json_has_what_a_program_needs(machine: Machine) -> None:
+    path = machine.session(A, "hello", "a marmot", title="T")
+    (hit,) = machine.run("search", "marmot", "--json").json
+    start, end = hit.pop("marks")[0]
+    assert hit["snippet"][start:end] == "marmot"
+    assert hit == {
+        "id": A, "path": str(path), "agent": "sessiontree", "title": "T",
+        "cwd": str(machine.project), "entryId": "00000002", "role": "assistant",
+        "snippet": "a marmot", "resume": f"sessiontree --resume {A}",
+    }  # fmt: skip
+
+
+def test_a_hostile_hit_is_harmless(machine: Machine) -> None:
+    machine.session(A, "evil \x1b]52;c;AAAA\x07 marmot \u202e", "yes", title="\x1b[2Jt")
+    result = machine.on_terminal("search", "marmot", NO_COLOR="1")
+    assert "marmot" in result.out
+    assert not [c for c in result.out if ord(c) < 32 and c != "\n"]
+
+
+# -- history -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prompts(machine: Machine) -> Path:
+    path = machine.agent_dir / "history.db"
+    times = iter(range(1_760_000_000, 1_760_000_100))
+    with HistoryStorage(path, clock=lambda: float(next(times))) as history:
+        history.add("fix the parser", cwd=str(machine.project))
+        history.add("explain C++ \x1b[31mtemplates", cwd=str(machine.home))
+        history.add("run the tests")
+    return path
+
+
+@pytest.mark.usefixtures("prompts")
+def test_prompts_newest_first(machine: Machine) -> None:
+    result = machine.run("history")
+    assert result.lines == [
+        "2025-10-09  run the tests",
+        "2025-10-09  explain C++ \\x1b[31mtemplates  ~",
+        f"2025-10-09  fix the parser                 {machine.project}",
+    ]
+    assert machine.run("history", "--here").lines == ["2025-10-09  fix the parser"]
+
+
+@pytest.mark.usefixtures("prompts")
+def test_prompts_that_match(machine: Machine) -> None:
+    assert [hit["prompt"] for hit in machine.run("history", "c++", "--json").json] == [
+        "explain C++ \x1b[31mtemplates"
+    ]
+    nothing = machine.run("history", "quokka")
+    assert (nothing.code, nothing.out) == (0, "No prompts found\n")
+
+
+@pytest.mark.usefixtures("prompts")
+def test_the_rest_is_told(machine: Machine) -> None:
+    result = machine.run("history", "-n", "1")
+    assert (len(result.lines), result.err) == (1, "Not shown: older prompts: -n 0\n")
+
+
+def test_no_history_yet_makes_no_file(machine: Machine) -> None:
+    assert machine.run("history").out == "No prompts found\n"
+    assert not machine.agent_dir.exists()

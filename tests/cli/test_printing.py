@@ -1,0 +1,89 @@
+"""``-p``: one answer, no screen. The offline agent answers, so that no model is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import Machine
+
+OFFLINE = ("--model", "offline")
+
+
+def _session(machine: Machine) -> list[dict[str, object]]:
+    (path,) = machine.agent_dir.rglob("*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_answer_goes_to_standard_output_and_the_session_is_kept(machine: Machine) -> None:
+    (machine.project / "notes.txt").write_text("the secret word is quokka\n")
+    result = machine.run("-p", "read notes.txt", *OFFLINE)
+    assert (result.code, result.err) == (0, "")
+    assert "the secret word is quokka" in result.out
+    assert result.out.endswith("\n")
+    roles = [line["message"]["role"] for line in _session(machine) if line["type"] == "message"]  # type: ignore[index]
+    assert roles[0] == "user"
+    assert roles[-1] == "assistant"
+    assert "read notes.txt" in machine.run("history").out
+
+
+def test_going_on_with_the_same_session(machine: Machine) -> None:
+    machine.run("-p", "hello", *OFFLINE)
+    result = machine.run("-c", "-p", "hello again", *OFFLINE)
+    assert result.code == 0
+    assert 'Resuming "hello"' in result.err
+    assert len(list(machine.agent_dir.rglob("*.jsonl"))) == 1
+
+
+def test_the_prompt_can_come_from_standard_input(machine: Machine) -> None:
+    result = machine.run("-p", "-", *OFFLINE, stdin="read missing.txt")
+    assert result.code == 0
+    assert machine.run("history").lines[0].split("  ")[1] == "read missing.txt"
+    empty = machine.run("-p", "-", *OFFLINE)
+    assert (empty.code, empty.out) == (2, "")
+
+
+def test_nothing_is_kept_without_a_session(machine: Machine) -> None:
+    result = machine.run("--no-session", "-p", "hello", *OFFLINE)
+    assert result.code == 0
+    assert list(machine.agent_dir.rglob("*")) == []
+
+
+def test_without_a_provider_it_fails_and_leaves_nothing(machine: Machine) -> None:
+    result = machine.run("-p", "hello")
+    assert (result.code, result.out) == (1, "")
+    assert "No model provider is set up" in result.err
+    assert result.err.count("\n") == 1
+    assert [path for path in machine.agent_dir.rglob("*") if path.is_file()] == []
+
+
+def test_a_model_that_is_not_known_is_said(machine: Machine) -> None:
+    result = machine.run("-p", "hello", "--model", "nonsense")
+    assert result.code == 1
+    assert "nonsense" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_tools_that_write_are_refused_when_nobody_can_be_asked(machine: Machine) -> None:
+    result = machine.run("-p", "write out.txt\nhello", *OFFLINE)
+    assert not (machine.project / "out.txt").exists()
+    assert "nobody is asked" in result.out
+
+
+def test_tools_that_write_ask_on_the_terminal(machine: Machine) -> None:
+    prompt = "write out.txt\nhello"
+    refused = machine.on_terminal("-p", prompt, *OFFLINE, replies=[("[y/N]", "n\n")])
+    assert "Allow write? [y/N]" in refused.out
+    assert not (machine.project / "out.txt").exists()
+    allowed = machine.on_terminal("-p", prompt, *OFFLINE, replies=[("[y/N]", "y\n")])
+    assert allowed.code == 0
+    assert (machine.project / "out.txt").read_text().strip() == "hello"
+    assert "Resume with: " in allowed.out
+
+
+def test_what_an_answer_holds_can_not_harm_the_terminal(machine: Machine) -> None:
+    Path(machine.project / "evil.txt").write_text("before \x1b]0;owned\x07 after\n")
+    shown = machine.on_terminal("-p", "read evil.txt", *OFFLINE, NO_COLOR="1")
+    assert "owned" in shown.out
+    assert "\x1b" not in shown.out
+    assert "\x07" not in shown.out

@@ -1,0 +1,244 @@
+"""The program as a whole: start-up, help, commands told from prompts, ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessiontree._version import __version__
+from sessiontree.cli.program import _COMMANDS, start
+
+from .conftest import PROGRAM, Machine
+
+HEAVY = ("asyncio", "rich", "textual", "pydantic", "pydantic_ai", "importlib.metadata", "httpx")
+
+
+def _modules_after(machine: Machine, *args: str) -> set[str]:
+    """What is in sys.modules when the real command ends."""
+    code = (
+        "import sys\nfrom sessiontree.cli.main import run\n"
+        f"code = run({list(args)!r})\n"
+        "sys.stderr.write('MODULES ' + ' '.join(sys.modules))\nsys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=machine.project, env=machine.env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stderr.partition("MODULES ")[2].split())
+
+
+def test_the_version_is_told_without_importing_anything_for_it(machine: Machine) -> None:
+    loaded = _modules_after(machine, "--version")
+    assert not loaded & {*HEAVY, "click", "msgspec", "sqlite3", "json"}
+    assert {name for name in loaded if name.startswith("sessiontree")} == {
+        "sessiontree", "sessiontree.cli", "sessiontree.cli.main", "sessiontree._version",
+    }  # fmt: skip
+
+
+def test_a_listing_imports_nothing_heavy(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi")
+    loaded = _modules_after(machine, "ls")
+    assert "sessiontree.discovery.listing" in loaded
+    assert not loaded & set(HEAVY)
+    assert not any(name.startswith(("sessiontree.runtime", "sessiontree.tui")) for name in loaded)
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version(machine: Machine, option: str) -> None:
+    result = machine.run(option)
+    assert (result.code, result.out, result.err) == (0, f"sessiontree {__version__}\n", "")
+
+
+def test_it_runs_as_a_module_too(machine: Machine) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sessiontree", "--version"],
+        env=machine.env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"sessiontree {__version__}\n"
+
+
+def test_help_names_every_option_and_command(machine: Machine) -> None:
+    result = machine.run("--help")
+    assert result.code == 0
+    for word in (
+        "--continue", "--resume [ID|PATH]", "--fork ID|PATH", "--no-session", "--name NAME",
+        "--model", "--print PROMPT", "--profile NAME", "--session-dir DIR", "--version", "--help",
+        "Examples:",
+    ):  # fmt: skip
+        assert word in result.out
+    for name, (_, text) in _COMMANDS.items():
+        assert any(line.split()[:1] == [name] and text in line for line in result.lines)
+    assert max(map(len, result.lines)) <= 80
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # In this process: seventeen interpreters would say nothing more.
+    start.main([command, "--help"], prog_name="sessiontree", standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: sessiontree {command} ")
+    assert "--profile" in shown
+    described = start.get_command(None, command)  # type: ignore[arg-type]
+    assert described is not None
+    assert described.short_help == _COMMANDS[command][1]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--wrong"], "No such option '--wrong'"),
+        (["ls", "--wrong"], "See sessiontree ls --help"),
+        (["ls", "-n", "many"], "'many' is not a valid integer"),
+        (["show", "a", "b"], "unexpected extra argument"),
+        (["rm"], "Missing argument 'ID...'"),
+        (["--profile", "nobody", "ls"], "'nobody' is not one of"),
+        (["-c", "-r"], "--continue and --resume exclude each other"),
+        (["--fork", "a", "--no-session"], "--fork and --no-session exclude each other"),
+        (["-c", "ls"], '--continue does not go with the command "ls"'),
+        (["-p", "one", "two"], "-p has its own prompt"),
+        (["lss"], 'No command "lss". Did you mean "sessiontree ls"?'),
+        (["serach", "word"], 'Did you mean "sessiontree search"?'),
+        (["list"], 'Did you mean "sessiontree ls"?'),
+        (["resume"], 'Did you mean "sessiontree --resume"?'),
+    ],
+)
+def test_what_is_not_understood_is_said_in_one_line(
+    machine: Machine, args: list[str], words: str
+) -> None:
+    result = machine.run(*args)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fix the bug"],
+        ["hello"],
+        ["--", "ls"],
+        ["--", "lss"],
+        ["fix", "the", "bug"],
+        ["fix it", "--model", "x"],
+    ],
+)
+def test_any_other_words_are_a_prompt(machine: Machine, args: list[str]) -> None:
+    result = machine.run(*args)
+    assert result.code == 2
+    assert result.err == (
+        "The interactive program needs a terminal; one answer without: sessiontree -p PROMPT\n"
+    )
+
+
+def test_the_options_of_the_scope_may_stand_before_or_after_the_command(machine: Machine) -> None:
+    elsewhere = machine.root / "elsewhere"
+    machine.session("0199a3f2c0de1234", "hello", "hi", folder=elsewhere)
+    before = machine.run("--session-dir", str(elsewhere), "ls")
+    after = machine.run("ls", "--session-dir", str(elsewhere))
+    assert "0199a3f2c0de1234" in before.out
+    assert before.out == after.out
+
+
+def test_a_reader_that_goes_away_is_no_error(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", *(f"line {n} " + "x" * 200 for n in range(2000)))
+    process = subprocess.Popen(
+        [PROGRAM, "show", "0199a3f2"],
+        cwd=machine.project, env=machine.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(30), errors) == (0, b"")
+
+
+def test_an_interrupt_ends_quietly(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi", cwd=machine.home)
+    result = machine.on_terminal("-r", "0199a3f2", replies=[("[y/N]", "\x03")])
+    assert result.code == 130
+    assert "Traceback" not in result.out
+
+
+def test_a_folder_that_was_removed_is_told(machine: Machine) -> None:
+    gone = machine.root / "gone"
+    gone.mkdir()
+    script = f'cd "{gone}" && rmdir "{gone}" && exec "{PROGRAM}" ls'
+    done = subprocess.run(
+        ["sh", "-c", script], env=machine.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "The current folder no longer exists; change to another one first\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")]
+)
+def test_completion_scripts_are_made_for_common_shells(
+    machine: Machine, shell: str, word: str
+) -> None:
+    result = machine.run(_SESSIONTREE_COMPLETE=f"{shell}_source")
+    assert result.code == 0
+    assert word in result.out
+
+
+def test_session_ids_are_completed_newest_first(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi", age_s=60)
+    machine.session("0199b000c0de5678", "hello", "hi")
+    machine.session("0200b000c0de5678", "hello", "hi", cwd=machine.home)
+    answers = {
+        words: machine.run(
+            _SESSIONTREE_COMPLETE="bash_complete",
+            COMP_WORDS=words,
+            COMP_CWORD=str(words.count(" ")),
+        ).lines
+        for words in (
+            "sessiontree show 0199",
+            "sessiontree -r 0200",
+            "sessiontree sh",
+            "sessiontree rm x",
+        )
+    }
+    assert answers == {
+        "sessiontree show 0199": ["plain,0199b000c0de5678", "plain,0199a3f2c0de1234"],
+        "sessiontree -r 0200": ["plain,0200b000c0de5678"],
+        "sessiontree sh": ["plain,show"],
+        "sessiontree rm x": [],
+    }
+
+
+def test_an_error_inside_is_one_line_and_told_whole_on_request(machine: Machine) -> None:
+    machine.agent_dir.write_text("a file where a folder should be")
+    result = machine.run("rm", "0199a3f2")
+    assert result.code == 1
+    assert "Traceback" not in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_nothing_is_left_on_disk_by_commands_that_only_look(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi")
+    before = sorted((path, path.stat().st_mtime_ns) for path in machine.agent_dir.rglob("*"))
+    for args in (
+        ["ls"],
+        ["show"],
+        ["tree"],
+        ["export"],
+        ["usage"],
+        ["doctor"],
+        ["gc"],
+        ["history"],
+    ):
+        assert machine.run(*args).code == 0, args
+    assert (
+        sorted((path, path.stat().st_mtime_ns) for path in machine.agent_dir.rglob("*")) == before
+    )
+
+
+def test_the_installed_command_is_the_one_tested() -> None:
+    assert os.access(PROGRAM, os.X_OK)
+    assert Path(PROGRAM).read_text().startswith("#!")

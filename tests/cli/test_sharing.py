@@ -1,0 +1,123 @@
+"""``export``, ``import`` and ``convert``."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+
+from .conftest import Machine
+
+A = "0199a3f2c0de1234"
+_TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def test_markdown_goes_to_standard_output(machine: Machine) -> None:
+    machine.session(A, "question", "answer", title="Login")
+    result = machine.run("export", A)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("# Login\n")
+    assert result.out.index("question") < result.out.index("answer")
+
+
+def test_the_ending_of_the_file_chooses_the_format(machine: Machine) -> None:
+    path = machine.session(A, "question", "answer")
+    assert machine.run("export", A, "-o", "s.json").out == f"Wrote {machine.project}/s.json\n"
+    exported = json.loads((machine.project / "s.json").read_text())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (exported["header"], exported["entries"]) == (lines[0], lines[1:])
+    assert machine.run("export", A, "-o", "s.md").code == 0
+    assert (machine.project / "s.md").read_text().startswith("# Session")
+
+
+def test_a_file_is_replaced_only_by_force(machine: Machine) -> None:
+    machine.session(A, "question", "answer")
+    target = machine.project / "mine.md"
+    target.write_text("mine")
+    refused = machine.run("export", A, "-o", "mine.md")
+    assert (refused.code, refused.err) == (1, "mine.md: is there already; --force replaces it\n")
+    assert target.read_text() == "mine"
+    assert machine.run("export", A, "-o", "mine.md", "--force").code == 0
+    assert "question" in target.read_text()
+
+
+def test_a_folder_that_is_not_there_is_told(machine: Machine) -> None:
+    machine.session(A, "question", "answer")
+    result = machine.run("export", A, "-o", "no/such/s.md")
+    assert (result.code, result.err) == (1, f"{machine.project}/no/such: there is no such folder\n")
+
+
+@pytest.mark.parametrize("kind", ["markdown", "json"])
+def test_secrets_are_replaced_on_request(machine: Machine, kind: str) -> None:
+    machine.session(A, f"my token is {_TOKEN}", "noted")
+    assert _TOKEN in machine.run("export", A, "-f", kind).out
+    result = machine.run("export", A, "-f", kind, "--redact")
+    assert _TOKEN not in result.out
+    assert "Redacted 1 secret: github-token (1)" in result.err
+
+
+def test_on_a_terminal_an_export_is_escaped_and_in_a_pipe_it_is_exact(machine: Machine) -> None:
+    machine.session(A, "half \ud83d pair and \x1b[2J", "answer")
+    shown = machine.on_terminal("export", A, "-f", "json")
+    assert "\x1b" not in shown.out
+    assert (
+        json.loads(machine.run("export", A, "-f", "json").out)["entries"][0]["message"]["content"][
+            0
+        ]["text"]
+        == "half \ud83d pair and \x1b[2J"
+    )
+
+
+def test_a_bundle_goes_out_and_comes_in(machine: Machine) -> None:
+    machine.session(A, "question", "answer", title="Travels")
+    assert machine.run("export", A, "--bundle", "-o", "s.zip").code == 0
+    assert zipfile.is_zipfile(machine.project / "s.zip")
+    other = machine.root / "other agent"
+    taken = machine.run("import", "s.zip", SESSIONTREE_AGENT_DIR=str(other))
+    assert taken.code == 0, taken.err
+    assert f"Resume with: sessiontree --resume {A}" in taken.err
+    assert "Travels" in machine.run("ls", SESSIONTREE_AGENT_DIR=str(other)).out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["export", A, "--bundle"], "A bundle needs a file: -o FILE.zip"),
+        (["export", A, "--bundle", "--redact", "-o", "x.zip"], "A bundle is exact"),
+        (["import"], "Name what to import, or use --all."),
+        (["convert", A], "Missing option '--to'"),
+    ],
+)
+def test_what_does_not_go_together_is_said(machine: Machine, args: list[str], words: str) -> None:
+    machine.session(A, "question", "answer")
+    result = machine.run(*args)
+    assert result.code == 2
+    assert words in result.err
+    assert not (machine.project / "x.zip").exists()
+
+
+def test_a_broken_bundle_changes_nothing(machine: Machine) -> None:
+    (machine.project / "bad.zip").write_bytes(b"PK\x03\x04 not really")
+    result = machine.run("import", "bad.zip")
+    assert result.code == 1
+    assert result.err.count("\n") == 1
+    assert machine.run("ls", "--all").out == "No sessions found\n"
+
+
+def test_importing_all_says_how_many(machine: Machine) -> None:
+    result = machine.run("import", "--all")
+    assert (result.code, result.out) == (
+        0,
+        "Imported 0 sessions, 0 brought up to date, 0 unchanged\n",
+    )
+
+
+def test_a_session_is_converted_for_another_agent(machine: Machine) -> None:
+    path = machine.session(A, "question", "answer", title="Named")
+    before = path.read_bytes()
+    result = machine.run("convert", A, "--to", "pi")
+    assert result.code == 0, result.err
+    assert path.read_bytes() == before
+    listed = machine.run("ls", "--profile", "pi", "--json").json
+    assert [(found["title"], found["messageCount"]) for found in listed] == [("Named", 2)]

@@ -1,0 +1,214 @@
+"""``show`` and ``tree``: reading one session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import Machine, assistant, user
+
+A, B = "0199a3f2c0de1234", "0199b000c0de5678"
+
+
+def _rich() -> list[dict[str, Any]]:
+    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls -la"}}
+    lines = "\n".join(f"\x1b[32mfile{n}\x1b[0m" for n in range(20))
+    result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash"}
+    return [
+        user("Why does login fail?"),
+        assistant({"type": "thinking", "thinking": "secret thought"}, "Let me look.", call),
+        {"message": {**result, "content": [{"type": "text", "text": lines}], "isError": False}},
+        assistant("The cookie."),
+    ]
+
+
+def test_the_newest_session_is_shown_without_an_id(machine: Machine) -> None:
+    machine.session(A, "older", "hi", age_s=60)
+    machine.session(B, "newer", "hi")
+    result = machine.run("show")
+    assert "newer" in result.out
+    assert "older" not in result.out
+
+
+def test_a_conversation_reads_in_order_with_tools_in_short(machine: Machine) -> None:
+    machine.session(A, title="Login", entries=_rich())
+    result = machine.run("show", "0199a3f2")
+    assert result.code == 0
+    assert result.lines == [
+        "Login",
+        f"{A} · {machine.project} · 4 messages · 240 tokens · $1.00",
+        "",
+        "You  2026-02-16 10:01 · 00000001",
+        "Why does login fail?",
+        "",
+        "Assistant  m1 · 2026-02-16 10:02 · 00000002",
+        "Let me look.",
+        "→ bash ls -la",
+        *(f"  file{n}" for n in range(6)),
+        "  … 14 more lines",
+        "",
+        "Assistant  m1 · 2026-02-16 10:04 · 00000004",
+        "The cookie.",
+        "",
+    ]
+    assert result.err == "Not shown: 1 long output cut: --full · 1 thought: --full\n"
+
+
+def test_full_shows_everything(machine: Machine) -> None:
+    machine.session(A, title="Login", entries=_rich())
+    result = machine.run("show", A, "--full")
+    assert "secret thought" in result.out
+    assert "  file19" in result.lines
+    assert result.err == ""
+
+
+def test_what_a_compaction_hides_is_counted_and_shown_in_full(machine: Machine) -> None:
+    compaction = {"type": "compaction", "summary": "the summary", "tokensBefore": 9000}
+    entries = [
+        user("forgotten question"),
+        assistant("forgotten answer"),
+        user("kept question"),
+        {**compaction, "firstKeptEntryId": "00000003"},
+        user("new question"),
+    ]
+    machine.session(A, entries=entries)
+    result = machine.run("show")
+    assert "forgotten" not in result.out
+    assert result.out.index("the summary") < result.out.index("kept question")
+    assert "2 entries before the compaction: --full" in result.err
+    full = machine.run("show", "--full")
+    assert full.out.index("forgotten answer") < full.out.index("the summary")
+
+
+def test_another_branch_can_be_shown(machine: Machine) -> None:
+    entries = [
+        user("question"),
+        assistant("answer one"),
+        {**assistant("answer two"), "parentId": "00000001"},
+    ]
+    machine.session(A, entries=entries)
+    result = machine.run("show")
+    assert "answer two" in result.out
+    assert f"1 entry on other branches: sessiontree tree {A}" in result.err
+    assert "answer one" in machine.run("show", "--at", "00000002").out
+    missing = machine.run("show", "--at", "ffff")
+    assert (missing.code, missing.err) == (1, "Entry ffff not found\n")
+
+
+def test_json_gives_the_entries_as_they_are(machine: Machine) -> None:
+    machine.session(A, entries=_rich())
+    shown = machine.run("show", "--json", "--full").json
+    assert (shown["id"], shown["leafId"], len(shown["entries"])) == (A, "00000004", 4)
+    assert shown["entries"][1]["message"]["content"][0]["thinking"] == "secret thought"
+
+
+def test_the_last_entries_only(machine: Machine) -> None:
+    machine.session(A, "one", "two", "three", "four")
+    result = machine.run("show", "-n", "2")
+    assert "two" not in result.out
+    assert "three" in result.out
+    assert "2 earlier entries: without -n" in result.err
+
+
+def test_damage_is_told_and_nothing_is_written(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi")
+    path.write_text(path.read_text() + "damaged line\n")
+    before = path.read_bytes()
+    result = machine.run("show")
+    assert result.code == 0
+    assert "warning: line 4: skipped" in result.err
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        ("ffff", 1, 'Session "ffff" not found.\n'),
+        ("./missing.jsonl", 1, 'Session "./missing.jsonl" not found.\n'),
+        ("./README.md", 1, "README.md: not a session file; the file was not modified\n"),
+    ],
+)
+def test_what_is_not_there_is_said(machine: Machine, value: str, code: int, message: str) -> None:
+    (machine.project / "README.md").write_text("# hello\n")
+    result = machine.run("show", value)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.endswith(message)
+    assert (machine.project / "README.md").read_text() == "# hello\n"
+
+
+def test_an_id_of_several_lists_them(machine: Machine) -> None:
+    machine.session(A, "one", "hi", title="First", age_s=3600)
+    machine.session(B, "two", "hi", cwd=machine.home)
+    machine.session("0199ffff", "three", "hi", cwd=machine.home, age_s=60)
+    here = machine.run("show", "0199")
+    assert here.code == 0  # this project comes first, and has just one
+    assert "First" in here.out
+    result = machine.run("show", "0199", cwd=machine.root)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines() == [
+        'Session "0199" is ambiguous: 3 sessions match.',
+        f"  {B}    just now  two  ~",
+        "  0199ffff              1m ago  three  ~",
+        f"  {A}      1h ago  First  {machine.project}",
+    ]
+
+
+def test_a_project_without_sessions_asks_for_an_id(machine: Machine) -> None:
+    result = machine.run("show")
+    assert result.code == 1
+    assert result.err.startswith("This project has no sessions")
+
+
+# -- tree ----------------------------------------------------------------------------------------
+
+
+def _branched() -> list[dict[str, Any]]:
+    return [
+        user("start"),
+        {"type": "model_change", "model": "acme/m1"},
+        assistant("shared answer"),
+        user("left way"),
+        assistant("left end"),
+        {**user("right way"), "parentId": "00000003"},
+        {"type": "label", "targetId": "00000003", "label": "fork\x1b[2J here"},
+        {**assistant("right end"), "parentId": "00000006"},
+    ]
+
+
+def test_branches_step_to_the_right_and_the_active_one_is_marked(machine: Machine) -> None:
+    machine.session(A, title="Ways", entries=_branched())
+    result = machine.run("tree")
+    assert result.lines == [
+        f"Ways  {A}",
+        "● 00000001 you start",
+        "● 00000003 assistant shared answer [fork\\x1b[2J here]",
+        "├─ ○ 00000004 you left way",
+        "│  ○ 00000005 assistant left end",
+        "└─ ● 00000006 you right way",
+        "   ● 00000008 assistant right end ← here",
+    ]
+    assert result.err == "Not shown: 2 tool steps and settings: --all\n"
+    everything = machine.run("tree", "--all")
+    assert len(everything.lines) == 9
+    assert everything.err == ""
+
+
+def test_the_tree_as_json(machine: Machine) -> None:
+    machine.session(A, entries=_branched())
+    tree = machine.run("tree", "--json").json
+    by_id = {entry["id"]: entry for entry in tree["entries"]}
+    assert len(by_id) == 8
+    assert by_id["00000005"]["active"] is False
+    assert by_id["00000008"]["active"] is True
+    assert by_id["00000003"]["label"] == "fork\x1b[2J here"
+    assert by_id["00000004"]["parentId"] == "00000003"
+
+
+def test_a_very_deep_tree_is_walked_without_recursion(machine: Machine) -> None:
+    machine.session(A, *(f"m{n}" for n in range(5000)))
+    result = machine.run("tree")
+    assert result.code == 0
+    assert len(result.lines) == 5001
+    assert result.lines[-1] == "● 00001388 assistant m4999 ← here"
