@@ -3,7 +3,8 @@
 Most bytes of a session are tool results, which neither listings nor searches want. All writers put
 the same keys first and the message's own time last, so a line that begins and ends so, and in which
 no second entry begins, is a whole message. A line that differs in the least is left to a real
-parser. What the frame can not see is damage that leaves both ends of one line intact.
+parser. What frames can not see is damage that leaves both ends of one line intact, and an entry
+glued to a torn one that a third line still names as its parent (two writers on a full disk).
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class _Scan:
         """Count what is framed and parse the rest; False if frames are not to be trusted here.
 
         A whole entry glued to a torn one hides in one frame. The next line then names the hidden
-        one as its parent, so a line is searched for a second beginning only if its successor is
-        not its child, and so is the last one.
+        one as its parent, so a line is searched for a second beginning only if what follows it is
+        not framed as its child.
         """
         find, startswith = block.find, block.startswith
         entry, role, time = frames.ENTRY, frames.ROLE, frames.TIME
@@ -174,6 +174,8 @@ class _Scan:
                     self._note_user(block[at:end])
                     wants_user = self.summary.first_message is None
             else:
+                if find(entry, previous + 1, at) >= 0:
+                    return False
                 previous_id = b""
                 self._read(block[at:end], self.summary.end + at)
                 wants_user = self.summary.first_message is None

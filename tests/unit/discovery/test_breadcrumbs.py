@@ -1,0 +1,134 @@
+"""Breadcrumbs: which session a terminal worked on last (SPEC §10)."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.discovery.places import put
+
+from sessiontree.discovery.breadcrumbs import read_breadcrumb, terminal_id, write_breadcrumb
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.memory import MemorySessionStorage
+
+NO_TERMINAL = -1
+
+
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    """The descriptor of a real terminal."""
+    ours, theirs = pty.openpty()
+    yield theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return get_profile()
+
+
+def test_a_terminal_is_named_after_its_device(terminal: int) -> None:
+    device = os.ttyname(terminal)
+    assert device.startswith("/dev/pts/")
+    assert terminal_id({"TMUX_PANE": "%1"}, terminal) == f"pts-{device.rsplit('/', 1)[1]}"
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        ({"ZELLIJ_PANE_ID": "3", "ZELLIJ_SESSION_NAME": "a/b"}, "zellij-a-b-3"),
+        ({"ZELLIJ_PANE_ID": "3"}, "zellij-3"),
+        ({"TMUX_PANE": "%4", "KITTY_WINDOW_ID": "1"}, "tmux-%4"),
+        ({"KITTY_WINDOW_ID": "1", "WEZTERM_PANE": "2"}, "kitty-1"),
+        ({"WEZTERM_PANE": "2", "TERM_SESSION_ID": "x"}, "wezterm-2"),
+        ({"TERM_SESSION_ID": "w0t1p0:A-B"}, "apple-w0t1p0:A-B"),
+        ({"WT_SESSION": "5b/..\\x"}, "wt-5b-..-x"),
+        ({"TMUX_PANE": ""}, None),
+        ({}, None),
+    ],
+)
+def test_without_a_device_the_environment_names_it(env: dict[str, str], name: str | None) -> None:
+    assert terminal_id(env, NO_TERMINAL) == name
+
+
+def test_a_breadcrumb_is_two_lines(profile: Profile, tmp_path: Path) -> None:
+    file = put(tmp_path)
+    write_breadcrumb(profile, tmp_path, file, terminal="pts-3")
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    assert crumb.read_bytes() == f"{tmp_path}\n{file}\n".encode()
+    assert crumb.stat().st_mode & 0o077 == 0
+    assert read_breadcrumb(profile, f"{tmp_path}/", terminal="pts-3") == str(file)
+
+
+def test_further_lines_of_omp_are_ignored(profile: Profile, tmp_path: Path) -> None:
+    file = put(tmp_path)
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    crumb.parent.mkdir(parents=True)
+    crumb.write_bytes(f"{tmp_path}\r\n{file}\r\nfresh\ncwdstat 1 2\n".encode())
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(file)
+
+
+def test_a_breadcrumb_of_another_folder_or_terminal_does_not_count(
+    profile: Profile, tmp_path: Path
+) -> None:
+    file = put(tmp_path)
+    write_breadcrumb(profile, tmp_path, file, terminal="pts-3")
+    assert read_breadcrumb(profile, tmp_path / "x", terminal="pts-3") is None
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-4") is None
+
+
+def test_a_breadcrumb_to_a_file_that_is_gone_does_not_count(
+    profile: Profile, tmp_path: Path
+) -> None:
+    file = put(tmp_path)
+    write_breadcrumb(profile, tmp_path, file, terminal="pts-3")
+    file.unlink()
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") is None
+
+
+def test_a_session_that_is_only_a_draft_counts(profile: Profile, tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    (tmp_path / ".x.jsonl.draft").write_text("{}\n")
+    write_breadcrumb(profile, tmp_path, file, terminal="pts-3")
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(file)
+
+
+def test_a_folder_that_two_lines_can_not_hold_leaves_no_old_crumb(
+    profile: Profile, tmp_path: Path
+) -> None:
+    write_breadcrumb(profile, tmp_path, put(tmp_path), terminal="pts-3")
+    odd = tmp_path / "a\nb"
+    write_breadcrumb(profile, odd, put(odd), terminal="pts-3")
+    assert os.listdir(profile.terminal_sessions_dir) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n\n", b"/x", b"\xff\x00\n\x00\n", b"x" * 99999])
+def test_a_damaged_breadcrumb_is_as_good_as_none(
+    profile: Profile, tmp_path: Path, content: bytes
+) -> None:
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    crumb.parent.mkdir(parents=True)
+    crumb.write_bytes(content)
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") is None
+
+
+def test_writing_never_raises(profile: Profile, tmp_path: Path) -> None:
+    Path(profile.agent_dir).mkdir(parents=True)
+    Path(profile.terminal_sessions_dir).write_text("in the way")
+    write_breadcrumb(profile, tmp_path, tmp_path / "x.jsonl", terminal="pts-3")
+    write_breadcrumb(profile, "/a\x00b", tmp_path / "x.jsonl", terminal="pts-3")
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") is None
+
+
+def test_a_storage_keeps_its_own_breadcrumbs(profile: Profile, tmp_path: Path) -> None:
+    storage = MemorySessionStorage()
+    storage.ensure_dir("/s")
+    storage.write_atomic("/s/x.jsonl", b"{}\n")
+    write_breadcrumb(profile, tmp_path, "/s/x.jsonl", terminal="pts-3", storage=storage)
+    assert not Path(profile.terminal_sessions_dir).exists()
+    found = read_breadcrumb(profile, tmp_path, terminal="pts-3", storage=storage)
+    assert found == "/s/x.jsonl"
