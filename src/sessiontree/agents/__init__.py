@@ -49,6 +49,7 @@ def create_agent(
 
     ``model`` is a reference (``provider/id``) or what `ModelRegistry.find` understands; None for
     the registry's default or, if its provider is not set up, the first model whose provider is.
+    ``registry`` is by default the packaged table with the user's ``models.toml`` over it.
     ``"offline"`` asks for the offline agent. ``confirm`` is asked before a tool writes or runs;
     without it all of that is refused. ``hide_keys`` keeps the keys of providers from commands.
 
@@ -57,10 +58,11 @@ def create_agent(
     """
     from sessiontree.agents.providers import without_keys
     from sessiontree.agents.tools.toolbox import Toolbox, project_tools
+    from sessiontree.profiles import get_profile
     from sessiontree.runtime.models import ModelRegistry
 
     variables = os.environ if environ is None else environ
-    models = registry if registry is not None else ModelRegistry.load()
+    models = registry if registry is not None else ModelRegistry.load(get_profile().agent_dir)
     chosen, reason = _choose(model, models, variables)
     hidden = without_keys(variables, [chosen.provider] if chosen else []) if hide_keys else None
     toolbox = Toolbox(project_tools(cwd, env=hidden), confirm=confirm)

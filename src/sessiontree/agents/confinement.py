@@ -175,7 +175,8 @@ class ProjectFolder:
             raise ConfinementError(path, "the file is read-only")
         with self._parent(path, create=True) as (walk, name):
             folder = walk.here
-            temporary = f".{name[:80]}.{secrets.token_hex(6)}.tmp"
+            # Not made from the name, which may be as long as names can be.
+            temporary = f".sessiontree-{secrets.token_hex(8)}.tmp"
             descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
             try:
                 try:

@@ -31,6 +31,7 @@ _TRANSIENT = (
     ModelConnectionError,
     ModelRequestTimeout,
 )
+_TRANSPORTS = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "aiohttp"})
 _MAX_CHARACTERS = 2_000
 _KEY_HINT = " To try Pydantic AI without an API key"
 
@@ -77,13 +78,20 @@ def describe_failure(error: Exception) -> Failure:
             # An answer that makes no sense, such as none at all; the next one may.
             refused = isinstance(error, ContentFilterError)
             return Failure(_cut(error.message), is_transient=not refused)
+        case ConnectionError() | TimeoutError():
+            return Failure(_cut(str(error) or type(error).__name__), is_transient=True)
         case _:
             text = str(error).partition(_KEY_HINT)[0]
-            return Failure(_cut(text or type(error).__name__))
+            return Failure(_cut(text or type(error).__name__), _is_of_transport(error))
 
 
 def _is_transient(error: ModelAPIError) -> bool:
     return isinstance(error, _TRANSIENT) and not isinstance(error, ModelQuotaExceededError)
+
+
+def _is_of_transport(error: Exception) -> bool:
+    """Whether an HTTP library raised it: not every provider's errors are translated."""
+    return type(error).__module__.partition(".")[0] in _TRANSPORTS
 
 
 def _body_message(body: object) -> str | None:

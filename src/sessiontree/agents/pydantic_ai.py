@@ -119,6 +119,8 @@ class PydanticAIAgent(ToolboxAgent):
         model = self.model
         if model is None:
             raise ModelCallError("No model is chosen")
+        # Another one may have been chosen since the draft was begun.
+        draft.message.update(provider=model.provider, model=model.id)
         # Nobody sees a one-shot answer grow, so it can always begin anew.
         is_shown = request.max_tokens is None
         attempt = self._attempts if is_shown else 0

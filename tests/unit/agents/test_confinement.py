@@ -157,6 +157,12 @@ def test_pipes_devices_and_folders_are_not_read_and_do_not_hang(
         folder.replace("sub", b"x", expected=None)
 
 
+def test_the_longest_names_can_be_written(folder: ProjectFolder, project: Path) -> None:
+    name = "é" * 127
+    folder.replace(name, b"x", expected=None)
+    assert (project / name).read_bytes() == b"x"
+
+
 def test_writing_creates_folders_and_leaves_no_temporary_file(
     folder: ProjectFolder, project: Path
 ) -> None:

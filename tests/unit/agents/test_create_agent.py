@@ -59,6 +59,15 @@ async def test_a_model_whose_provider_is_not_set_up_gives_the_offline_agent(
     assert choice.reason == '"anthropic" is not set up: set ANTHROPIC_API_KEY'
 
 
+async def test_the_users_own_table_of_models_counts(project: Path, home: Path) -> None:
+    table = home / ".sessiontree" / "agent" / "models.toml"
+    table.parent.mkdir(parents=True)
+    table.write_text('default = "mine/m"\n[[models]]\nprovider = "mine"\nid = "m"\nimages = true\n')
+    choice = create_agent(None, project, environ={"MINE_BASE_URL": "http://x", "GROQ_API_KEY": "k"})
+    assert choice.model.ref == "mine/m"
+    assert choice.model.images
+
+
 async def test_any_reference_is_taken_at_its_word(project: Path) -> None:
     environ = {"MY_GATEWAY_BASE_URL": "http://127.0.0.1:9/v1"}
     choice = create_agent("my-gateway/org/model:free", project, environ=environ)

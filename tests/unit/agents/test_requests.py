@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,6 +230,8 @@ def test_sending_leaves_the_conversation_as_it_is() -> None:
         (ModelConnectionError(model_name="m", message="peer reset"), "peer reset", True),
         (UnexpectedModelBehavior("an answer of nothing"), "an answer of nothing", True),
         (ContentFilterError("refused"), "refused", False),
+        (ConnectionResetError("reset by peer"), "reset by peer", True),
+        (httpx2.ReadError("cut"), "cut", True),
         (BrokenOffError(), "The connection broke off in the middle of the answer", True),
         (UserError("Set the key. To try Pydantic AI without an API key, …"), "Set the key.", False),
         (ValueError(), "ValueError", False),
