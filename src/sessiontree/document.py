@@ -51,13 +51,16 @@ TAIL_BYTES = 64
 
 
 class FilePayloads:
-    """Gives entries their bytes from an open file, and their blobs from a store."""
+    """Gives entries their bytes from an open file, and their blobs from a store.
+
+    ``missing`` holds the references that could not be followed so far.
+    """
 
     def __init__(self, path: str, reader: SessionStorageReader, blobs: BlobStore | None) -> None:
         self.path = path
         self.reader = reader
         self.is_regular = True
-        self.on_missing: Callable[[trimming.MissingBlob], object] | None = None
+        self.missing: dict[str, None] = {}
         self._blobs = blobs
 
     def read_line(self, offset: int, length: int) -> bytes:
@@ -74,7 +77,10 @@ class FilePayloads:
     def restore(self, data: WireEntry, line: bytes) -> WireEntry:
         if self._blobs is None or self.is_plain(line):
             return data
-        return trimming.restore(data, self._blobs.get, self.on_missing)
+        return trimming.restore(data, self._blobs.get, self._note_missing)
+
+    def _note_missing(self, missing: trimming.MissingBlob) -> None:
+        self.missing.setdefault(missing.ref)
 
     def is_plain(self, block: bytes) -> bool:
         return not trimming.may_need_restore(block)
@@ -242,7 +248,7 @@ def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list
     lines = [payloads.read_line(entry.offset, entry.length) for entry in scan.entries]
     records = [codec.decode(line) for line in lines]
     before = [codec.encode(record) for record in records]
-    migrate_entries([header, *records])
+    migrate_entries([header, *records], scan.gaps)
     migrated = []
     for entry, line, record, spelled in zip(scan.entries, lines, records, before, strict=True):
         if codec.encode(record) != spelled:

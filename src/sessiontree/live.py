@@ -83,8 +83,13 @@ class LiveSession:
     def warnings(self) -> list[SessionWarning]:
         """What loading or writing had to repair, in the order it was met."""
         found = list(self._warnings)
-        if self.log.document is not None:
-            found += self.log.document.warnings
+        document = self.log.document
+        if document is not None:
+            found += document.warnings
+            found += [
+                SessionWarning(f"{ref} is missing or damaged in the blob store")
+                for ref in document.payloads.missing
+            ]
         if self._foreign:
             plural = "entry was" if self._foreign == 1 else "entries were"
             found.append(SessionWarning(f"{self._foreign} {plural} appended by another process"))

@@ -91,7 +91,6 @@ class SessionLog:
         self.is_draft = is_draft
         if not is_draft:
             self.path = document.path
-        document.payloads.on_missing = lambda missing: self._note_missing(missing.ref)
 
     def begin(self, path: str, *, is_draft: bool = True) -> None:
         """A new session that will be written to ``path``, as a draft at first."""
@@ -106,13 +105,6 @@ class SessionLog:
     def file(self) -> str:
         """The file written to now: the draft until the session file exists."""
         return self._draft_path(self.path) if self.is_draft else self.path
-
-    def _note_missing(self, ref: str) -> None:
-        if self.document is None:
-            return
-        warning = SessionWarning(f"{ref} is missing or damaged in {self._blobs.folder}")
-        if warning not in self.document.warnings:
-            self.document.warnings.append(warning)
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -417,7 +409,7 @@ class SessionLog:
         """Go on with the file just written: the same entries, at their new places."""
         reader = self._storage.open_reader(path)
         payloads = FilePayloads(path, reader, self._blobs)
-        payloads.on_missing = lambda missing: self._note_missing(missing.ref)
+        payloads.missing = before.payloads.missing
         for entry, offset, length in placed:
             entry.attach(payloads, offset, length)
         stat = reader.stat()

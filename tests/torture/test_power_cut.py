@@ -1,4 +1,4 @@
-"""A power cut at any moment, in any state a file system may be left in: what was flushed is there."""
+"""A power cut at any moment, in any state a disk may be left in: what was flushed is there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.torture.conftest import Budget
+from tests.torture.disks import Disk, Recorder, RecordingOs
 
 import sessiontree.storage.file as file_storage
 from sessiontree import SessionManager
-from tests.torture.conftest import Budget
-from tests.torture.disks import Disk, Recorder, RecordingOs
 
 
 def user(text: str) -> dict[str, Any]:

@@ -6,23 +6,25 @@ reader that only looks names them as the rewriting one will.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import derived_entry_id
 
 
-def migrate_entries(records: list[dict[str, Any]]) -> bool:
+def migrate_entries(records: list[dict[str, Any]], gaps: Sequence[int] = ()) -> bool:
     """Migrate ``records`` (header first) in place to the current version; whether it did.
 
-    A version above the current one is left as it is.
+    A version above the current one is left as it is. ``gaps`` tells how many entries stood before
+    each line that could not be read: version 1 counts those lines too.
     """
     if not records:
         return False
     header: Any = records[0]
     version = get_version(header)
     if version < 2:
-        _give_ids(header, records)
+        _give_ids(header, records, gaps)
     if version < 3:
         _rename_hook_messages(records)
     if version >= CURRENT_VERSION:
@@ -31,7 +33,7 @@ def migrate_entries(records: list[dict[str, Any]]) -> bool:
     return True
 
 
-def _give_ids(header: Header, records: list[dict[str, Any]]) -> None:
+def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]) -> None:
     """v1 → v2: a linear chain in file order; ids and known parents that are there already stay."""
     session_id: object = header.get("id")
     taken = {entry["id"] for entry in records[1:] if isinstance(entry.get("id"), str)}
@@ -51,8 +53,11 @@ def _give_ids(header: Header, records: list[dict[str, Any]]) -> None:
     for entry in records[1:]:
         if entry.get("type") == "compaction" and "firstKeptEntryIndex" in entry:
             index = entry.pop("firstKeptEntryIndex")
-            if isinstance(index, int) and 0 < index < len(records):
-                entry["firstKeptEntryId"] = records[index]["id"]
+            if isinstance(index, int):
+                # each lost line before the entry moved it up by one
+                index -= sum(gap + lost < index - 1 for lost, gap in enumerate(gaps))
+                if 0 < index < len(records):
+                    entry["firstKeptEntryId"] = records[index]["id"]
 
 
 _MISSING = object()
