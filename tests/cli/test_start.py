@@ -89,11 +89,6 @@ def test_without_anything_a_new_session_begins(machine: Machine, screens: Screen
     assert chat["file"].startswith(str(machine.agent_dir / "sessions"))
 
 
-def test_a_newcomer_is_offered_the_samples(screens: Screens) -> None:
-    _, (chat,) = screens.start()
-    assert "sessiontree demo" in chat["notice"]
-
-
 def test_leaving_a_session_that_holds_something_says_how_to_come_back(
     machine: Machine, screens: Screens
 ) -> None:

@@ -18,6 +18,7 @@ from sessiontree.cli.scope import Scope
 from sessiontree.errors import AmbiguousSessionError
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.manager import SessionManager
 
@@ -194,7 +195,7 @@ def _pick(scope: Scope) -> Choice:
     return _resuming(path, scope)
 
 
-def _open_picker(scope: Scope, candidates: list[object] | None) -> str | None:
+def _open_picker(scope: Scope, candidates: list[SessionInfo] | None) -> str | None:
     with output.needs_extra("tui", "Choosing a session"):
         from sessiontree.tui.session_picker import pick_session
     return pick_session(

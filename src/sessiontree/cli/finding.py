@@ -119,15 +119,17 @@ def _search(
     from sessiontree.discovery.search import search
     from sessiontree.profiles import get_profile
 
-    results = search(
-        text,
-        cwd=scope.cwd if here else None,
-        profile=scope.profile if scope.is_profile_named else None,
-        role="toolResult" if role == "tool" else role,
-        since=since,
-        include_tools=tools,
-        limit=limit or None,
-    )
+    with output.Progress("Reading session") as progress:
+        results = search(
+            text,
+            cwd=scope.cwd if here else None,
+            profile=scope.profile if scope.is_profile_named else None,
+            role="toolResult" if role == "tool" else role,
+            since=since,
+            include_tools=tools,
+            limit=limit or None,
+            on_progress=progress,
+        )
     hits = [
         Hit(
             hit.session,

@@ -11,8 +11,9 @@ import contextlib
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, Self, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
 
@@ -230,6 +231,39 @@ def _render(span: Span, color: bool) -> str:
 def _paint(safe: str, style: str) -> str:
     codes = ";".join(_STYLES[name] for name in style.split())
     return f"\x1b[{codes}m{safe}\x1b[0m"
+
+
+class Progress:
+    """A line on the terminal that says how far a long work is, and goes when it is done.
+
+    Only on a terminal, and only if it takes a while. Call it with what is done and the total.
+    """
+
+    _PATIENCE_S = 0.5
+    _PAUSE_S = 0.1
+
+    def __init__(self, what: str) -> None:
+        self._what = one_line(what)
+        self._is_shown = False
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._next = time.monotonic() + self._PATIENCE_S
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def __call__(self, done: int, total: int, *_: object) -> None:
+        now = time.monotonic()
+        if now < self._next or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
+            return
+        self._next = now + self._PAUSE_S
+        self._is_shown = True
+        sys.stderr.write(f"\r\x1b[K{self._what} {done:,} of {total:,}")
+        sys.stderr.flush()
 
 
 # -- asking --------------------------------------------------------------------------------------

@@ -143,9 +143,11 @@ def _export_bundle(
 @click.option("-a", "--all", "everything", is_flag=True, help="Every session of other agents.")
 @click.option("--from", "agent", type=click.Choice(["claude-code", "codex"]),
               help="Only this agent's sessions.")  # fmt: skip
+@click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
+              help="The project they belong to here; by default their own folder.")  # fmt: skip
 @with_scope
 def import_command(
-    scope: Scope, sources: tuple[str, ...], everything: bool, agent: str | None
+    scope: Scope, sources: tuple[str, ...], everything: bool, agent: str | None, cwd: str | None
 ) -> None:
     """Bring in sessions of Claude Code and Codex, or bundles (.zip).
 
@@ -161,23 +163,30 @@ def import_command(
     if everything == bool(sources):
         raise click.UsageError("Name what to import, or use --all.", click.get_current_context())
     if everything:
+        if cwd is not None:
+            raise click.UsageError("--cwd goes with the sessions that you name.")
         _import_all(scope, agent)
         return
+    project = os.path.abspath(os.path.expanduser(cwd)) if cwd else None
     for source in sources:
         if source.lower().endswith(".zip"):
-            _import_bundle(source, scope)
+            _import_bundle(source, scope, project)
         else:
-            _import_one(source, scope, agent)
+            _import_one(source, scope, agent, project)
 
 
-def _import_one(source: str, scope: Scope, agent: Any) -> None:
+def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> None:
     from sessiontree.importers.imports import import_session
     from sessiontree.importers.listing import resolve_foreign
 
     found = resolve_foreign(source, agent)
     # The file says whose it is; a name only guesses.
     report = import_session(
-        found.path, agent=agent, profile=scope.profile, session_dir=scope.session_dir
+        found.path,
+        agent=agent,
+        profile=scope.profile,
+        cwd=project,
+        session_dir=scope.session_dir,
     )
     _write_import(report)
 
@@ -197,7 +206,10 @@ def _write_import(report: Any) -> None:
 def _import_all(scope: Scope, agent: Any) -> None:
     from sessiontree.importers.imports import import_all
 
-    report = import_all(agent, profile=scope.profile, session_dir=scope.session_dir)
+    with output.Progress("Importing session") as progress:
+        report = import_all(
+            agent, profile=scope.profile, session_dir=scope.session_dir, on_progress=progress
+        )
     new = sum(1 for each in report.imported if each.is_new)
     same = sum(1 for each in report.imported if each.is_unchanged)
     newer = len(report.imported) - new - same
@@ -211,11 +223,14 @@ def _import_all(scope: Scope, agent: Any) -> None:
         output.fail(f"{tables.plural(len(report.failed), 'session')} could not be imported")
 
 
-def _import_bundle(source: str, scope: Scope) -> None:
+def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
     from sessiontree.export.intake import import_bundle
 
-    report = import_bundle(source, profile=scope.profile, session_dir=scope.session_dir)
-    output.write_line("Imported ", (report.session_id, "bold"))
+    report = import_bundle(
+        source, cwd=project, profile=scope.profile, session_dir=scope.session_dir
+    )
+    done = "Imported " if report.is_new else "Already here: "
+    output.write_line(done, (report.session_id, "bold"))
     _write_notes(report.notes)
     _write_resume(report.session_id)
 

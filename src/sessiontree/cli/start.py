@@ -64,7 +64,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         session_dir=scope.session_dir,
         model=options.model,
         initial_prompt=options.prompt,
-        notice=choice.notice or _welcome(scope),
+        notice=choice.notice,
     )
     _write_farewell(left.session_file, left.session_id, left.cwd, scope)
     return left.exit_code
@@ -106,15 +106,6 @@ def _read_prompt(given: str | None) -> str | None:
     if not text.strip():
         raise click.UsageError("-p - reads the prompt from standard input, which is empty.")
     return text
-
-
-def _welcome(scope: Scope) -> str | None:
-    """An offer to newcomers: someone without any session."""
-    from sessiontree.storage.file import FileSessionStorage
-
-    if FileSessionStorage().list_dirs(scope.profile.sessions_dir):
-        return None
-    return "New here? Leave and run: sessiontree demo (adds sample sessions to look at)"
 
 
 def _hint_at_others(scope: Scope) -> None:

@@ -42,9 +42,14 @@ def doctor_command(
       sessiontree doctor --repair
       sessiontree doctor --secrets --profile omp
     """
-    checkup = check_profile(
-        scope.profile, session_dir=scope.session_dir, deep=deep, secrets=secrets
-    )
+    with output.Progress("Checking session") as progress:
+        checkup = check_profile(
+            scope.profile,
+            session_dir=scope.session_dir,
+            deep=deep,
+            secrets=secrets,
+            on_progress=progress,
+        )
     if repair:
         return _repair(checkup, scope, as_json)
     if as_json:
