@@ -282,7 +282,7 @@ def merge_growth(document: SessionDocument, scan: Scan) -> int:
     document.payloads.is_regular &= scan.is_regular
     document.skipped += scan.skipped
     warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
-    document.warnings += warnings
+    document.warnings += warnings + scan.warnings
     note_end(document, scan.end)
     document.line = scan.line
     document.has_final_newline = scan.has_final_newline

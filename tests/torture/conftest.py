@@ -36,7 +36,11 @@ class Budget:
 def budget(request: pytest.FixtureRequest) -> Budget:
     """This test's part of the time: the whole divided among the tests of the session."""
     total = float(os.environ.get("TORTURE_SECONDS", "600"))
-    attacks = [item for item in request.session.items if "budget" in item.fixturenames]
+    attacks = [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and "budget" in item.fixturenames
+    ]
     return Budget(total / max(1, len(attacks)))
 
 
