@@ -1,0 +1,576 @@
+"""When the system says no (SPEC §7): one clear error, nothing lost, and a way on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import processes
+from tests.samples import (
+    assistant,
+    calling,
+    chain,
+    header,
+    lines,
+    message,
+    read,
+    slot,
+    texts,
+    user,
+    write,
+)
+
+from sessiontree import FileSessionStorage, PersistenceError, SessionManager
+from sessiontree.testing import FaultyStorage
+
+TALK = chain(user("1"), assistant("2"), calling("call"), user("4"))
+WHOLE = lines(header(), *TALK)
+CODES = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "session.jsonl", header(), *TALK)
+
+
+@pytest.fixture
+def storage() -> FaultyStorage:
+    return FaultyStorage(FileSessionStorage())
+
+
+@pytest.fixture
+def session(file: Path, storage: FaultyStorage) -> SessionManager:
+    return SessionManager.open(file, storage=storage)
+
+
+def said(session: SessionManager) -> list[str]:
+    return texts(session.build_session_context().messages)
+
+
+def state(session: SessionManager) -> Any:
+    """All that a failed operation must leave as it was."""
+    return (
+        session.session_file,
+        session.session_id,
+        session.cwd,
+        dict(session.header),
+        session.session_name,
+        session.leaf_id,
+        [found.id for found in session.get_entries()],
+        session.build_session_context(),
+    )
+
+
+# -- appends ----------------------------------------
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("operation", ["write_line", "lock", "open_writer"])
+def test_a_failed_append_is_one_clear_error_and_changes_nothing(
+    session: SessionManager, storage: FaultyStorage, file: Path, operation: str, code: int
+) -> None:
+    before = state(session)
+    storage.fail(operation, code)
+    with pytest.raises(PersistenceError, match=rf"session\.jsonl: {os.strerror(code)}") as caught:
+        session.append_message(user("lost?"))
+    assert caught.value.path == str(file)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert state(session) == before
+    assert file.read_bytes() == WHOLE
+
+
+def test_an_error_stays_until_it_is_recovered_from(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError) as first:
+        session.append_message(user("x"))
+    later: list[Callable[[], object]] = [
+        lambda: session.append_message(user("y")),
+        lambda: session.append_label_change("a1", "x"),
+        lambda: session.branch_with_summary("a1", "x"),
+        lambda: session.set_session_name("name"),
+        session.rewrite_entries,
+        session.flush,
+        session.refresh,
+        lambda: session.move_to("/elsewhere"),
+        session.fork,
+        lambda: session.rewrite_tool_call_args("call", {}),
+    ]
+    before = state(session)
+    for work in later:
+        with pytest.raises(PersistenceError) as again:
+            work()
+        assert again.value is first.value
+        assert state(session) == before
+    assert file.read_bytes() == WHOLE
+    assert said(session) == ["1", "2", "<toolCall>", "4"]
+    session.recover()
+    session.append_message(user("5"))
+    session.close()
+    assert said(SessionManager.open(file))[-1] == "5"
+
+
+def test_the_first_error_is_logged_once_with_the_file(
+    session: SessionManager, storage: FaultyStorage, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage.fail("write_line", errno.EIO, times=None)
+    for _ in range(3):
+        with pytest.raises(PersistenceError):
+            session.append_message(user("x"))
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert "session.jsonl" in errors[0].getMessage()
+
+
+def test_recovering_while_the_cause_is_there_leads_to_the_same_error(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    storage.fail("write_line", errno.ENOSPC, times=None)
+    for _ in range(3):
+        with pytest.raises(PersistenceError):
+            session.append_message(user("x"))
+        session.recover()
+    assert file.read_bytes() == WHOLE
+
+
+@pytest.mark.parametrize("keep", [1, 30, 200])
+def test_half_a_line_on_a_full_disk_is_never_glued_to(
+    session: SessionManager, storage: FaultyStorage, file: Path, keep: int
+) -> None:
+    storage.fail("write_line", errno.ENOSPC, keep=keep)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("torn " * 100))
+    session.recover()
+    session.append_message(user("5"))
+    session.append_message(user("6"))
+    session.close()
+    again = SessionManager.open(file)
+    assert said(again) == ["1", "2", "<toolCall>", "4", "5", "6"]
+    assert said(session) == said(again)
+
+
+def test_a_close_raises_the_error_and_lets_go_of_the_file(
+    session: SessionManager, storage: FaultyStorage
+) -> None:
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError) as first:
+        session.append_message(user("x"))
+    with pytest.raises(PersistenceError) as closing:
+        session.close()
+    assert closing.value is first.value
+    assert not [
+        path
+        for path in map(os.readlink, _descriptors())
+        if path.endswith("session.jsonl (deleted)")
+    ]
+
+
+def _descriptors() -> Iterator[str]:
+    for name in os.listdir("/proc/self/fd"):
+        if os.path.islink(f"/proc/self/fd/{name}"):
+            yield f"/proc/self/fd/{name}"
+
+
+def test_a_close_that_can_not_mark_the_leaf_says_so(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    session.branch("a2")
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.close()
+    assert file.read_bytes() == WHOLE
+
+
+def test_an_error_inside_a_with_block_is_the_one_that_is_raised(
+    file: Path, storage: FaultyStorage
+) -> None:
+    storage.fail("write_line", errno.ENOSPC, times=None)
+    session = SessionManager.open(file, storage=storage)
+    session.branch("a2")
+    with pytest.raises(ZeroDivisionError), session:
+        raise ZeroDivisionError
+
+
+def test_another_session_is_free_of_the_error(
+    session: SessionManager, storage: FaultyStorage, tmp_path: Path
+) -> None:
+    other = write(tmp_path / "other.jsonl", header(id="other"), message("o", None, assistant("o")))
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("x"))
+    session.set_session_file(other)
+    session.append_message(user("on"))
+    assert said(SessionManager.open(other)) == ["o", "on"]
+
+
+def test_a_new_session_is_free_of_the_error(
+    session: SessionManager, storage: FaultyStorage
+) -> None:
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("x"))
+    session.new_session()
+    session.append_message(assistant("on"))
+    assert len(read(str(session.session_file))) == 2
+
+
+# -- syncing ----------------------------------------
+
+
+def test_a_failed_sync_is_an_error_and_recovering_writes_all_anew(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    """After a failed fsync the system may have dropped what it had accepted."""
+    session.append_message(user("5"))
+    storage.fail("fsync", errno.EIO)
+    with pytest.raises(PersistenceError, match="Input/output"):
+        session.flush()
+    with pytest.raises(PersistenceError):
+        session.append_message(user("6"))
+    inode = file.stat().st_ino
+    session.recover()
+    assert file.stat().st_ino != inode
+    session.append_message(user("6"))
+    assert said(SessionManager.open(file))[-2:] == ["5", "6"]
+
+
+def test_a_failed_sync_of_an_entry_is_an_error(file: Path, storage: FaultyStorage) -> None:
+    session = SessionManager.open(file, storage=storage, durability="entry")
+    storage.fail("fsync", errno.EIO)
+    before = state(session)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("5"))
+    assert state(session) == before
+    session.recover()
+    session.append_message(user("again"))
+    session.close()
+    again = SessionManager.open(file)
+    assert said(again)[-1] == "again"
+    assert [found.id for found in again.get_entries()] == [
+        found.id for found in session.get_entries()
+    ]
+
+
+def test_a_folder_that_can_not_be_synced_is_an_error(
+    tmp_path: Path, storage: FaultyStorage
+) -> None:
+    session = SessionManager.create("/work", tmp_path, storage=storage)
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    storage.fail("sync_dir", errno.EIO)
+    with pytest.raises(PersistenceError):
+        session.flush()
+    session.recover()
+    session.flush()
+    assert said(SessionManager.open(str(session.session_file))) == ["1", "2"]
+
+
+# -- new sessions ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "at"),
+    [
+        ("ensure_dir", 1),
+        ("open_writer", 1),
+        ("write_line", 1),
+        ("write_line", 2),
+        ("open_reader", 1),
+    ],
+)
+def test_a_first_prompt_that_can_not_be_kept_is_told_and_can_be_given_again(
+    tmp_path: Path, storage: FaultyStorage, operation: str, at: int
+) -> None:
+    session = SessionManager.create("/work", tmp_path / "s", storage=storage)
+    storage.fail(operation, errno.ENOSPC, at=at)
+    with pytest.raises(PersistenceError, match="space"):
+        session.append_message(user("1"))
+    assert session.get_entries() == []
+    session.recover()
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    session.close()
+    assert said(SessionManager.open(str(session.session_file))) == ["1", "2"]
+    assert len(os.listdir(tmp_path / "s")) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "at"), [("rename", 1), ("open_writer", 2), ("write_line", 3), ("fsync", 3)]
+)
+def test_a_first_answer_that_can_not_be_kept_costs_no_prompt(
+    tmp_path: Path, storage: FaultyStorage, operation: str, at: int
+) -> None:
+    session = SessionManager.create("/work", tmp_path, storage=storage, durability="entry")
+    storage.fail(operation, errno.EIO, at=at)
+    session.append_message(user("1"))
+    raised = False
+    try:
+        session.append_message(assistant("2"))
+        session.append_message(user("3"))
+    except PersistenceError:
+        raised = True
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b'"content":"1"' in kept
+    if raised:
+        session.recover()
+        session.append_message(assistant("again"))
+    session.close()
+    again = SessionManager.open(str(session.session_file))
+    assert [found.id for found in again.get_entries()] == [
+        found.id for found in session.get_entries()
+    ]
+    assert said(again)[0] == "1"
+
+
+# -- whole-file operations ----------------------------------------
+
+OPERATIONS: dict[str, Callable[[SessionManager, Path], object]] = {
+    "name": lambda session, _: session.set_session_name("name"),
+    "rewrite": lambda session, _: session.rewrite_entries(),
+    "arguments": lambda session, _: session.rewrite_tool_call_args("call", {"x": 1}),
+    "move": lambda session, folder: session.move_to(folder / "elsewhere"),
+    "fork": lambda session, _: session.fork(),
+    "branched": lambda session, _: session.create_branched_session("a2"),
+}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_whole_file_operation_that_fails_changes_nothing(
+    tmp_path: Path, file: Path, storage: FaultyStorage, name: str, code: int
+) -> None:
+    session = SessionManager.open(file, storage=storage)
+    before = state(session)
+    storage.fail("write_atomic", code)
+    with pytest.raises(PersistenceError, match=os.strerror(code)):
+        OPERATIONS[name](session, tmp_path)
+    assert state(session) == before
+    assert file.read_bytes() == WHOLE
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
+    session.recover()
+    session.append_message(user("5"))
+    session.close()
+    assert said(SessionManager.open(file))[-1] == "5"
+
+
+def test_a_title_that_can_not_be_overwritten_in_place_stays(
+    tmp_path: Path, storage: FaultyStorage
+) -> None:
+    file = write(tmp_path / "x.jsonl", slot("old"), header(), *TALK)
+    session = SessionManager.open(file, storage=storage)
+    storage.fail("overwrite", errno.EIO)
+    with pytest.raises(PersistenceError):
+        session.set_session_name("new")
+    assert session.session_name == "old"
+    session.recover()
+    session.set_session_name("new")
+    assert SessionManager.open(file).session_name == "new"
+
+
+@pytest.mark.parametrize("operation", ["write_atomic", "ensure_dir"])
+def test_a_blob_that_can_not_be_stored_stops_its_line(
+    session: SessionManager, storage: FaultyStorage, file: Path, operation: str
+) -> None:
+    storage.fail(operation, errno.ENOSPC, path_part="blobs")
+    with pytest.raises(PersistenceError, match="blobs"):
+        session.append_message(user("y" * 600_000))
+    assert file.read_bytes() == WHOLE
+    assert session.leaf_id == "a4"
+    session.recover()
+    session.append_message(user("y" * 600_000))
+    assert said(SessionManager.open(file))[-1] == "y" * 600_000
+
+
+def test_entries_of_a_replaced_file_survive_a_full_disk(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    """The file came back shorter, and the disk is full while its lost entries are put back."""
+    lost = [session.append_message(user("5")), session.append_message(user("6"))]
+    other = file.with_name("other")
+    other.write_bytes(WHOLE)
+    os.replace(other, file)
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("7"))
+    assert set(lost) <= {found.id for found in session.get_entries()}
+    session.recover()
+    last = session.append_message(user("8"))
+    session.close()
+    again = SessionManager.open(file)
+    assert {*lost, last} <= {found.id for found in again.get_entries()}
+    assert said(again)[-3:] == ["5", "6", "8"]
+
+
+def test_a_deleted_file_on_a_full_disk_is_not_forgotten(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    session.append_message(user("5"))
+    file.unlink()
+    storage.fail("write_atomic", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("6"))
+    session.recover()
+    session.append_message(user("6"))
+    assert said(SessionManager.open(file))[-2:] == ["5", "6"]
+
+
+def test_a_payload_that_can_not_be_read_is_one_clear_error(
+    session: SessionManager, storage: FaultyStorage
+) -> None:
+    storage.fail("read_at", errno.EIO)
+    with pytest.raises(PersistenceError, match=r"session\.jsonl.*Input/output"):
+        session.build_session_context()
+    assert said(session) == ["1", "2", "<toolCall>", "4"]
+
+
+# -- rights ----------------------------------------
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    folder = processes.make_open_folder()
+    yield folder
+    shutil.rmtree(folder)
+
+
+ATTEMPT = """
+import json, os, sys
+path, work = sys.argv[1:3]
+os.environ["HOME"] = os.path.dirname(os.path.dirname(path))
+messages = lambda session: len(session.build_session_context().messages)
+def say(text):
+    return {"role": "assistant", "content": text, "timestamp": 1}
+try:
+    if work == "open":
+        print(messages(SessionManager.open(path)))
+    elif work == "append":
+        session = SessionManager.open(path)
+        try:
+            session.append_message(say("x"))
+        finally:
+            print(messages(session))
+    elif work == "name":
+        SessionManager.open(path).set_session_name("x")
+    elif work == "create":
+        SessionManager.create("/work", os.path.dirname(path)).append_message(say("x"))
+except PersistenceError as error:
+    print("refused", os.path.dirname(path) in str(error), "\\n" not in str(error))
+"""
+
+
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode", "work", "expected"),
+    [
+        (0o444, 0o755, "open", "4\n"),
+        (0o444, 0o755, "append", "4\nrefused True True\n"),
+        (0o644, 0o555, "name", "refused True True\n"),
+        (0o644, 0o555, "create", "refused True True\n"),
+        (0o000, 0o755, "open", "refused True True\n"),
+        (0o644, 0o000, "open", "refused True True\n"),
+    ],
+)
+def test_what_is_forbidden_is_one_clear_error_and_nothing_is_lost(
+    open_folder: Path, file_mode: int, folder_mode: int, work: str, expected: str
+) -> None:
+    file = write(open_folder / "sessions" / "x.jsonl", header(), *TALK)
+    file.chmod(file_mode)
+    file.parent.chmod(folder_mode)
+    assert processes.run(ATTEMPT, file, work, unprivileged=True) == expected
+    file.parent.chmod(0o755)
+    assert file.read_bytes() == WHOLE
+    assert os.listdir(file.parent) == ["x.jsonl"]
+
+
+def test_an_old_file_that_may_not_be_rewritten_is_one_clear_error(open_folder: Path) -> None:
+    old = lines(header(version=None), {"type": "message", "message": user("1")})
+    file = write(open_folder / "sessions" / "x.jsonl", old)
+    file.parent.chmod(0o555)
+    assert processes.run(ATTEMPT, file, "open", unprivileged=True) == "refused True True\n"
+    assert file.read_bytes() == old
+
+
+# -- a full disk ----------------------------------------
+
+FILL = """
+import json, sys
+from sessiontree import PersistenceError, SessionManager
+session = SessionManager.open(sys.argv[1])
+made = []
+try:
+    while len(made) < 100_000:
+        made.append(session.append_message(
+            {"role": "user", "content": f"{len(made)} " * 100, "timestamp": 1}))
+except PersistenceError as error:
+    assert sys.argv[1] in str(error), error
+try:
+    session.set_session_name("no room for this")
+except PersistenceError:
+    pass
+print(json.dumps(made), flush=True)
+print("full", flush=True)
+sys.stdin.readline()
+session.recover()
+made.append(session.append_message({"role": "user", "content": "room again", "timestamp": 1}))
+session.close()
+print(json.dumps(made))
+"""
+
+
+LIMIT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 10**9))\n"
+UNLIMIT = "resource.setrlimit(resource.RLIMIT_FSIZE, (10**9, 10**9))\n"
+
+
+class SmallDisk:
+    """A folder with little room, and a way to make more."""
+
+    def __init__(self, folder: Path, *, mounted: bool) -> None:
+        self.folder = folder
+        self.mounted = mounted
+        self.ballast = folder / "ballast"
+        self.ballast.write_bytes(b"x" * 100_000)
+
+    @property
+    def code(self) -> str:
+        """What fills it: as it is, or under a limit on the size of files."""
+        if self.mounted:
+            return FILL
+        return LIMIT + FILL.replace("session.recover()", UNLIMIT + "session.recover()")
+
+
+@pytest.fixture(params=["a file system of its own", "a limit on the size of files"])
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
+    """Half a megabyte of tmpfs where this user may mount one, else short writes and EFBIG."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)]
+    wanted = request.param == "a file system of its own" and shutil.which("mount") is not None
+    mounted = wanted and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    yield SmallDisk(folder, mounted=mounted)
+    if mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_tears_and_loses_nothing(small_disk: SmallDisk) -> None:
+    file = write(small_disk.folder / "session.jsonl", header(), *TALK)
+    process = processes.start(small_disk.code, file)
+    assert process.stdout is not None
+    made = json.loads(process.stdout.readline())
+    processes.wait_for(process, "full")
+    assert len(made) > 100
+    assert [record["id"] for record in read(file)[1:]] == ["a1", "a2", "a3", "a4", *made]
+    assert sorted(os.listdir(small_disk.folder)) == ["ballast", "session.jsonl"]
+    small_disk.ballast.unlink()
+    output, errors = process.communicate("go\n", timeout=60)
+    assert process.returncode == 0, errors
+    session = SessionManager.open(file)
+    assert [found.id for found in session.get_branch()][4:] == json.loads(output)
+    assert said(session)[-1] == "room again"
