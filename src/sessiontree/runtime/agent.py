@@ -48,7 +48,8 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.runtime.events import AgentListener, Message, Unsubscribe
+from sessiontree.runtime.events import AgentListener, Message
+from sessiontree.runtime.listeners import Unsubscribe
 from sessiontree.runtime.models import Model
 from sessiontree.runtime.queues import MessageQueue
 

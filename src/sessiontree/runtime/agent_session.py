@@ -15,8 +15,9 @@ from sessiontree.manager import SessionManager
 from sessiontree.runtime import branching, compacting, events, prompting, switching, targets
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.branching import Navigation
-from sessiontree.runtime.events import Message, SessionListener, Unsubscribe
+from sessiontree.runtime.events import Message, SessionListener
 from sessiontree.runtime.hooks import HookHandler
+from sessiontree.runtime.listeners import Unsubscribe
 from sessiontree.runtime.messages import Content, bash_message, custom_message, user_message
 from sessiontree.runtime.models import Model, ModelRegistry, clamp_thinking
 from sessiontree.runtime.modes import ModeRegistry, ModeState
@@ -206,6 +207,7 @@ class AgentSession:
 
         From inside a listener it only asks.
         """
+        self._wiring.aborts += 1
         self._wiring.cancel_summary()
         await self.agent.abort()
         if not self._wiring.delivery.is_here:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sessiontree.runtime import events
-from sessiontree.runtime.events import HookPayload, Unsubscribe, describe_callable
+from sessiontree.runtime.events import HookPayload
+from sessiontree.runtime.listeners import Unsubscribe, describe_callable
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ async def run_prompt(wiring: Wiring, message: Message) -> None:
         if await compacting.is_over_threshold(wiring):
             await compacting.compact_by_itself(wiring, "threshold")
         due: Sequence[Message] = [*wiring.next_turn.clear(), message]
-        epoch = wiring.epoch
+        epoch, aborts = wiring.epoch, wiring.aborts
     # Nothing is awaited between here and the agent's first step, so nothing can come in between.
     has_retried = False
     while True:
@@ -36,6 +36,8 @@ async def run_prompt(wiring: Wiring, message: Message) -> None:
             if wiring.epoch != epoch or wiring.agent.is_running:
                 return
             await _catch_up(wiring)
+            if wiring.aborts != aborts:
+                return
             if compacting.is_overflow(wiring) and not has_retried:
                 has_retried = True
                 if not await compacting.compact_by_itself(wiring, "overflow", will_retry=True):
@@ -45,7 +47,7 @@ async def run_prompt(wiring: Wiring, message: Message) -> None:
             else:
                 if await compacting.is_over_threshold(wiring):
                     await compacting.compact_by_itself(wiring, "threshold")
-                due = _take_leftovers(wiring)
+                due = _take_leftovers(wiring) if wiring.aborts == aborts else []
                 if not due:
                     return
             epoch = wiring.epoch

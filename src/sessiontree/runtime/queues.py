@@ -6,7 +6,7 @@ agents nor sessions; holds plain values and is not thread-safe (one event loop).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from sessiontree.runtime.events import Message
@@ -24,8 +24,6 @@ class MessageQueue:
 
     def __init__(self, delivery: Delivery = "one") -> None:
         self.delivery: Delivery = delivery
-        self.on_change: Callable[[], None] | None = None
-        """Called after each change; a session sets it to tell its subscribers."""
         self._messages: list[Message] = []
 
     def __len__(self) -> int:
@@ -37,7 +35,6 @@ class MessageQueue:
     def put(self, message: Message) -> None:
         """Add one message at the end."""
         self._messages.append(message)
-        self._changed()
 
     def take(self) -> list[Message]:
         """Remove and give what is due now; [] if nothing waits."""
@@ -45,14 +42,11 @@ class MessageQueue:
             return []
         count = 1 if self.delivery == "one" else len(self._messages)
         taken, self._messages = self._messages[:count], self._messages[count:]
-        self._changed()
         return taken
 
     def clear(self) -> list[Message]:
         """Remove and give everything, whatever the delivery."""
         taken, self._messages = self._messages, []
-        if taken:
-            self._changed()
         return taken
 
     def snapshot(self) -> tuple[Message, ...]:
@@ -62,8 +56,3 @@ class MessageQueue:
     def restore(self, messages: Iterable[Message]) -> None:
         """Exactly these messages wait now."""
         self._messages = list(messages)
-        self._changed()
-
-    def _changed(self) -> None:
-        if self.on_change is not None:
-            self.on_change()

@@ -17,9 +17,10 @@ from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.disk import DiskThread
-from sessiontree.runtime.events import AgentEvent, Listeners, Message, SessionEvent, Unsubscribe
+from sessiontree.runtime.events import AgentEvent, Message, SessionEvent
 from sessiontree.runtime.gate import Delivery, Gate
 from sessiontree.runtime.hooks import Hooks
+from sessiontree.runtime.listeners import Listeners, Unsubscribe
 from sessiontree.runtime.models import ModelRegistry
 from sessiontree.runtime.modes import CurrentMode, ModeRegistry
 from sessiontree.runtime.queues import MessageQueue
@@ -71,6 +72,8 @@ class Wiring:
         """Held by whatever changes session and agent together."""
         self.epoch = 0
         """Grows when the agent's messages are replaced: what began before must not go on."""
+        self.aborts = 0
+        """How often a person said stop: what follows a run does not happen after that."""
         self.model_fallback: events.ModelFallback | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._summary: asyncio.Task[Any] | None = None
@@ -119,7 +122,8 @@ class Wiring:
                 self.recording.take_deferred()
                 self.is_stale = True
                 await self.save()
-            await self.tell_queues()
+            if not isinstance(event, events.MessageUpdate):
+                await self.tell_queues()
             await self.listeners.emit(event)
 
     async def emit(self, event: SessionEvent) -> None:

@@ -397,3 +397,62 @@ async def test_closing_in_mid_answer_saves_what_was_said(tmp_path: Path) -> None
         await session.aclose()
         await run
     assert saved(path) == [("user", "count"), ("assistant", "one ")]
+
+
+async def test_a_programs_message_in_mid_run_is_steered_or_waits_for_the_end(
+    tmp_path: Path,
+) -> None:
+    agent = ScriptedAgent([Reply("first", hold=True), "second", "third"])
+    async with live(agent, tmp_path) as session:
+        run = asyncio.create_task(session.prompt("one"))
+        await agent.wait_held()
+        await session.send_custom_message("note", "at the end", deliver="follow_up")
+        await session.send_custom_message("note", "in between")
+        assert texts(session.queued.steering) == [("custom", "in between")]
+        agent.release()
+        await run
+        customs = [text for role, text in texts(session.messages) if role == "custom"]
+        assert customs == ["in between", "at the end"]
+        assert saved(session.session_file) == texts(session.messages)
+
+
+async def test_labels_and_a_programs_own_data_are_kept_outside_the_conversation(
+    tmp_path: Path,
+) -> None:
+    async with live(ScriptedAgent(), tmp_path) as session:
+        await session.prompt("hi")
+        answer = str(session.manager.leaf_id)
+        await session.set_label(answer, "good")
+        kept = await session.append_custom_entry("mine", {"n": 1})
+        assert session.manager.get_label(answer) == "good"
+        assert len(session.messages) == 2
+        path = session.session_file
+    with SessionManager.open(str(path)) as manager:
+        found = manager.get_entry(kept)
+        assert found is not None
+        assert (found.data["customType"], found.data["data"]) == ("mine", {"n": 1})
+        assert manager.get_label(answer) == "good"
+
+
+async def test_an_operation_on_a_session_that_waits_for_its_turn_can_be_cancelled(
+    tmp_path: Path,
+) -> None:
+    async with live(ScriptedAgent(), tmp_path) as session:
+        reached, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(payload: Any) -> None:
+            reached.set()
+            await go_on.wait()
+
+        session.on("session_switch", hold)
+        switch = asyncio.create_task(session.new_session())
+        await reached.wait()
+        waiting = asyncio.create_task(session.set_model(DEAR))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        go_on.set()
+        assert await switch
+        assert session.model == THINKER
+        await session.set_model(DEAR)

@@ -323,6 +323,24 @@ async def test_a_switch_calls_off_a_compaction_under_way(tmp_path: Path) -> None
         assert len(saved(here)) == 4
 
 
+async def test_an_abort_during_a_compaction_by_itself_lets_queued_messages_wait(
+    tmp_path: Path,
+) -> None:
+    agent = ScriptedAgent(
+        ["one " + LONG, Reply("two " + LONG, input_tokens=190_000)],
+        summaries=[Reply("so", hold=True)],
+    )
+    async with live(agent, tmp_path, settings=SMALL) as session:
+        await session.prompt("a")
+        run = asyncio.create_task(session.prompt("b"))
+        await agent.wait_held()
+        agent.follow_ups.put({"role": "user", "content": "later", "timestamp": 1})
+        await session.abort()
+        await run
+        assert texts(session.queued.follow_up) == [("user", "later")]
+        assert texts(session.messages)[-1] == ("assistant", "two " + LONG)
+
+
 async def test_compacting_in_mid_answer_stops_it_first(tmp_path: Path) -> None:
     agent = ScriptedAgent(["one " + LONG, Reply("two " + LONG, hold=True)], summaries=["notes"])
     async with live(agent, tmp_path, settings=SMALL) as session:

@@ -44,15 +44,3 @@ def test_a_snapshot_brings_back_exactly_what_waited() -> None:
     queue.put(message("other"))
     queue.restore(before)
     assert list(queue) == [message("a")]
-
-
-def test_whoever_watches_hears_of_every_change_and_of_nothing_else() -> None:
-    queue, heard = MessageQueue(), []
-    queue.on_change = lambda: heard.append(len(queue))
-    queue.take()
-    queue.clear()
-    queue.put(message("a"))
-    queue.take()
-    queue.restore([message("b")])
-    queue.clear()
-    assert heard == [1, 0, 1, 0]
