@@ -165,13 +165,12 @@ def _read_document(
         read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
     )
     payloads.is_regular = scan.is_regular
-    warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in head.skipped]
-    warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    warnings = _tell_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
     if version < CURRENT_VERSION:
         entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
     else:
-        warnings += scan.warnings
+        warnings = sorted([*warnings, *scan.warnings], key=_line_of)
     tree, repairs = plant(entries, scan.gaps)
     if version > CURRENT_VERSION:
         repairs.append(
@@ -275,18 +274,26 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
 
 def merge_growth(document: SessionDocument, scan: Scan) -> int:
     """Add what another process appended to the tree; how many entries that were."""
-    warnings: list[SessionWarning] = []
+    repairs: list[SessionWarning] = []
     first = len(document.tree.entries)
     document.gaps += [first + gap for gap in scan.gaps]
-    graft(document.tree, scan.entries, document.gaps, warnings)
+    graft(document.tree, scan.entries, document.gaps, repairs)
     document.payloads.is_regular &= scan.is_regular
     document.skipped += scan.skipped
-    warnings += [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
-    document.warnings += warnings + scan.warnings
+    document.warnings += sorted([*_tell_skipped(scan.skipped), *scan.warnings], key=_line_of)
+    document.warnings += repairs
     note_end(document, scan.end)
     document.line = scan.line
     document.has_final_newline = scan.has_final_newline
     return len(scan.entries)
+
+
+def _tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
+    return [SessionWarning(f"skipped: {text.reason}", text.line) for text in skipped]
+
+
+def _line_of(warning: SessionWarning) -> int:
+    return warning.line or 0
 
 
 def note_end(document: SessionDocument, end: int) -> None:
@@ -354,7 +361,7 @@ def salvage_document(
     debris = _header_debris(reader.read_at(0, min(HEAD_BYTES, size)))
     header = cast("Header", {**fallback_header, **debris})
     scan = scan_entries(read_chunks(reader, 0, size), payloads)
-    warnings = [SessionWarning(f"skipped: {text.reason}", text.line) for text in scan.skipped]
+    warnings = _tell_skipped(scan.skipped)
     scan.entries = [entry for entry in scan.entries if entry.type]
     entries = _migrate({**header, "version": 1}, scan, payloads)
     return header, entries, warnings

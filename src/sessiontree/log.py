@@ -282,7 +282,7 @@ class SessionLog:
         )
         document.tail = (document.tail + whole)[-64:] if len(whole) < 64 else whole[-64:]
         document.has_final_newline = True
-        document.line += 1
+        document.line += 2 if prefix else 1
 
     def _start_file(self, header: Header) -> None:
         """The draft of a new session, with its header."""

@@ -155,11 +155,18 @@ def _choose_fork(value: str, scope: Scope) -> Choice:
 
 
 def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
+    return _fork_or_fail(
+        found.path, scope, f'Session "{value}" is in another project ({found.cwd})'
+    )
+
+
+def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
+    which = describe(path, scope)
     if output.can_ask():
-        output.write_message(describe(found.path, scope))
+        output.write_message(which)
     if not output.ask("Fork into current directory? [y/N]"):
-        output.fail(f'Session "{value}" is in another project ({found.cwd})')
-    return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
+        output.fail(refusal)
+    return Choice("fork", path, f"Forked {which}")
 
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
@@ -216,4 +223,15 @@ def _choose_latest(scope: Scope) -> Choice:
 
 
 def _resuming(path: str, scope: Scope) -> Choice:
+    """Open this session, unless its project is no longer there to work in."""
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), path)
+    if head is not None and head.cwd and not os.path.isdir(head.cwd):
+        refusal = (
+            f"The folder of this session is gone ({head.cwd}); "
+            f"bring the session here with: sessiontree mv {head.session_id} ."
+        )
+        return _fork_or_fail(path, scope, refusal)
     return Choice("open", path, f"Resuming {describe(path, scope)}")

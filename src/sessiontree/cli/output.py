@@ -73,7 +73,12 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
     """JSON text of the value, readable and safe to show, whatever its strings hold."""
     import json
 
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    except (RecursionError, ValueError):  # nested without end, or a number that JSON can't say
+        from sessiontree.model import codec
+
+        text = codec.encode(value).decode("utf-8")
     # Inside JSON only strings can hold hazards, and the line breaks are ours.
     return _HAZARDS_IN_BLOCK.sub(_json_escape, text)
 

@@ -28,9 +28,13 @@ OnProgress = Callable[[int, int], object]
 SCHEMA = disposable.Schema(
     "catalogue",
     1,
-    "CREATE TABLE files ("
-    " folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL,"
-    " PRIMARY KEY (folder, name)) WITHOUT ROWID",
+    (
+        (
+            "CREATE TABLE files ("
+            "folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL, "
+            "PRIMARY KEY (folder, name)) WITHOUT ROWID"
+        ),
+    ),
 )
 # Few files are looked up one by one; more, by reading their folders' rows in one go.
 _FEW = 32

@@ -44,7 +44,7 @@ class Schema:
 
     name: str
     version: int
-    tables: str
+    statements: tuple[str, ...]
 
     @property
     def path(self) -> str:
@@ -131,9 +131,7 @@ def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
         if version != schema.version:
             raise sqlite3.DatabaseError(f"version {version} instead of {schema.version}")
         if check:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(verdict)
+            _check(connection, schema)
         # In WAL mode a commit needs no sync to keep the file whole; losing the last is harmless.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -143,13 +141,24 @@ def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def _check(connection: sqlite3.Connection, schema: Schema) -> None:
+    """Raises sqlite3.DatabaseError unless the file is sound and has just our tables."""
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
+    present = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    for statement in schema.statements:
+        if statement.startswith("CREATE") and statement not in present:
+            raise sqlite3.DatabaseError(f"other tables: {statement}")
+
+
 def _create(connection: sqlite3.Connection, schema: Schema) -> int:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:  # else another process was quicker
-            for statement in schema.tables.split(";"):
+            for statement in schema.statements:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {schema.version:d}")
             version = schema.version

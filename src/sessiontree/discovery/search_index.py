@@ -28,13 +28,19 @@ from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageRea
 SCHEMA = disposable.Schema(
     "search",
     1,
-    "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL,"
-    " name BLOB NOT NULL, data BLOB NOT NULL, UNIQUE (folder, name));"
-    "CREATE TABLE folders (folder BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE dead (segments INTEGER NOT NULL);"
-    "INSERT INTO dead VALUES (0);"
-    "CREATE VIRTUAL TABLE said USING fts5(user, assistant, content='',"
-    " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\")",
+    (
+        (
+            "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, "
+            "name BLOB NOT NULL, data BLOB NOT NULL, UNIQUE (folder, name))"
+        ),
+        "CREATE TABLE folders (folder BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE dead (segments INTEGER NOT NULL)",
+        "INSERT INTO dead VALUES (0)",
+        (
+            "CREATE VIRTUAL TABLE said USING fts5(user, assistant, content='', "
+            "tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\")"
+        ),
+    ),
 )
 _SEGMENT_BITS = 12
 _SEGMENT_CHARS = 1 << 18

@@ -50,7 +50,9 @@ def split_words(text: str) -> Iterator[Word]:
     for run in _RUN.finditer(text):
         start, end = run.span()
         if run["pairs"] is None:
-            yield Word(fold(run[0]), start, end)
+            word = fold(run[0])
+            if word:  # not a sign that stands alone
+                yield Word(word, start, end)
             continue
         for at in range(start, end):
             yield Word(_fold_pair(text[at : min(at + 2, end)]), at, min(at + 2, end), True)

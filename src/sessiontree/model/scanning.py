@@ -199,6 +199,7 @@ def scan_entries(
         rest = b"".join(pending)
         _scan_lines(rest, scan, payloads)
         scan.has_final_newline = False
+        scan.line -= 1  # whatever comes next is still on this line
     return scan
 
 

@@ -95,6 +95,30 @@ def fill(line: str, width: int) -> str:
     return shown + " " * (width - cell_len(shown)) if width > 0 else ""
 
 
+def wrap(line: str, width: int) -> list[str]:
+    """A safe line in pieces of at most ``width`` columns, broken at spaces where there are any."""
+    if width <= 0:
+        return []
+    pieces: list[str] = []
+    current = ""
+    for word in line.split(" "):
+        joined = f"{current} {word}" if current else word
+        if cell_len(joined) <= width:
+            current = joined
+            continue
+        if current:
+            pieces.append(current)
+        while cell_len(word) > width:
+            cut = width
+            while cut > 1 and cell_len(word[:cut]) > width:
+                cut -= 1
+            pieces.append(word[:cut])
+            word = word[cut:]
+        current = word
+    pieces.append(current)
+    return pieces
+
+
 def _visible(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:

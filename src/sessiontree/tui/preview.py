@@ -5,10 +5,8 @@ Owns reading them off a file and wrapping them to a box. The text is made safe h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from sessiontree.errors import SessionTreeError
@@ -67,7 +65,7 @@ def _draw_entry(entry: TreeEntry, palette: Palette, width: int) -> list[Text]:
     colour = "accent" if entry.kind == "user" else "error" if entry.is_failed else "muted"
     style = palette.text if entry.kind in ("user", "assistant") else palette.dim
     room = max(1, width - _NAME_WIDTH - 1)
-    body = _wrap(escaping.one_line(entry.text.strip()), room)
+    body = escaping.wrap(escaping.one_line(entry.text.strip())[: room * _LINES_EACH * 2], room)
     if len(body) > _LINES_EACH:
         body = [*body[: _LINES_EACH - 1], "…"]
     lines = []
@@ -75,25 +73,3 @@ def _draw_entry(entry: TreeEntry, palette: Palette, width: int) -> list[Text]:
         head = escaping.fill(name if number == 0 else "", _NAME_WIDTH) + " "
         lines.append(Text.assemble((head, palette.of(colour)), (piece, style)))
     return lines
-
-
-def _wrap(line: str, width: int) -> Sequence[str]:
-    """A safe line in pieces of at most ``width`` columns, broken at spaces where there are any."""
-    pieces: list[str] = []
-    for word in line.split(" "):
-        while cell_len(word) > width:
-            cut = len(word)
-            while cell_len(word[:cut]) > width:
-                cut = min(cut - 1, width)
-            cut = max(cut, 1)
-            pieces.append(word[:cut])
-            word = word[cut:]
-            if len(pieces) > _LINES_EACH:
-                return pieces
-        if pieces and cell_len(pieces[-1]) + 1 + cell_len(word) <= width:
-            pieces[-1] += f" {word}"
-        else:
-            pieces.append(word)
-        if len(pieces) > _LINES_EACH:
-            break
-    return pieces
