@@ -93,6 +93,16 @@ def test_json_is_safe_to_show_and_means_the_same(value: object) -> None:
     assert json.loads(text) == value
 
 
+def test_json_copes_with_what_a_hostile_file_can_hold() -> None:
+    nested: object = "\x9b"
+    for _ in range(1000):
+        nested = [nested]
+    assert output.to_json({"nested": nested, "big": 1e999, "int": 10**400}).startswith(
+        '{"nested":[[['
+    )
+    assert "\x9b" not in output.to_json(nested)
+
+
 @given(_ANY, st.integers(0, 30))
 def test_a_fitted_line_never_exceeds_its_width(text: str, width: int) -> None:
     assert output.text_width(output.fit(output.one_line(text), width)) <= width

@@ -259,6 +259,23 @@ def test_without_a_terminal_nobody_is_asked(machine: Machine) -> None:
     assert result.err == f'Session "{A[:8]}" is in another project ({machine.home})\n'
 
 
+def test_a_session_whose_folder_is_gone_can_be_forked_or_brought_here(
+    machine: Machine, screens: Screens
+) -> None:
+    gone = machine.root / "gone"
+    path = machine.session(A, "hello", "hi", cwd=gone)
+    refused = machine.run("-r", str(path))
+    assert refused.code == 1
+    assert refused.err == (
+        f"The folder of this session is gone ({gone}); "
+        f"bring the session here with: sessiontree mv {A} .\n"
+    )
+    _, (chat,) = screens.start("-r", str(path), replies=[(QUESTION, "y\n")])
+    assert chat["cwd"] == str(machine.project)
+    assert machine.run("mv", A, ".").code == 0
+    assert A in machine.run("ls").out
+
+
 def test_with_a_session_dir_other_projects_are_not_looked_at(machine: Machine) -> None:
     machine.session(A, "hello", "hi")
     empty = machine.root / "empty"
