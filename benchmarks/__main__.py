@@ -90,7 +90,10 @@ def _measure(case: Case, repetitions: int) -> Row:
 def _profile(cases: list[Case]) -> int:
     os.environ["BENCH_PROFILE"] = "1"
     for case in cases:
-        ours = case.build().runs["us"]
+        contest = case.build()
+        if contest.first is not None:
+            measure_in_turns({"first": contest.first}, 1)
+        ours = contest.runs["us"]
         env = {**ours.env, "BENCH_PROFILE": "1"}
         say(case.name)
         run = Run(ours.command, env, scratch=ours.scratch, before=ours.before, cwd=ours.cwd)

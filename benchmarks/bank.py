@@ -10,25 +10,8 @@ import json
 import math
 import random
 
-_ONSETS = [
-    "b",
-    "br",
-    "c",
-    "ch",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gr",
-    "h",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "tr",
-]
+_ONSETS = ["b", "br", "c", "ch", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "l", "m", "n"]
+_ONSETS += ["p", "pr", "qu", "r", "s", "sh", "st", "t", "tr", "v", "w", "y", "z", "zh"]
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "io", "ou"]
 _CODAS = ["", "", "n", "r", "s", "t", "l", "m", "nd", "st", "ck"]
 _SMALL = [
