@@ -122,6 +122,19 @@ def test_a_cut_is_marked(text: str, width: int, shown: str) -> None:
     assert output.fit(text, width) == shown
 
 
+@given(_ANY, st.integers(20, 60))
+def test_wrapping_breaks_only_at_spaces_and_keeps_every_word(text: str, width: int) -> None:
+    line = output.one_line(text).replace("  ", " ").strip()
+    pieces = output.wrap(line, width)
+    assert " ".join(pieces).split() == line.split()
+    assert all(output.text_width(piece) <= width or " " not in piece for piece in pieces)
+
+
+def test_what_hangs_over_is_indented_like_its_line() -> None:
+    assert output.wrap("  a long line of words", 14) == ["  a long line", "  of words"]
+    assert output.wrap("漢字 漢字 漢字 漢字 漢字 漢字", 20) == ["漢字 漢字 漢字 漢字", "漢字 漢字"]
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -72,7 +72,7 @@ def test_what_a_compaction_hides_is_counted_and_shown_in_full(machine: Machine) 
         {**compaction, "firstKeptEntryId": "00000003"},
         user("new question"),
     ]
-    machine.session(A, entries=entries)
+    machine.session(A, entries=entries, title="Compacted")
     result = machine.run("show")
     assert "forgotten" not in result.out
     assert result.out.index("the summary") < result.out.index("kept question")

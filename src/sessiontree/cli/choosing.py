@@ -47,7 +47,11 @@ class Choice:
 
 
 class NothingChosen(Exception):  # noqa: N818 - an ordinary end
-    """The person chose no session; the words for it go to standard output, exit code 0."""
+    """There is nothing to choose from, or the person chose nothing. Exit code 0."""
+
+    def __init__(self, message: str, *, is_empty: bool = False) -> None:
+        self.is_empty = is_empty
+        super().__init__(message)
 
 
 def choose(options: StartOptions, scope: Scope) -> Choice:
@@ -190,7 +194,7 @@ def _pick(scope: Scope) -> Choice:
     from sessiontree.discovery.listing import list_sessions
 
     if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile):
-        raise NothingChosen("No sessions found")
+        raise NothingChosen("No sessions found", is_empty=True)
     if not output.can_show_screen():
         output.fail(
             "Choosing a session needs a terminal; name one with --resume ID (see sessiontree ls)",

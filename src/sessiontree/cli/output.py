@@ -163,6 +163,32 @@ def fit(text: str, width: int) -> str:
     return text[:low].rstrip() + "…"
 
 
+def wrap(line: str, width: int) -> list[str]:
+    """The safe line in pieces that fit ``width`` columns, broken at spaces where there are some.
+
+    What hangs over keeps the indentation of the line. A word that is too long is left to the
+    terminal to break.
+    """
+    if text_width(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    if len(indent) >= width - 10:
+        return [line]
+    pieces: list[str] = []
+    current = indent
+    used = len(indent)
+    for word in line[len(indent) :].split(" "):
+        wide = text_width(word)
+        if used > len(indent) and used + 1 + wide > width:
+            pieces.append(current)
+            current, used = indent + word, len(indent) + wide
+        elif used > len(indent):
+            current, used = f"{current} {word}", used + 1 + wide
+        else:
+            current, used = current + word, used + wide
+    return [*pieces, current]
+
+
 # -- writing -------------------------------------------------------------------------------------
 
 
@@ -175,10 +201,13 @@ def write_line(*spans: Span, stream: TextIO | None = None) -> None:
 
 def write_block(text: str, style: str = "") -> None:
     """Text of any number of lines on standard output."""
-    safe = block(text).rstrip("\n")
+    lines = block(text).rstrip("\n").split("\n")
+    room = terminal_width()
+    if room is not None:
+        lines = [piece for line in lines for piece in wrap(line, room)]
     if style and has_color():
-        safe = "\n".join(_paint(line, style) for line in safe.split("\n"))
-    _write(sys.stdout, safe + "\n")
+        lines = [_paint(line, style) if line else line for line in lines]
+    _write(sys.stdout, "\n".join(lines) + "\n")
 
 
 def write_json(value: object) -> None:

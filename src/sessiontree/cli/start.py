@@ -29,7 +29,8 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         choice = choose(options, scope)
     except NothingChosen as ended:
         output.write_line(str(ended))
-        _hint_at_others(scope)
+        if ended.is_empty:
+            _hint_at_others(scope)
         return output.OK
     if options.print_prompt is None and not output.can_show_screen():
         output.fail(

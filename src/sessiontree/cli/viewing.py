@@ -13,9 +13,11 @@ from sessiontree.cli.scope import Scope, with_scope
 from sessiontree.cli.targets import find_target, open_target, session_argument
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.usage import total_usage
+from sessiontree.discovery.display import clean_line
 from sessiontree.export.prose import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
+from sessiontree.model.messages import text_of
 
 _CUTS = ("compaction", "reset_boundary")
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
@@ -81,7 +83,7 @@ def _in_sight(path: Sequence[Entry]) -> list[Entry]:
 def _write_head(view: SessionView, agent: str | None) -> None:
     messages = _messages(view.path)
     used = total_usage(messages)
-    output.write_line((view.name or "(no title)", "bold"))
+    output.write_line((_title(view), "bold"))
     facts = [view.id, tables.short_path(view.cwd), tables.plural(len(messages), "message")]
     if agent:
         facts.insert(0, agent)
@@ -90,6 +92,16 @@ def _write_head(view: SessionView, agent: str | None) -> None:
     if used.cost:
         facts.append(f"${used.cost:.2f}")
     output.write_line((" · ".join(facts), "dim"))
+
+
+def _title(view: SessionView) -> str:
+    """The session's name, else its first prompt."""
+    if view.name:
+        return view.name
+    for message in _messages(view.path):
+        if message.get("role") == "user":
+            return clean_line(text_of(message.get("content"))) or "(no title)"
+    return "(no title)"
 
 
 def _messages(path: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -218,7 +230,7 @@ def _write_tree(view: SessionView, lines: Sequence[tuple[str, Entry]]) -> None:
     leaf = next((entry.id for entry in reversed(view.path) if entry.id in shown), None)
     labels = view.tree.labels()
     room = output.terminal_width()
-    output.write_line((view.name or "(no title)", "bold"), (f"  {view.id}", "dim"))
+    output.write_line((_title(view), "bold"), (f"  {view.id}", "dim"))
     for mark, entry in lines:
         kind, style, text = one_line_of(entry)
         dot = "●" if entry.id in active else "○"
