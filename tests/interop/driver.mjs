@@ -166,14 +166,15 @@ const ops = {
   resolve: async ({ id, cwd, dir }) =>
     (await listing.resolveResumableSession(id, cwd, dir))?.session.path ?? null,
   search: async ({ cwd, dir, query }) => {
+    const all = await SessionManager.list(cwd, dir);
+    const component = isPi
+      ? "modes/interactive/components/session-selector-search.js"
+      : "modes/components/session-selector.ts";
+    const picker = await import(path.join(home, component));
     const found = isPi
-      ? (await import(path.join(home, "modes/interactive/components/session-selector-search.js"))).filterAndSortSessions(
-          await SessionManager.list(cwd, dir),
-          query,
-          "recent",
-        )
-      : null;
-    return found && found.map((info) => info.path);
+      ? picker.filterAndSortSessions(all, query, "recent")
+      : picker.rankSessionSearchMatches(all, query);
+    return found.map((info) => (info.session ?? info).path);
   },
   // omp's prompt history; pi has none.
   remember: async ({ prompts, cwd }) => {

@@ -70,7 +70,7 @@ def test_a_label_in_mid_path_breaks_the_peers_branched_session_and_not_ours(
 
 
 def test_forking_a_version_1_file_costs_pi_its_history(
-    pi: Peer, project: Path, tmp_path: Path
+    peer: Peer, project: Path, tmp_path: Path
 ) -> None:
     def old(number: int, role: str, text: str) -> str:
         entry = json.loads(entry_line(number, None, role, text))
@@ -85,11 +85,11 @@ def test_forking_a_version_1_file_costs_pi_its_history(
         old(3, "user", "question 1"),
     ]
     path = write_lines(tmp_path / "old.jsonl", *lines)
-    theirs = pi.ask("fork", file=path, cwd=project, dir=tmp_path / "theirs")
-    assert texts(theirs["context"]["messages"]) == ["question 1"]
-    with SessionManager.fork_from(path, project, tmp_path / "ours", profile="pi") as ours:
-        context = ours.build_session_context()
-        assert texts(context.messages) == ["question 0", "answer 0", "question 1"]
+    theirs = peer.ask("fork", file=path, cwd=project, dir=tmp_path / "theirs")
+    whole = ["question 0", "answer 0", "question 1"]
+    assert texts(theirs["context"]["messages"]) == (whole[2:] if peer.name == "pi" else whole)
+    with SessionManager.fork_from(path, project, tmp_path / "ours", profile=peer.name) as ours:
+        assert texts(ours.build_session_context().messages) == whole
     assert path.read_text() == "".join(line + "\n" for line in lines)
 
 
@@ -168,23 +168,23 @@ def test_an_id_prefix_that_fits_several_gives_omp_the_first_and_us_an_error(
     assert {info.id for info in told.value.candidates} == set(ids)
 
 
-def test_two_projects_that_share_a_folder_are_confused_by_pi_and_told_apart_by_us(
-    pi: Peer, tmp_path: Path
+def test_two_projects_that_share_a_folder_are_confused_by_the_peers_and_told_apart_by_us(
+    peer: Peer, tmp_path: Path
 ) -> None:
     one, other = tmp_path / "a-b" / "c", tmp_path / "a" / "b-c"
     for folder in (one, other):
         folder.mkdir(parents=True)
-    assert pi.ask("folder", cwd=one) == pi.ask("folder", cwd=other)
-    mine = pi.ask("write", cwd=one, steps=talk(1))["file"]
-    newer = pi.ask("write", cwd=other, steps=talk(2))["file"]
+    assert peer.ask("folder", cwd=one) == peer.ask("folder", cwd=other)
+    mine = peer.ask("write", cwd=one, steps=talk(1))["file"]
+    newer = peer.ask("write", cwd=other, steps=talk(2))["file"]
     os.utime(mine, (1_000_000_000, 1_000_000_000))
-    assert pi.ask("continue", cwd=one)["file"] == newer
-    with SessionManager.continue_recent(one, profile="pi") as ours:
+    assert peer.ask("continue", cwd=one)["file"] == newer
+    with SessionManager.continue_recent(one, profile=peer.name) as ours:
         assert ours.session_file == mine
 
 
-def test_a_rare_word_is_found_everywhere_by_pi_and_where_it_stands_by_us(
-    pi: Peer, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_rare_word_is_found_everywhere_by_pi_nowhere_by_omp_and_where_it_stands_by_us(
+    peer: Peer, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
     folder = tmp_path / "agent" / "sessions" / "--project--"
@@ -192,10 +192,10 @@ def test_a_rare_word_is_found_everywhere_by_pi_and_where_it_stands_by_us(
     for n in range(12):
         word = "zephyrmarmot" if n == 5 else "nothing"
         steps = [user(prose), assistant(f"{prose} {word} {prose}")]
-        pi.ask("write", cwd=project, dir=folder, steps=steps)
-    theirs = pi.ask("search", cwd=project, dir=folder, query="zephyrmarmot")
-    assert len(theirs) == 12
-    assert len({hit.path for hit in search("zephyrmarmot", profile="pi")}) == 1
+        peer.ask("write", cwd=project, dir=folder, steps=steps)
+    theirs = peer.ask("search", cwd=project, dir=folder, query="zephyrmarmot")
+    assert len(theirs) == (12 if peer.name == "pi" else 0)
+    assert len({hit.path for hit in search("zephyrmarmot", profile=peer.name)}) == 1
 
 
 def test_omp_counts_the_messages_of_the_first_4_kb_and_we_count_all(
