@@ -342,6 +342,27 @@ class StorageContract:
         writer.unlock()
         writer.close()
 
+    def test_a_writer_goes_on_with_its_file_under_another_name(
+        self, storage: SessionStorage, root: str
+    ) -> None:
+        _fill(storage, root, x=b"1\n")
+        writer = storage.open_writer(f"{root}/x")
+        storage.rename(f"{root}/x", f"{root}/y")
+        assert writer.lock() is None
+        writer.unlock()
+        writer.note_rename(f"{root}/y")
+        found = writer.lock()
+        assert found is not None
+        assert found.is_same_file(writer.stat())
+        assert found.path == f"{root}/y"
+        writer.write_line(b"2\n")
+        writer.overwrite(0, b"0")
+        writer.fsync()
+        writer.unlock()
+        writer.close()
+        assert storage.read(f"{root}/y") == b"0\n2\n"
+        assert not storage.exists(f"{root}/x")
+
     def test_a_lock_may_be_nested(self, storage: SessionStorage, root: str) -> None:
         _fill(storage, root, x=b"")
         writer = storage.open_writer(f"{root}/x")

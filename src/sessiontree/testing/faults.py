@@ -237,6 +237,10 @@ class _FaultyWriter:
         self._check("truncate")
         self._inside.truncate(size)
 
+    def note_rename(self, path: str) -> None:
+        self._path = path
+        self._inside.note_rename(path)
+
     def flush(self) -> None:
         self._check("flush")
         self._inside.flush()

@@ -1,0 +1,238 @@
+"""Names of sessions (SPEC §3, §16): written as each dialect reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.samples import (
+    assistant,
+    chain,
+    dump,
+    entry,
+    header,
+    lines,
+    message,
+    read,
+    slot,
+    texts,
+    user,
+    write,
+)
+
+from sessiontree import SessionManager
+
+TALK = chain(user("1"), assistant("2"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def said(session: SessionManager) -> list[str]:
+    return texts(session.build_session_context().messages)
+
+
+def test_a_session_without_a_name_has_none(file: Path) -> None:
+    assert SessionManager.open(write(file, header(), *TALK)).session_name is None
+    assert SessionManager.open(write(file, header(title=""), *TALK)).session_name is None
+    assert SessionManager.open(write(file, {**header(), "title": 5}, *TALK)).session_name is None
+
+
+# -- omp ----------------------------------------
+
+
+def test_a_name_goes_into_the_header(file: Path) -> None:
+    write(file, header(extra=1), *TALK)
+    session = SessionManager.open(file)
+    session.set_session_name("My session")
+    assert session.session_name == "My session"
+    assert session.header["title"] == "My session"
+    head, *entries = read(file)
+    assert head == {**header(extra=1), "title": "My session", "titleSource": "user"}
+    assert entries == TALK
+    assert session.leaf_id == "a2"
+    assert SessionManager.open(file).session_name == "My session"
+
+
+def test_a_named_session_goes_on(file: Path) -> None:
+    write(file, header(), *TALK)
+    session = SessionManager.open(file)
+    session.set_session_name("one")
+    session.append_message(user("3"))
+    session.set_session_name("two")
+    session.append_message(user("4"))
+    again = SessionManager.open(file)
+    assert (again.session_name, said(again)) == ("two", ["1", "2", "3", "4"])
+
+
+def test_an_empty_name_clears_it(file: Path) -> None:
+    session = SessionManager.open(write(file, header(title="old", titleSource="user"), *TALK))
+    session.set_session_name("  \n ")
+    assert session.session_name is None
+    assert read(file)[0] == header()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("  two   words ", "two words"),
+        ("line\nbreak\r\n", "line break"),
+        ("\x1b[31mred\x07", "[31mred"),
+        ("tab\there\x00", "tab here"),
+        ("c1\x9bcontrol\x7f", "c1 control"),
+        ("é \U0001f600 漢", "é \U0001f600 漢"),
+    ],
+)
+def test_control_characters_do_not_get_into_a_name(file: Path, given: str, kept: str) -> None:
+    session = SessionManager.open(write(file, header(), *TALK))
+    session.set_session_name(given)
+    assert session.session_name == kept
+    assert SessionManager.open(file).session_name == kept
+
+
+def test_a_title_slot_is_renamed_in_place(file: Path) -> None:
+    write(file, slot("old", "auto"), header(title="older"), *TALK)
+    inode, size = file.stat().st_ino, file.stat().st_size
+    rest = file.read_bytes()[256:]
+    session = SessionManager.open(file)
+    session.set_session_name("new")
+    assert (file.stat().st_ino, file.stat().st_size) == (inode, size)
+    assert file.read_bytes()[256:] == rest
+    first = read(file)[0]
+    assert (first["type"], first["v"], first["title"], first["source"]) == (
+        "title",
+        1,
+        "new",
+        "user",
+    )
+    assert len(file.read_bytes().split(b"\n")[0]) == 255
+    assert session.session_name == "new"
+    assert SessionManager.open(file).session_name == "new"
+    session.append_message(user("3"))
+    assert said(SessionManager.open(file)) == ["1", "2", "3"]
+
+
+def test_a_slot_is_cleared_in_place(file: Path) -> None:
+    write(file, slot("old"), header(title="older"), *TALK)
+    session = SessionManager.open(file)
+    session.set_session_name("")
+    assert read(file)[0]["title"] == ""
+    assert session.session_name is None
+    assert SessionManager.open(file).session_name is None
+
+
+@pytest.mark.parametrize("name", ["x" * 1_000, "\U0001f600" * 200, '"\\' * 200])
+def test_a_name_too_long_for_its_slot_breaks_nothing(file: Path, name: str) -> None:
+    write(file, slot("old"), header(), *TALK)
+    rest = file.read_bytes()[256:]
+    session = SessionManager.open(file)
+    session.set_session_name(name)
+    assert file.read_bytes()[256:] == rest
+    shown = SessionManager.open(file).session_name
+    assert shown is not None
+    assert name.startswith(shown)
+    assert session.session_name in (shown, name)
+    session.rewrite_entries()
+    assert said(SessionManager.open(file)) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        slot("old").rstrip(b"\n") + dump(header()) + b"\n",
+        dump({"type": "title", "v": 1, "title": "old"}) + b"\n" + lines(header()),
+        slot("old", size=300) + lines(header()),
+        slot("old", size=128) + lines(header()),
+        slot("old").replace(b"\n", b"\r\n") + lines(header()),
+        b"\xef\xbb\xbf" + slot("old") + lines(header()),
+        b"\n" + slot("old") + lines(header()),
+        b"garbage\n" + slot("old") + lines(header()),
+    ],
+    ids=["glued", "bare", "long", "short", "crlf", "bom", "behind-a-blank", "behind-garbage"],
+)
+def test_a_slot_that_is_not_as_omp_makes_it_costs_nothing(file: Path, head: bytes) -> None:
+    file.write_bytes(head + lines(*TALK))
+    session = SessionManager.open(file)
+    assert session.session_name == "old"
+    session.set_session_name("a new name that is longer")
+    session.append_message(user("3"))
+    session.close()
+    again = SessionManager.open(file)
+    assert again.session_id == header()["id"]
+    assert again.session_name == "a new name that is longer"
+    assert said(again) == ["1", "2", "3"]
+    again.rewrite_entries()
+    assert SessionManager.open(file).session_name == "a new name that is longer"
+
+
+def test_a_name_set_by_another_process_is_seen(file: Path) -> None:
+    write(file, slot("old"), header(), *TALK)
+    one, two = SessionManager.open(file), SessionManager.open(file)
+    one.set_session_name("new")
+    one.append_message(user("3"))
+    two.append_message(user("4"))
+    two.rewrite_entries()
+    assert SessionManager.open(file).session_name == "new"
+
+
+def test_in_memory_a_name_is_kept_in_memory() -> None:
+    session = SessionManager.in_memory()
+    session.set_session_name("name")
+    assert session.session_name == "name"
+
+
+# -- pi ----------------------------------------
+
+
+def test_pi_keeps_names_in_entries(file: Path) -> None:
+    write(file, header(), *TALK)
+    session = SessionManager.open(file, profile="pi")
+    session.set_session_name(" My  session ")
+    last = read(file)[-1]
+    assert (last["type"], last["name"], last["parentId"]) == ("session_info", "My session", "a2")
+    assert "title" not in read(file)[0]
+    assert session.session_name == "My session"
+    assert SessionManager.open(file, profile="pi").session_name == "My session"
+    session.set_session_name("")
+    assert SessionManager.open(file, profile="pi").session_name is None
+
+
+def test_the_last_name_in_the_file_wins_on_whatever_branch(file: Path) -> None:
+    write(
+        file,
+        header(),
+        *TALK,
+        entry("session_info", "i1", "a2", name="first"),
+        entry("session_info", "i2", "a1", name=" second "),
+        message("b", "i1", user("3")),
+    )
+    assert SessionManager.open(file).session_name == "second"
+
+
+@pytest.mark.parametrize("cleared", [{}, {"name": ""}, {"name": "  "}, {"name": None}, {"name": 5}])
+def test_a_name_is_cleared_by_an_empty_one(file: Path, cleared: dict[str, object]) -> None:
+    write(
+        file,
+        header(),
+        *TALK,
+        entry("session_info", "i1", "a2", name="first"),
+        entry("session_info", "i2", "i1", **cleared),
+    )
+    assert SessionManager.open(file, profile="pi").session_name is None
+
+
+def test_append_session_info_names_a_pi_session(file: Path) -> None:
+    session = SessionManager.open(write(file, header(), *TALK), profile="pi")
+    session.append_session_info("by hand")
+    assert session.session_name == "by hand"
+
+
+def test_a_file_that_shows_its_dialect_is_continued_in_it(file: Path) -> None:
+    write(file, header(), *TALK, entry("model_change", "m", "a2", provider="a", modelId="b"))
+    session = SessionManager.open(file)
+    session.set_session_name("name")
+    assert read(file)[-1]["type"] == "session_info"
+    session.append_model_change("c/d")
+    assert read(file)[-1]["modelId"] == "d"
