@@ -1,0 +1,456 @@
+"""Search: exactly the sessions that have the words, with an index and without (SPEC §10)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.samples import TIME_MS, assistant, calling, dump, header, message, result, user, write
+from tests.unit.discovery.places import put, talk
+
+from sessiontree import MemorySessionStorage, search
+from sessiontree.discovery import disposable, freshness, search_index
+from sessiontree.discovery import search as search_module
+from sessiontree.discovery.search import SearchResults, update_search_index
+from sessiontree.profiles import get_profile
+
+ROADS = {"index": None, "scan": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files made a moment ago count as settled: tests don't wait for the clock to tick."""
+    monkeypatch.setattr(freshness, "_TICK_NS", -(10**12))
+
+
+@pytest.fixture(params=ROADS)
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each answer twice: from an index that is complete, and without one."""
+    seconds = ROADS[request.param]
+    monkeypatch.setattr(search_module, "DEFAULT_INDEXING_S", seconds)
+    monkeypatch.setattr(
+        search, "__kwdefaults__", {**search.__kwdefaults__, "max_indexing_s": seconds}
+    )
+    return str(request.param)
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """The session folder of a project of the default profile."""
+    return Path(get_profile().sessions_dir) / "--work-pi--"
+
+
+def ids(results: SearchResults) -> set[str]:
+    return {hit.session.id for hit in results}
+
+
+def say(folder: Path, session_id: str, *texts: str, **keywords: object) -> Path:
+    return put(folder, *talk(*texts), session_id=session_id, **keywords)  # type: ignore[arg-type]
+
+
+def add(file: Path, *records: dict[str, object]) -> None:
+    with file.open("ab") as stream:
+        stream.writelines(dump(record) + b"\n" for record in records)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("apple", {"a", "b"}),
+        ("APPLE", {"a", "b"}),
+        ("apple pear", {"a"}),
+        ('"pear tree"', {"c"}),
+        ("pear", {"a", "c"}),
+        ("app*", {"a", "b", "d"}),
+        ("apple -pear", {"b"}),
+        ('pear -"pear tree"', {"a"}),
+        ("tree -apple", {"c"}),
+        ("jasmin", {"e"}),
+        ("語で", {"f"}),
+        ("日本語", {"f"}),
+        ("本日", set()),
+        ("nothing", set()),
+        ("", set()),
+        ("🚀", {"f"}),
+        ('"', set()),
+    ],
+)
+def test_exactly_the_sessions_with_the_words_are_found(
+    project: Path, road: str, query: str, expected: set[str]
+) -> None:
+    say(project, "a", "an apple", "and a pear")
+    say(project, "b", "question", "Apple!")
+    say(project, "c", "the pear tree", "trees")
+    say(project, "d", "applet")
+    say(project, "e", "Jásmin", "x")
+    say(project, "f", "これは日本語です 🚀", "日本語で答える")
+    found = search(query)
+    assert ids(found) == expected
+    assert found.total == len(expected)
+
+
+def test_words_of_one_query_may_stand_in_different_messages(project: Path, road: str) -> None:
+    say(project, "a", "first apple", "then pear", "then plum")
+    assert ids(search("apple plum")) == {"a"}
+
+
+def test_a_phrase_does_not_reach_from_one_message_into_the_next(project: Path, road: str) -> None:
+    say(project, "a", "ends with apple", "x", "pear begins")
+    assert ids(search('"apple pear"')) == set()
+
+
+def test_a_hit_tells_where_it_is(project: Path, road: str) -> None:
+    file = say(
+        project, "abc", "no", "the first needle", "more", "the second needle here", title="T"
+    )
+    (hit,) = search("needle")
+    assert hit.path == str(file)
+    assert (hit.session.title, hit.session.message_count) == ("T", 4)
+    assert (hit.entry_id, hit.role) == ("a0000003", "assistant")
+    assert hit.time == datetime.fromtimestamp(TIME_MS / 1000, UTC)
+    assert [hit.snippet[a:b] for a, b in hit.marks] == ["needle"]
+    assert hit.profile == "sessiontree"
+
+
+def test_the_message_with_the_most_of_the_words_is_shown(project: Path, road: str) -> None:
+    say(project, "a", "apple and pear", "apple", "pear", "nothing")
+    (hit,) = search("apple pear")
+    assert hit.entry_id == "a0000000"
+
+
+def test_the_resume_command_is_safe_for_a_shell(home: Path, road: str) -> None:
+    folder = Path(get_profile("omp").sessions_dir) / "-x; rm -rf $HOME"
+    file = say(folder, "abc", "needle")
+    (hit,) = search("needle")
+    assert shlex.split(hit.resume_command) == [
+        "sessiontree",
+        "--profile",
+        "omp",
+        "--resume",
+        str(file),
+    ]
+
+
+def test_all_profiles_are_searched_or_just_one(home: Path, road: str) -> None:
+    for name in ("sessiontree", "omp", "xcsh", "pi"):
+        say(Path(get_profile(name).sessions_dir) / "--x--", name, "needle")
+    assert ids(search("needle")) == {"sessiontree", "omp", "xcsh", "pi"}
+    assert ids(search("needle", profile="pi")) == {"pi"}
+
+
+def test_a_project_can_be_chosen(home: Path, road: str) -> None:
+    sessions = Path(get_profile().sessions_dir)
+    say(sessions / "--a-b-c--", "mine", "needle", cwd="/a-b/c")
+    say(sessions / "--a-b-c--", "other", "needle", cwd="/a/b-c")
+    say(sessions / "--elsewhere--", "far", "needle", cwd="/elsewhere")
+    assert ids(search("needle", cwd="/a-b/c/")) == {"mine"}
+    assert ids(search("needle")) == {"mine", "other", "far"}
+
+
+def test_a_role_can_be_chosen(project: Path, road: str) -> None:
+    say(project, "asked", "needle", "x")
+    say(project, "answered", "x", "needle")
+    assert ids(search("needle", role="user")) == {"asked"}
+    assert ids(search("needle", role="assistant")) == {"answered"}
+    assert ids(search("x -needle", role="user")) == {"answered"}
+
+
+def test_tool_output_counts_only_on_request(project: Path, road: str) -> None:
+    shell = {"role": "bashExecution", "command": "make", "output": "needle", "timestamp": 1}
+    put(
+        project,
+        message("a0000001", None, user("x")),
+        message("a0000002", "a0000001", calling("t1")),
+        message("a0000003", "a0000002", result("t1", "a needle")),
+        message("a0000004", "a0000003", assistant("y")),
+        session_id="tool",
+    )
+    put(project, message("a0000001", None, shell), session_id="shell")
+    assert ids(search("needle")) == set()
+    assert ids(search("needle", include_tools=True)) == {"tool", "shell"}
+    assert ids(search("needle", role="toolResult")) == {"tool"}
+    assert ids(search("make", include_tools=True)) == {"shell"}
+    (hit,) = search("needle", role="toolResult")
+    assert (hit.entry_id, hit.role) == ("a0000003", "toolResult")
+
+
+@pytest.mark.parametrize(
+    "since", [TIME_MS / 1000 + 50, datetime.fromtimestamp(TIME_MS / 1000 + 50, UTC)]
+)
+def test_only_what_was_said_since_then_counts(
+    project: Path, road: str, since: datetime | float
+) -> None:
+    late = {"timestamp": TIME_MS + 100_000}
+    put(project, message("a0000001", None, user("needle")), session_id="old")
+    put(
+        project,
+        message("a0000001", None, user("needle")),
+        message("a0000002", "a0000001", assistant("other", **late)),
+        session_id="went on",
+    )
+    put(
+        project,
+        message("a0000001", None, user("unwanted")),
+        message("a0000002", "a0000001", user("needle", **late)),
+        session_id="new",
+    )
+    assert ids(search("needle", since=since)) == {"new"}
+    assert ids(search("needle -unwanted", since=since)) == {"new"}
+    assert ids(search("needle")) == {"old", "went on", "new"}
+
+
+def test_since_may_be_an_iso_time_and_nothing_else(project: Path) -> None:
+    say(project, "a", "needle")
+    assert ids(search("needle", since="2026-01-01")) == {"a"}
+    with pytest.raises(ValueError, match="yesterday"):
+        search("needle", since="yesterday")
+
+
+def test_what_says_more_of_it_and_what_is_newer_comes_first(project: Path, road: str) -> None:
+    now = datetime.now(UTC).timestamp()
+    say(project, "much", "needle " * 20, "x", mtime=now - 10 * 365 * 86_400)
+    say(project, "old", "a needle", "x " * 20, mtime=now - 10 * 365 * 86_400)
+    say(project, "new", "a needle", "x " * 20, mtime=now)
+    for number in range(20):
+        say(project, f"other{number}", "hay", "x " * 20)
+    found = [hit.session.id for hit in search("needle")]
+    assert set(found) == {"much", "old", "new"}
+    assert found[-1] == "old"
+
+
+def test_no_more_hits_than_asked_for_but_all_are_counted(project: Path, road: str) -> None:
+    for number in range(9):
+        say(project, f"s{number}", "needle")
+    found = search("needle", limit=4)
+    assert (len(found), found.total) == (4, 9)
+    assert len(search("needle", limit=None)) == 9
+
+
+def test_text_of_half_characters_and_odd_words_is_searched(project: Path, road: str) -> None:
+    raw = dump(message("a0000001", None, user("HALF needle")))
+    write(project / "x.jsonl", header(id="a"), raw.replace(b"HALF", b"\\ud83d") + b"\n")
+    assert ids(search("needle")) == {"a"}
+
+
+def test_damaged_sessions_are_searched_too(project: Path, road: str) -> None:
+    file = say(project, "a", "needle", "y", "z")
+    file.write_bytes(b"junk\n" + file.read_bytes()[:-20])
+    assert ids(search("needle")) == {"a"}
+
+
+def test_damaged_headers_do_not_hide_a_session(project: Path, road: str) -> None:
+    write(project / "2026-02-16T10-20-30-000Z_abc.jsonl", b"{torn\n", *talk("needle"))
+    assert ids(search("needle")) == {"abc"}
+
+
+# -- the index -----------------------------------------------------------------------------------
+
+
+def test_an_indexed_session_is_not_read_unless_it_is_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        say(project, f"s{number}", "hay", "more hay")
+    say(project, "it", "needle")
+    assert update_search_index().is_complete
+    read: list[str] = []
+    from sessiontree.storage.file import FileSessionStorage
+
+    original = FileSessionStorage.open_reader
+
+    def open_reader(self: FileSessionStorage, path: str) -> object:
+        read.append(path)
+        return original(self, path)
+
+    monkeypatch.setattr(FileSessionStorage, "open_reader", open_reader)
+    found = search("needle")
+    assert ids(found) == {"it"}
+    assert not found.is_indexing
+    assert len(set(read)) == 1
+
+
+def test_what_is_not_indexed_yet_is_read_and_told(project: Path) -> None:
+    for number in range(5):
+        say(project, f"s{number}", "needle")
+    found = search("needle", max_indexing_s=0)
+    assert len(found) == 5
+    assert found.is_indexing
+    assert (found.indexing.done, found.indexing.total) == (0, 5)
+    found = search("needle")
+    assert len(found) == 5
+    assert not found.is_indexing
+
+
+def test_indexing_can_be_stopped_and_goes_on_where_it_was(project: Path) -> None:
+    for number in range(10):
+        say(project, f"s{number}", "needle")
+    told: list[tuple[int, int]] = []
+
+    def stop() -> bool:
+        return len(told) >= 4
+
+    progress = update_search_index(
+        on_progress=lambda done, total: told.append((done, total)), should_stop=stop
+    )
+    assert (progress.done, progress.total) == (4, 10)
+    assert told == [(n, 10) for n in range(1, 5)]
+    told.clear()
+    assert update_search_index(on_progress=lambda *step: told.append(step)).is_complete
+    assert len(told) == 6
+
+
+def test_the_newest_sessions_are_indexed_first(project: Path) -> None:
+    for number in range(10):
+        say(project, f"s{number}", "needle", mtime=1_790_000_000 + number)
+    update_search_index(should_stop=iter([False, False, True]).__next__)
+    database = sqlite3.connect(search_index.SCHEMA.path)
+    names = {name for (name,) in database.execute("SELECT name FROM sessions")}
+    database.close()
+    assert names == {f"2026-02-16T10-20-30-000Z_s{n}.jsonl".encode() for n in (8, 9)}
+
+
+def test_what_is_appended_is_found_and_only_that_is_indexed(project: Path) -> None:
+    file = say(project, "a", *["question", "x" * 100_000] * 4)
+    assert update_search_index().is_complete
+    add(file, message("b0000001", "a0000007", user("a needle")))
+    assert ids(search("needle")) == {"a"}
+    assert ids(search("question needle")) == {"a"}
+    assert ids(search("question -needle")) == set()
+    database = sqlite3.connect(search_index.SCHEMA.path)
+    assert database.execute("SELECT no FROM sessions").fetchall() == [(1,)]
+    assert database.execute("SELECT count(*) FROM said_docsize").fetchone()[0] > 1
+    database.close()
+
+
+def test_a_session_that_grows_line_by_line_stays_in_few_segments(project: Path) -> None:
+    file = say(project, "a", *["question", "x" * 100_000] * 4)
+    for number in range(70):
+        add(file, message(f"b{number:07x}", "a0000007", user(f"needle{number}")))
+        update_search_index()
+    assert ids(search("needle0 needle69")) == {"a"}
+    database = sqlite3.connect(search_index.SCHEMA.path)
+    ((data,),) = database.execute("SELECT data FROM sessions")
+    database.close()
+    assert len(search_index._decode_row(data).segments) < 66
+
+
+def test_rewritten_deleted_and_moved_sessions_are_followed(project: Path) -> None:
+    one = say(project, "one", "needle")
+    two = say(project, "two", "needle")
+    update_search_index()
+    write(one.with_suffix(".tmp"), header(id="one"), *talk("hay"))
+    os.replace(one.with_suffix(".tmp"), one)
+    two.rename(project / "elsewhere.jsonl")
+    assert ids(search("needle")) == {"two"}
+    (project / "elsewhere.jsonl").unlink()
+    assert ids(search("needle")) == set()
+    assert ids(search("hay")) == {"one"}
+
+
+def test_an_edit_that_puts_the_old_mtime_back_is_noticed(project: Path) -> None:
+    file = say(project, "a", "needle", mtime=1_790_000_000)
+    update_search_index()
+    with file.open("r+b") as stream:
+        data = stream.read().replace(b"needle", b"thread")
+        stream.seek(0)
+        stream.write(data)
+    os.utime(file, (1_790_000_000, 1_790_000_000))
+    assert ids(search("needle")) == set()
+    assert ids(search("thread")) == {"a"}
+
+
+def test_a_file_written_within_a_tick_of_the_clock_is_read_not_indexed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freshness, "_TICK_NS", 3_600 * 10**9)
+    say(project, "a", "needle")
+    found = search("needle")
+    assert ids(found) == {"a"}
+    assert found.is_indexing
+
+
+def test_searching_one_project_forgets_nothing_of_another(home: Path) -> None:
+    sessions = Path(get_profile().sessions_dir)
+    say(sessions / "--a-b-c--", "mine", "needle", cwd="/a-b/c")
+    say(sessions / "--a-b-c--", "other", "needle", cwd="/a/b-c")
+    update_search_index()
+    search("needle", cwd="/a-b/c")
+    found = search("needle", max_indexing_s=0)
+    assert not found.is_indexing
+    assert ids(found) == {"mine", "other"}
+
+
+@pytest.mark.parametrize("content", [b"", b"corrupt" * 3_000])
+def test_a_corrupt_index_is_made_anew(project: Path, content: bytes) -> None:
+    say(project, "a", "needle")
+    update_search_index()
+    Path(search_index.SCHEMA.path).write_bytes(content)
+    assert ids(search("needle")) == {"a"}
+    assert ids(search("needle")) == {"a"}
+    assert not search("needle", max_indexing_s=0).is_indexing
+
+
+def test_an_index_with_damaged_pages_is_made_anew(project: Path) -> None:
+    for number in range(200):
+        say(project, f"s{number}", "needle " + "hay " * 200 + f"w{number}")
+    update_search_index()
+    path = Path(search_index.SCHEMA.path)
+    data = bytearray(path.read_bytes())
+    data[8192:] = b"\xff" * (len(data) - 8192)
+    path.write_bytes(bytes(data))
+    assert len(search("needle", limit=None)) == 200
+    assert len(search("needle", limit=None)) == 200
+    assert not search("needle", max_indexing_s=0).is_indexing
+
+
+def test_where_no_index_can_be_search_still_works(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in the way").touch()
+    monkeypatch.setenv("SESSIONTREE_CACHE_DIR", str(tmp_path / "in the way"))
+    say(project, "a", "needle")
+    assert ids(search("needle")) == {"a"}
+    assert not update_search_index().is_complete
+
+
+def test_a_worn_out_index_is_made_anew(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_index, "_MOST_DEAD", 3)
+    file = say(project, "a", "needle")
+    for number in range(6):
+        write(file.with_suffix(".tmp"), header(id="a"), *talk(f"needle {number}"))
+        os.replace(file.with_suffix(".tmp"), file)
+        assert ids(search(f"needle {number}")) == {"a"}
+    database = sqlite3.connect(search_index.SCHEMA.path)
+    (dead,) = database.execute("SELECT segments FROM dead").fetchone()
+    database.close()
+    assert dead < 4
+
+
+def test_the_index_is_private_and_holds_no_text(project: Path) -> None:
+    say(project, "a", "somewhere a secret sentence stands")
+    update_search_index()
+    for file in Path(disposable.cache_dir()).iterdir():
+        assert file.stat().st_mode & 0o077 == 0
+        assert b"secret sentence" not in file.read_bytes()
+
+
+def test_a_memory_storage_is_searched_as_it_is() -> None:
+    storage = MemorySessionStorage()
+    folder = os.path.join(get_profile().sessions_dir, "--x--")
+    storage.ensure_dir(folder)
+    lines = [header(id="a"), *talk("needle")]
+    storage.write_atomic(f"{folder}/x.jsonl", b"".join(dump(line) + b"\n" for line in lines))
+    assert ids(search("needle", storage=storage)) == {"a"}
+    assert ids(search("needle")) == set()
+
+
+def test_progress_is_told_while_files_are_read(project: Path) -> None:
+    for number in range(3):
+        say(project, f"s{number}", "needle")
+    told: list[tuple[int, int]] = []
+    search("🚀", on_progress=lambda *step: told.append(step))
+    assert told == [(1, 3), (2, 3), (3, 3)]
