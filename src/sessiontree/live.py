@@ -67,6 +67,7 @@ class LiveSession:
         self._is_touched = False
         self._is_header_changed = False
         self._foreign = 0
+        self._homeless: list[Entry] = []
 
     # -- state -----------------------------------------------------------------------------
 
@@ -152,6 +153,7 @@ class LiveSession:
         self._foreign += changes.foreign
         self._warnings += changes.warnings
         if changes.replaced is None:
+            self._house()
             return
         self._builder = None
         lost = 0
@@ -162,15 +164,27 @@ class LiveSession:
             if entry.id in self.tree.by_id:
                 continue
             try:
-                self.tree.add(self.log.append(entry.data, self.header))
+                self._homeless.append(Entry.from_wire(entry.data))
             except (PersistenceError, ValueError):
                 lost += 1
+                continue
+            self.tree.add(self._homeless[-1])
         if lost:
             self._warnings.append(
                 SessionWarning(f"{lost} entries were overwritten by another program")
             )
         if self.tree.leaf_id is not None and self.tree.leaf_id not in self.tree.by_id:
             self.tree.leaf_id = self.tree.last_id
+        self._house()
+
+    def _house(self) -> None:
+        """Write the entries that a replaced file lacks; those that fail stay in memory."""
+        while self._homeless:
+            entry = self._homeless[0]
+            made = self.log.append(entry.data, self.header)
+            if made.source is not None:
+                entry.attach(made.source, made.offset, made.length)
+            del self._homeless[0]
 
     # -- context ---------------------------------------------------------------------------
 

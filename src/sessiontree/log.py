@@ -15,11 +15,12 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.document import (
+    TAIL_BYTES,
     FilePayloads,
     SessionDocument,
     load_document,
@@ -53,6 +54,26 @@ class Changes:
     foreign: int = 0
     replaced: SessionTree | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """How far a file was written, to go back to when a write fails."""
+
+    end: int
+    tail: bytes
+    has_final_newline: bool
+    line: int
+
+    @classmethod
+    def of(cls, document: SessionDocument) -> _Mark:
+        return cls(document.end, document.tail, document.has_final_newline, document.line)
+
+    def restore(self, document: SessionDocument) -> None:
+        document.stat = replace(document.stat, size=self.end)
+        document.tail = self.tail
+        document.has_final_newline = self.has_final_newline
+        document.line = self.line
 
 
 class SessionLog:
@@ -251,36 +272,36 @@ class SessionLog:
             document = self._document()
             writer = self._open_writer()
             entry = Entry.from_wire(data)
-            prefix = b"" if document.has_final_newline else b"\n"
-            self._write(writer, document, entry, prefix, line)
-            if self.is_draft and is_answer(data):
-                self._promote(writer, document, entry)
-            if self.durability == "entry":
-                self._sync(self._open_writer())
+            before = _Mark.of(document)
+            try:
+                self._write(writer, document, entry, line)
+                if self.is_draft and is_answer(data):
+                    self._promote(writer, document)
+                if self.durability == "entry":
+                    self._sync(writer)
+            except OSError:
+                # not acknowledged, so it must not be found: take it back, or if even that fails,
+                # read it again with what others write
+                with contextlib.suppress(OSError):
+                    writer.truncate(before.end)
+                before.restore(document)
+                raise
             return entry
 
     def _write(
-        self,
-        writer: SessionStorageWriter,
-        document: SessionDocument,
-        entry: Entry,
-        prefix: bytes,
-        line: bytes,
+        self, writer: SessionStorageWriter, document: SessionDocument, entry: Entry, line: bytes
     ) -> None:
-        before = document.end
-        offset = writer.write_line(prefix + line + b"\n")
-        if offset != before:
+        prefix = b"" if document.has_final_newline else b"\n"
+        whole = prefix + line + b"\n"
+        offset = writer.write_line(whole)
+        if offset != document.end:
             # somebody who takes no lock wrote in between; their lines come first in the file
             scan = read_growth(document, offset)
             if scan is not None:
                 self._late.foreign += merge_growth(document, scan)
         entry.attach(document.payloads, offset + len(prefix), len(line))
-        whole = prefix + line + b"\n"
-        stat = document.stat
-        document.stat = FileStat(
-            stat.path, offset + len(whole), stat.mtime_ns, stat.inode, stat.device
-        )
-        document.tail = (document.tail + whole)[-64:] if len(whole) < 64 else whole[-64:]
+        document.stat = replace(document.stat, size=offset + len(whole))
+        document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
         document.line += 2 if prefix else 1
 
@@ -301,25 +322,15 @@ class SessionLog:
             document.tree = self.tree
             self.adopt(document, is_draft=self.is_draft)
 
-    def _promote(
-        self, writer: SessionStorageWriter, document: SessionDocument, entry: Entry
-    ) -> None:
+    def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
         """The first answer is here: the draft becomes the session file, in one rename."""
-        draft = self.file
-        try:
-            if self._storage.exists(self.path):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
-            self._storage.rename(draft, self.path, durable=False)
-        except OSError:
-            with contextlib.suppress(OSError):
-                writer.truncate(entry.offset)
-                note_end(document, entry.offset)
-            raise
+        if self._storage.exists(self.path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+        self._storage.rename(self.file, self.path, durable=False)
         self.is_draft = False
-        document.path = document.payloads.path = self.path
-        self._close_writer()
-        self._writer = self._storage.open_writer(self.path, create=False)
         self._has_new_name = True
+        document.path = document.payloads.path = self.path
+        writer.note_rename(self.path)
 
     # -- durability ------------------------------------------------------------------------
 

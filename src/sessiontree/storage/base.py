@@ -83,6 +83,9 @@ class SessionStorageWriter(Protocol):
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
 
+    def note_rename(self, path: str) -> None:
+        """The writer's file has another name now."""
+
     def flush(self) -> None:
         """Hand everything to the system."""
 

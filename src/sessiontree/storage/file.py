@@ -219,8 +219,7 @@ class _FileWriter:
     def __init__(self, path: str, create: bool) -> None:
         self._path = path
         self._error: OSError | None = None
-        folder, name = os.path.split(path)
-        self._gate = os.path.join(folder, f".{name}.lock.os")
+        self._gate = _gate_of(path)
         self._gate_fd = -1
         self._depth = 0
         self.has_locks = True
@@ -311,6 +310,11 @@ class _FileWriter:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
 
+    def note_rename(self, path: str) -> None:
+        self._path = path
+        self._gate = _gate_of(path)
+        self._is_new = True
+
     def flush(self) -> None:
         """Nothing is buffered here."""
 
@@ -336,6 +340,12 @@ class _FileWriter:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+def _gate_of(path: str) -> str:
+    """The file by which living omp serialises the writers of a session."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.lock.os")
 
 
 def sync_folder(folder: str) -> None:

@@ -236,6 +236,9 @@ class _MemoryWriter:
         del self._file.data[size:]
         self._file.mtime_ns = self._storage.now_ns()
 
+    def note_rename(self, path: str) -> None:
+        self._path = path
+
     def flush(self) -> None:
         """Nothing is buffered here."""
 
