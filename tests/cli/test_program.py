@@ -165,6 +165,27 @@ def test_an_interrupt_ends_quietly(machine: Machine) -> None:
     assert "Traceback" not in result.out
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_do_no_harm(machine: Machine, closed: str) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi")
+    done = subprocess.run(
+        ["sh", "-c", f'"{PROGRAM}" ls --all {closed}'],
+        cwd=machine.project, env=machine.env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_arguments_that_are_no_text_are_understood_as_well_as_can_be(machine: Machine) -> None:
+    done = subprocess.run(
+        [PROGRAM, "-p", b"read caf\xe9.txt", "--model", "offline", "--name", b"\xff name"],
+        cwd=machine.project, env=machine.env, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert machine.run("ls", "--json").json[0]["title"] == "\ufffd name"
+    missing = machine.run("show", "\udcff")
+    assert (missing.code, missing.err) == (1, 'Session "\\udcff" not found.\n')
+
+
 def test_a_folder_that_was_removed_is_told(machine: Machine) -> None:
     gone = machine.root / "gone"
     gone.mkdir()
@@ -196,7 +217,7 @@ def test_session_ids_are_completed_newest_first(machine: Machine) -> None:
             _SESSIONTREE_COMPLETE="bash_complete",
             COMP_WORDS=words,
             COMP_CWORD=str(words.count(" ")),
-        ).lines
+        ).out.split()
         for words in (
             "sessiontree show 0199",
             "sessiontree -r 0200",

@@ -99,7 +99,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     chosen = sys.stdout if stream is None else stream
     try:
         return chosen.isatty()
-    except ValueError:  # closed
+    except (AttributeError, ValueError):  # none at all (``>&-``), or closed
         return False
 
 
@@ -235,8 +235,9 @@ def write_message(*spans: Span) -> None:
 def flush() -> None:
     """All that was written is out."""
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
     except BrokenPipeError:
         raise ReaderGone from None
 
@@ -245,7 +246,9 @@ class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls |
     """Nobody reads our output any more."""
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # the program was started without one
+        return
     try:
         try:
             stream.write(text)

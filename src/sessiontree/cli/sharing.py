@@ -59,6 +59,7 @@ def export_command(
       sessiontree export 0199a3f2 --redact -o public.md
       sessiontree export 0199a3f2 --bundle -o session.zip
     """
+    file = None if file == "-" else file
     chosen = "bundle" if bundle else _choose_format(kind, file)
     if file is not None and os.path.exists(file) and not force:
         output.fail(f"{file}: is there already; --force replaces it")

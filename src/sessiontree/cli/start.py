@@ -41,7 +41,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
     manager = open_choice(choice, scope)
     try:
         if options.name is not None:
-            manager.set_session_name(options.name)
+            manager.set_session_name(_readable(options.name) or "")
         if choice.notice is not None:
             output.write_message((choice.notice, "dim"))
         for warning in manager.warnings[:_WARNINGS]:
@@ -64,7 +64,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         profile=scope.profile,
         session_dir=scope.session_dir,
         model=options.model,
-        initial_prompt=options.prompt,
+        initial_prompt=_readable(options.prompt),
         notice=choice.notice,
     )
     _write_farewell(left.session_file, left.session_id, left.cwd, scope)
@@ -102,11 +102,18 @@ def _read_prompt(given: str | None) -> str | None:
     if given != "-":
         if given is not None and not given.strip():
             raise click.UsageError("-p needs a prompt.")
-        return given
+        return _readable(given)
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
         raise click.UsageError("-p - reads the prompt from standard input, which is empty.")
     return text
+
+
+def _readable(argument: str | None) -> str | None:
+    """An argument as text: bytes that are no UTF-8 arrive as half surrogate pairs."""
+    if argument is None:
+        return None
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _hint_at_others(scope: Scope) -> None:
