@@ -7,6 +7,7 @@ refers to it; a move that fails half-way is taken back.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
 
+_PLAIN_ID = re.compile(r"[0-9A-Za-z_-]+")
 # What is true of one file only.
 _OWN_FIELDS = ("previousSessionFiles",)
 
@@ -226,7 +228,8 @@ def _labels_anew(tree: SessionTree, leaf_id: str) -> Iterator[Entry]:
 
 def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:
     """Replace the arguments of a recorded tool call; whether there was one."""
-    needle = codec.encode(tool_call_id)
+    # a plain id stands in its line as it is; any other may be escaped there
+    needle = tool_call_id.encode() if _PLAIN_ID.fullmatch(tool_call_id) else b""
     for entry in reversed(session.tree.entries):
         if entry.type != "message":
             continue

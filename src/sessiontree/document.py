@@ -272,6 +272,23 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
     return scan
 
 
+def refresh_slot(document: SessionDocument) -> None:
+    """Another process may have changed the title where it stands."""
+    slot = document.slot
+    if slot is None or not slot.is_in_place:
+        return
+    line = document.payloads.reader.read_at(0, len(slot.line))
+    if line == slot.line or not line.endswith(b"\n"):
+        return
+    try:
+        found = read_title_slot(codec.decode(line), line)
+    except ValueError:
+        return
+    if found is not None:
+        document.slot = found
+        apply_title_slot(document.header, found)
+
+
 def merge_growth(document: SessionDocument, scan: Scan) -> int:
     """Add what another process appended to the tree; how many entries that were."""
     repairs: list[SessionWarning] = []

@@ -27,6 +27,7 @@ from sessiontree.document import (
     merge_growth,
     note_end,
     read_growth,
+    refresh_slot,
 )
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.filing import PlacedEntry, SessionFiler
@@ -216,6 +217,7 @@ class SessionLog:
         """Read what others appended; False if the file is not what was read plus an append."""
         if not found.is_same_file(document.stat):
             return False
+        refresh_slot(document)
         if found.size == document.end:
             return True
         scan = read_growth(document, found.size)
