@@ -37,6 +37,8 @@ _HOMES = {
     "relink": "discovery.moved",
     "Profile": "profiles",
     "get_profile": "profiles",
+    "Agent": "runtime.agent",
+    "AgentBase": "runtime.agent_base",
     "AgentSession": "runtime.agent_session",
     "create_agent_session": "runtime.create",
     "SessionTreeError": "errors",
@@ -55,6 +57,13 @@ if TYPE_CHECKING:
     from sessiontree.core.context import build_session_context as build_session_context
     from sessiontree.core.llm import convert_to_llm as convert_to_llm
     from sessiontree.core.tree import SessionTreeNode as SessionTreeNode
+    from sessiontree.discovery.listing import SessionInfo as SessionInfo
+    from sessiontree.discovery.moved import relink as relink
+    from sessiontree.discovery.recent import RecentSessionInfo as RecentSessionInfo
+    from sessiontree.discovery.recent import find_most_recent_session as find_most_recent_session
+    from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
+    from sessiontree.discovery.resume import resolve_session as resolve_session
+    from sessiontree.discovery.search import search as search
     from sessiontree.document import load_entries_from_file as load_entries_from_file
     from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
     from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
@@ -70,11 +79,16 @@ if TYPE_CHECKING:
     from sessiontree.model.scanning import parse_jsonl_lenient as parse_jsonl_lenient
     from sessiontree.profiles import Profile as Profile
     from sessiontree.profiles import get_profile as get_profile
+    from sessiontree.runtime.agent import Agent as Agent
+    from sessiontree.runtime.agent_base import AgentBase as AgentBase
+    from sessiontree.runtime.agent_session import AgentSession as AgentSession
+    from sessiontree.runtime.create import create_agent_session as create_agent_session
     from sessiontree.storage.base import SessionStorage as SessionStorage
     from sessiontree.storage.base import SessionStorageReader as SessionStorageReader
     from sessiontree.storage.base import SessionStorageWriter as SessionStorageWriter
     from sessiontree.storage.blobs import BlobStore as BlobStore
     from sessiontree.storage.file import FileSessionStorage as FileSessionStorage
+    from sessiontree.storage.history import HistoryStorage as HistoryStorage
     from sessiontree.storage.memory import MemorySessionStorage as MemorySessionStorage
 
 
