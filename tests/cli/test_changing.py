@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,20 @@ def test_a_pi_session_is_named_as_pi_reads_it(machine: Machine) -> None:
     last = json.loads(path.read_text().splitlines()[-1])
     assert (last["type"], last["name"]) == ("session_info", "Named")
     assert "title" not in json.loads(path.read_text().splitlines()[0])
+
+
+def test_a_title_slot_is_renamed_in_place_and_listed_at_once(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", age_s=3600)
+    slot = {"type": "title", "v": 1, "title": "Old", "updatedAt": "2026-02-16T10:20:30.000Z"}
+    room = 256 - len(json.dumps({**slot, "pad": ""})) - 1
+    rest = path.read_text()
+    path.write_text(json.dumps({**slot, "pad": " " * room}) + "\n" + rest)
+    os.utime(path, (1_760_000_000, 1_760_000_000))
+    assert _sessions(machine) == [(A, "Old")]
+    assert machine.run("rename", A, "New").code == 0
+    assert _sessions(machine) == [(A, "New")]
+    assert path.stat().st_mtime == 1_760_000_000
+    assert path.read_text().partition("\n")[2].startswith(rest.rstrip("\n"))
 
 
 def test_a_session_moves_to_another_project(machine: Machine) -> None:

@@ -61,7 +61,8 @@ def move_to_trash(
     where it was.
     """
     store = storage if storage is not None else FileSessionStorage()
-    file = os.path.abspath(path)
+    named = os.path.abspath(path)
+    file = paths.session_of_draft(named) or named
     sources = list(_belongings(store, file))
     if not sources:
         raise SessionNotFoundError(file)

@@ -100,14 +100,19 @@ def test_a_damaged_session_can_be_removed_too(profile: Profile) -> None:
     assert file.read_bytes() == b"\xff\xfe not a session"
 
 
-def test_a_draft_alone_can_be_removed(profile: Profile) -> None:
+@pytest.mark.parametrize("by_its_own_name", [True, False])
+def test_a_draft_alone_can_be_removed(profile: Profile, by_its_own_name: bool) -> None:
     file = _session(profile)
     draft = file.parent / f".{file.name}.draft"
     file.rename(draft)
-    item = move_to_trash(file, profile=profile)
-    assert item.title == "Fix login"
+    (file.parent / NAME).mkdir()
+    (file.parent / NAME / "1.txt").write_bytes(b"artifact")
+    before = _contents(file.parent)
+    item = move_to_trash(draft if by_its_own_name else file, profile=profile)
+    assert (item.title, item.path) == ("Fix login", str(file))
+    assert _contents(file.parent) == {}
     restore(item)
-    assert draft.exists()
+    assert _contents(file.parent) == before
 
 
 def test_what_is_not_there_can_not_be_removed(profile: Profile, tmp_path: Path) -> None:
