@@ -143,10 +143,16 @@ class LiveSession:
         self._is_touched = True
 
     def refresh(self) -> int:
-        """Read what other processes appended; how many entries that were."""
+        """Read what other processes appended; how many entries that were.
+
+        A file that is as it was is only looked at, so this may be called often, and works for one
+        that may not be written.
+        """
         before = self._foreign
-        with self.log.exclusive() as changes:
-            self._merge(changes)
+        self.log.check()
+        if self._homeless or self.log.is_behind():
+            with self.log.exclusive() as changes:
+                self._merge(changes)
         return self._foreign - before
 
     def _merge(self, changes: Changes) -> None:

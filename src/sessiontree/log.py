@@ -190,6 +190,19 @@ class SessionLog:
         finally:
             writer.unlock()
 
+    def is_behind(self) -> bool:
+        """Whether the file is no longer what was read and written here."""
+        document = self.document
+        if document is None:
+            return False
+        if self._late.foreign:
+            return True
+        try:
+            found = self._storage.stat(self.file)
+        except OSError:
+            return True
+        return not found.is_same_file(document.stat) or found.size != document.end
+
     def _hold(self, changes: Changes) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
         writer = self._writer
@@ -464,6 +477,9 @@ class UnsavedLog:
         self.document: SessionDocument | None = None
 
     has_failed = False
+
+    def is_behind(self) -> bool:
+        return False
 
     def check(self) -> None:
         """Nothing can have failed."""

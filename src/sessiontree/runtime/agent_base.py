@@ -115,6 +115,7 @@ class AgentBase(ABC):
     ) -> None:
         self.session_id: str | None = None
         self.model: Model | None = None
+        self._asked_model: Model | None = None
         self.thinking_level = "off"
         self.mode = "none"
         self.steering = MessageQueue()
@@ -307,7 +308,7 @@ class AgentBase(ABC):
         await self._listeners.emit(event)
 
     def _new_answer(self) -> Message:
-        model = self.model
+        model = self._asked_model = self.model
         return {
             "role": "assistant",
             "content": [],
@@ -326,9 +327,11 @@ class AgentBase(ABC):
         }
 
     def _price(self, message: Message) -> None:
+        """What the answer cost at the model that was asked, which may not be the present one."""
         usage = message["usage"]
-        if self.model is not None:
-            usage["cost"] = self.model.cost(
+        model = self._asked_model
+        if model is not None:
+            usage["cost"] = model.cost(
                 usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
             )
 

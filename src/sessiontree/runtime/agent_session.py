@@ -12,7 +12,15 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from sessiontree.manager import SessionManager
-from sessiontree.runtime import branching, compacting, events, prompting, switching, targets
+from sessiontree.runtime import (
+    branching,
+    compacting,
+    events,
+    following,
+    prompting,
+    switching,
+    targets,
+)
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.branching import Navigation
 from sessiontree.runtime.events import Message, SessionListener
@@ -278,6 +286,13 @@ class AgentSession:
         """Keep a program's own data in the session, outside the context; the entry's id."""
         async with self._wiring.operating.hold("a custom entry"):
             return await self._wiring.disk.run(self.manager.append_custom_entry, custom_type, data)
+
+    async def catch_up(self) -> int:
+        """Read what other processes appended to this session; how many entries that were.
+
+        While the agent is idle, the conversation goes on from them if they carry its path on.
+        """
+        return await following.catch_up(self._wiring)
 
     async def recover(self) -> None:
         """Save what could not be saved, after its cause is gone. Raises it again if not."""
