@@ -92,7 +92,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     [
         (["--wrong"], "No such option '--wrong'"),
         (["ls", "--wrong"], "See sessiontree ls --help"),
-        (["ls", "-n", "many"], "'many' is not a valid integer"),
+        (["ls", "-n", "many"], "'many' is not a whole number"),
         (["show", "a", "b"], "unexpected extra argument"),
         (["rm"], "Missing argument 'ID...'"),
         (["--profile", "nobody", "ls"], "'nobody' is not one of"),

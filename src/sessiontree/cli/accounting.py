@@ -20,7 +20,13 @@ _GROUPS = ("session", "model", "project", "day")
 
 @click.command("usage", short_help="Tokens and cost, by session, model or day.")
 @session_argument()
-@click.option("--by", "group", type=click.Choice(_GROUPS), help="How to add up.")
+@click.option(
+    "--by",
+    "group",
+    metavar="WHAT",
+    type=click.Choice(_GROUPS),
+    help="Add up by session, model, project or day.",
+)
 @click.option("-a", "--all", "all_projects", is_flag=True, help="The sessions of all projects.")
 @click.option(
     "--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on."

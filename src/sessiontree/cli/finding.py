@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Scope, limit_option, with_scope
 
 _ROLES = ("user", "assistant", "tool")
 Marks = tuple[tuple[int, int], ...]
@@ -51,16 +51,18 @@ def _is_exclusion(word: str) -> bool:
 @click.command("search", cls=SearchCommand, short_help="Search the text of all sessions.")
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
 @click.option("--here", is_flag=True, help="Only sessions of this project.")
-@click.option("--role", type=click.Choice(_ROLES), help="Only what this one said.")
+@click.option(
+    "--role",
+    metavar="WHO",
+    type=click.Choice(_ROLES),
+    help="Only what the user, assistant or tool said.",
+)
 @click.option("--tools", is_flag=True, help="Also in tool calls and their output.")
 @click.option(
     "--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on."
 )
 @click.option("--all-agents", is_flag=True, help="Also in sessions of Claude Code and Codex.")
-@click.option(
-    "-n", "--limit", default=20, show_default=True, metavar="N", type=click.IntRange(min=0),
-    help="How many to show; 0 shows all.",
-)  # fmt: skip
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
 @with_scope
 def search_command(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Scope, limit_option, with_scope
 from sessiontree.cli.tables import Column
 
 _STATUS = {
@@ -26,10 +26,7 @@ _STATUS = {
     "--all-agents", is_flag=True, help="Also those of Claude Code and Codex, of all projects."
 )
 @click.option("--empty", is_flag=True, help="Also sessions without any message.")
-@click.option(
-    "-n", "--limit", default=20, show_default=True, metavar="N", type=click.IntRange(min=0),
-    help="How many to show; 0 shows all.",
-)  # fmt: skip
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
 @with_scope
 def ls_command(

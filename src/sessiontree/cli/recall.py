@@ -8,17 +8,14 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Scope, limit_option, with_scope
 from sessiontree.cli.tables import Column
 
 
 @click.command("history", short_help="List or search the prompts you typed.")
 @click.argument("query", nargs=-1, metavar="[QUERY]")
 @click.option("--here", is_flag=True, help="Only prompts typed in this folder.")
-@click.option(
-    "-n", "--limit", default=20, show_default=True, metavar="N", type=click.IntRange(min=0),
-    help="How many to show; 0 shows all.",
-)  # fmt: skip
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
 @with_scope
 def history_command(

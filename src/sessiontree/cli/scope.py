@@ -20,6 +20,36 @@ from sessiontree.profiles import PROFILE_NAMES, Profile, get_profile
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class Count(click.ParamType[int]):
+    """A whole number from ``least`` on; unlike click's own, it adds no formula to the help."""
+
+    name = "integer"
+
+    def __init__(self, least: int = 0) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        if number < self._least:
+            self.fail(f"{number} is less than {self._least}.", param, ctx)
+        return number
+
+
+def limit_option(command: _Command) -> _Command:
+    """``-n``, which all listings have."""
+    return click.option(
+        "-n",
+        "--limit",
+        default=20,
+        metavar="N",
+        type=Count(),
+        help="How many to show, by default 20; 0 shows all.",
+    )(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where a command looks."""

@@ -26,7 +26,7 @@ _FORMATS = {"markdown": ".md", "json": ".json", "bundle": ".zip"}
 @session_argument()
 @click.option("-o", "--output", "file", metavar="FILE", type=click.Path(dir_okay=False),
               help="Write to this file; its ending chooses the format.")  # fmt: skip
-@click.option("-f", "--format", "kind", type=click.Choice(list(_FORMATS)),
+@click.option("-f", "--format", "kind", metavar="KIND", type=click.Choice(list(_FORMATS)),
               help="markdown (default), json, or bundle: a .zip with all of it.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="The same as --format bundle.")
 @click.option("--at", metavar="ENTRY", help="Markdown of the branch that ends at this entry.")
@@ -142,8 +142,8 @@ def _export_bundle(
 @click.command("import", short_help="Bring in sessions of other agents, or a bundle.")
 @click.argument("sources", nargs=-1, metavar="[ID|FILE]...")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every session of other agents.")
-@click.option("--from", "agent", type=click.Choice(["claude-code", "codex"]),
-              help="Only this agent's sessions.")  # fmt: skip
+@click.option("--from", "agent", metavar="AGENT", type=click.Choice(["claude-code", "codex"]),
+              help="Only sessions of claude-code or of codex.")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
               help="The project they belong to here; by default their own folder.")  # fmt: skip
 @with_scope
@@ -241,8 +241,8 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 
 @click.command("convert", short_help="Copy a session into another profile's format.")
 @session_argument(required=True)
-@click.option("--to", "target", required=True, type=click.Choice(PROFILE_NAMES),
-              help="Whose format, and in whose folder.")  # fmt: skip
+@click.option("--to", "target", metavar="PROFILE", required=True, type=click.Choice(PROFILE_NAMES),
+              help="Whose format, and in whose folder: sessiontree, omp, xcsh or pi.")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
               help="The project the copy belongs to; by default the session's own.")  # fmt: skip
 @with_scope

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Count, Scope, with_scope
 from sessiontree.maintenance.checkup import Checkup, Finding, check_profile
 from sessiontree.maintenance.gc import Garbage, find_garbage, remove_garbage
 from sessiontree.maintenance.repair import repair_findings
@@ -143,7 +143,7 @@ def _finding_wire(finding: Finding) -> dict[str, object]:
 @click.command("gc", short_help="Remove what no session needs any more.")
 @click.option("-y", "--yes", is_flag=True, help="Remove it; without this it is only shown.")
 @click.option(
-    "--trash", "trash_days", metavar="DAYS", type=click.IntRange(min=0),
+    "--trash", "trash_days", metavar="DAYS", type=Count(),
     help="Also empty the trash of what was removed more than DAYS days ago.",
 )  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Every file, not just the sum.")

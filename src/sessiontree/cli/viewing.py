@@ -9,7 +9,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.conversation import Printer, one_line_of
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Count, Scope, with_scope
 from sessiontree.cli.targets import find_target, open_target, session_argument
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.usage import total_usage
@@ -29,9 +29,7 @@ _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
 @click.command("show", short_help="Show a session's conversation.")
 @session_argument()
 @click.option("--full", is_flag=True, help="Everything: tool output, thinking, what was compacted.")
-@click.option(
-    "-n", "--last", metavar="N", type=click.IntRange(min=1), help="Only the last N entries."
-)
+@click.option("-n", "--last", metavar="N", type=Count(1), help="Only the last N entries.")
 @click.option("--at", metavar="ENTRY", help="The branch that ends at this entry.")
 @click.option("--json", "as_json", is_flag=True, help="The entries as JSON, for programs.")
 @with_scope
