@@ -126,7 +126,7 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
     def action_last(self) -> None:
         self.move_to(len(self._rows) - 1)
 
-    async def _on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         row = event.y + self.scroll_offset.y
         if 0 <= row < len(self._rows):
             self.move_to(row)
@@ -144,7 +144,7 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.scrollable_content_region.width
         index = y + self.scroll_offset.y
         if not self._rows:
             text = Text(self._empty if index == 0 else "", style="")

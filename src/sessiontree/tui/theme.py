@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import resources
 from typing import TypeVar
 
 from textual.app import App
@@ -52,10 +53,12 @@ class ThemedApp(App[Result]):
     """An app in our colours, without Textual's own extras."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS_PATH = "styles.tcss"
+    CSS = resources.files("sessiontree.tui").joinpath("styles.tcss").read_text("utf-8")
 
     def __init__(self, palette: Palette | None = None) -> None:
         super().__init__()
+        # Text that glides is harder to follow than text that is there.
+        self.animation_level = "none"
         for known in PALETTES.values():
             self.register_theme(make_theme(known))
         self.theme = (palette or choose_palette(dict(os.environ))).name

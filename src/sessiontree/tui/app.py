@@ -1,0 +1,174 @@
+"""The interactive program: `run_chat` opens a screen on a session and returns when it is left.
+
+Owns the agent behind the screen, leaving (everything is saved first, whatever ends the program) and
+what is told to the command line afterwards. Prints nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from sessiontree.agents import AgentChoice, create_agent
+from sessiontree.errors import SessionTreeError
+from sessiontree.manager import SessionManager
+from sessiontree.profiles import Profile
+from sessiontree.runtime.agent_session import AgentSession
+from sessiontree.runtime.create import create_agent_session
+from sessiontree.storage.history import HistoryStorage
+from sessiontree.tui.chat import ChatScreen, ChatSetup, OpenedSession, OpenSession
+from sessiontree.tui.confirming import Confirmer
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.terminal_keys import teach_alt_enter
+from sessiontree.tui.theme import ThemedApp
+
+
+@dataclass(frozen=True, slots=True)
+class ExitInfo:
+    """Where the program was left."""
+
+    session_file: str | None
+    """The session that was open last; None if it is kept nowhere."""
+    session_id: str | None
+    session_name: str | None
+    cwd: str
+    exit_code: int = 0
+
+
+class ChatApp(ThemedApp[None]):
+    """The chat as a program."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", priority=True, show=False),
+        Binding("ctrl+q", "leave", priority=True, show=False),
+    ]
+
+    def __init__(
+        self, setup: ChatSetup, open_session: OpenSession, palette: Palette | None = None
+    ) -> None:
+        super().__init__(palette)
+        self._setup = setup
+        self._open_session = open_session
+        self.session: AgentSession | None = None
+        self.failure: Exception | None = None
+        """Why the program could not start, or what could not be saved when it was left."""
+        self.signal: int | None = None
+
+    def on_mount(self) -> None:
+        self._catch_signals()
+        self.push_screen(ChatScreen(self._setup, self._open, self.fail))
+
+    async def _open(self, confirmer: Confirmer) -> OpenedSession:
+        opened = await self._open_session(confirmer)
+        self.session = opened.session
+        return opened
+
+    def _catch_signals(self) -> None:
+        """A closed terminal or a polite kill leaves as the user would: saved, terminal restored."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, self._end_by, number)
+
+    def _end_by(self, number: int) -> None:
+        self.signal = number
+        self.exit()
+
+    def fail(self, error: Exception) -> None:
+        """The program can't go on."""
+        self.failure = error
+        self.exit()
+
+    def action_interrupt(self) -> None:
+        chat = self._chat
+        if chat is None or self.screen is not chat or chat.interrupt():
+            self.exit()
+
+    def action_leave(self) -> None:
+        self.exit()
+
+    @property
+    def _chat(self) -> ChatScreen | None:
+        return next((one for one in self.screen_stack if isinstance(one, ChatScreen)), None)
+
+    async def close_session(self) -> None:
+        """Save everything and let go of the session. Keeps what could not be saved as `failure`."""
+        session, self.session = self.session, None
+        if session is None:
+            return
+        try:
+            await session.aclose()
+        except (SessionTreeError, OSError) as error:
+            self.failure = self.failure or error
+
+
+def run_chat(
+    session_manager: SessionManager,
+    *,
+    profile: Profile,
+    session_dir: str | None = None,
+    model: str | None = None,
+    initial_prompt: str | None = None,
+    notice: str | None = None,
+) -> ExitInfo:
+    """Run the program on this session until it is left.
+
+    The session is closed when this returns or raises. Raises ModelNotFoundError,
+    AmbiguousModelError, and what stands in the way of saving.
+    """
+    teach_alt_enter()
+    history = HistoryStorage.for_profile(profile)
+    setup = ChatSetup(profile, session_dir, initial_prompt, notice, history)
+    app = ChatApp(setup, lambda confirmer: open_agent_session(session_manager, confirmer, model))
+    try:
+        return asyncio.run(_run(app, session_manager))
+    finally:
+        history.close()
+
+
+async def _run(app: ChatApp, manager: SessionManager) -> ExitInfo:
+    try:
+        await app.run_async()
+    finally:
+        current = app.session.manager if app.session is not None else manager
+        left = ExitInfo(
+            current.session_file if current.is_persisted else None,
+            current.session_id,
+            current.session_name,
+            current.cwd,
+        )
+        if app.session is not None:
+            await app.close_session()
+        else:
+            manager.close()
+    if app.failure is not None:
+        raise app.failure
+    if app.signal is not None:
+        return replace(left, exit_code=128 + app.signal)
+    return replace(left, exit_code=app.return_code or 0)
+
+
+async def open_agent_session(
+    manager: SessionManager, confirmer: Confirmer, model: str | None
+) -> OpenedSession:
+    """The live session: with the agent for the model asked for, else for the session's own."""
+    choice = await asyncio.to_thread(_choose_agent, manager, confirmer, model)
+    # The offline agent stands in; it must not become the session's model for good.
+    chosen = None if choice.is_offline and model is None else choice.model
+    session = await create_agent_session(choice.agent, manager=manager, model=chosen)
+    return OpenedSession(session, choice.is_offline, choice.reason)
+
+
+def _choose_agent(manager: SessionManager, confirmer: Confirmer, model: str | None) -> AgentChoice:
+    wanted = model or manager.build_session_context().models.get("default")
+    if model is None and wanted is not None and wanted.startswith("offline/"):
+        wanted = None
+    choice = create_agent(wanted, manager.cwd, confirm=confirmer.confirm)
+    if choice.is_offline and model is None and wanted is not None:
+        return create_agent(None, manager.cwd, confirm=confirmer.confirm)
+    return choice

@@ -1,0 +1,464 @@
+"""The chat: the conversation, the editor, and everything a person does with them.
+
+Owns the screen and its keys, and the traffic between a live session and its conversation on screen.
+Slash commands are in `chat_commands`; what events mean is `narrator`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Static, TextArea
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.runtime.agent import AgentBusyError
+from sessiontree.tui import commands
+from sessiontree.tui.chat_commands import ChatCommands
+from sessiontree.tui.chat_figures import read_cost, read_figures
+from sessiontree.tui.chat_panels import LinesPanel, draw_queue
+from sessiontree.tui.chat_shell import run_shell_command
+from sessiontree.tui.completions import Completions
+from sessiontree.tui.confirming import Confirmer
+from sessiontree.tui.editor import Editor
+from sessiontree.tui.footer import Footer, FooterFacts
+from sessiontree.tui.narrator import Narrator
+from sessiontree.tui.session_lines import count_text
+from sessiontree.tui.session_reading import read_before, read_end
+from sessiontree.tui.status_line import StatusLine
+from sessiontree.tui.theme import palette_of
+from sessiontree.tui.todos import Todo, draw_todos, load_todos
+from sessiontree.tui.transcript import Transcript
+
+if TYPE_CHECKING:
+    from sessiontree.profiles import Profile
+    from sessiontree.runtime.agent_session import AgentSession
+    from sessiontree.storage.history import HistoryStorage
+
+_TICK_S = 1 / 15
+_POLL_S = 1.0
+_DOUBLE_S = 0.6
+_EARLIER = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSetup:
+    """What a chat is started with."""
+
+    profile: Profile
+    session_dir: str | None = None
+    initial_prompt: str | None = None
+    notice: str | None = None
+    history: HistoryStorage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A live session, and what is to be said of its agent."""
+
+    session: AgentSession
+    is_offline: bool = False
+    reason: str = ""
+
+
+OpenSession = Callable[[Confirmer], Awaitable[OpenedSession]]
+
+
+class ChatScreen(Screen[None]):
+    """A conversation with an agent."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+o", "fold_tools", show=False, priority=True),
+        Binding("ctrl+t", "fold_thinking", show=False, priority=True),
+        Binding("ctrl+up", "enter_transcript", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("escape", "back_to_editor", show=False),
+        Binding("c", "copy_block", show=False),
+        Binding("l", "label_block", show=False),
+    ]
+
+    def __init__(
+        self, setup: ChatSetup, open_session: OpenSession, fail: Callable[[Exception], None]
+    ) -> None:
+        super().__init__()
+        self.setup = setup
+        self._open_session = open_session
+        self._fail = fail
+        self._session: AgentSession | None = None
+        self._opened: OpenedSession | None = None
+        self.narrator = Narrator(time.monotonic)
+        self.confirmer = Confirmer(self.app)
+        self.commands = ChatCommands(self)
+        self._start_of_path = 0
+        self._todos: list[Todo] = []
+        self._cost = 0.0
+        self._escaped_at = 0.0
+        self._interrupted_at = 0.0
+        self._is_started = False
+        self._shell: asyncio.Task[None] | None = None
+        self._is_polling = False
+        self._is_reloading = False
+
+    # -- the screen ------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield Transcript(id="transcript")
+        yield LinesPanel(lambda w: draw_todos(self._todos, w, palette_of(self)), id="todos")
+        yield LinesPanel(self._draw_queue, id="queue")
+        yield StatusLine(self.narrator, time.monotonic)
+        yield Completions()
+        with Horizontal(id="input"):
+            yield Static("›", id="prompt")
+            yield Editor()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.editor.focus()
+        self._update_panels()
+        self.set_interval(_TICK_S, self._tick)
+        self.set_interval(_POLL_S, self._poll)
+        self._start()
+
+    @property
+    def editor(self) -> Editor:
+        return self.query_one(Editor)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one("#transcript", Transcript)
+
+    @property
+    def status(self) -> StatusLine:
+        return self.query_one(StatusLine)
+
+    @property
+    def session(self) -> AgentSession:
+        """The live session. Raises SessionTreeError until it is there."""
+        if self._session is None:
+            raise SessionTreeError("The session is still being opened")
+        return self._session
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the session is open and its conversation shown."""
+        return self._is_started and not self.status.is_busy
+
+    @property
+    def is_offline(self) -> bool:
+        return self._opened is not None and self._opened.is_offline
+
+    @work(exit_on_error=False)
+    async def _start(self) -> None:
+        with self.status.busy("Starting"):
+            try:
+                self._opened = await self._open_session(self.confirmer)
+            except Exception as error:
+                self._fail(error)
+                return
+            self._session = self._opened.session
+            self._session.subscribe(self.narrator.hear)
+            await self.reload()
+            await self._load_history()
+        self._greet()
+        self._is_started = True
+        if self.setup.initial_prompt:
+            self.send(self.setup.initial_prompt, is_queued=False)
+
+    def _greet(self) -> None:
+        if self._opened is not None and self._opened.is_offline:
+            self.narrator.conversation.add_notice(
+                f"{self._opened.reason}. The offline agent answers by a few rules."
+            )
+            self.narrator.is_changed = True
+        if not self.transcript.blocks:
+            self.commands.welcome()
+        if self.setup.notice:
+            self.say(self.setup.notice)
+        fallback = self.session.model_fallback
+        if fallback is not None and not self.is_offline:
+            self.narrator.hear(fallback)
+
+    async def _load_history(self) -> None:
+        history = self.setup.history
+        if history is None:
+            return
+        with contextlib.suppress(SessionTreeError):
+            recent = await asyncio.to_thread(history.recent, 500, self.session.cwd)
+            self.editor.recall.load(entry.prompt for entry in recent)
+
+    def say(self, text: str, *, is_bad: bool = False) -> None:
+        """One line above the editor, for a while."""
+        self.status.say(text, is_bad=is_bad)
+
+    def _draw_queue(self, width: int) -> list[Text]:
+        return draw_queue(self.narrator.steering, self.narrator.queued, width, palette_of(self))
+
+    # -- keeping up with the session -------------------------------------------------------------
+
+    def _tick(self) -> None:
+        narrator = self.narrator
+        if narrator.needs_reload and not self._is_reloading and self._session is not None:
+            self.run_worker(self.reload(), exit_on_error=False)
+        if narrator.is_changed:
+            narrator.is_changed = False
+            self.transcript.sync(narrator.conversation.blocks)
+            self._update_panels()
+        while narrator.notices:
+            text, is_bad = narrator.notices.pop(0)
+            self.say(text, is_bad=is_bad)
+        if narrator.has_new_figures and self._session is not None:
+            narrator.has_new_figures = False
+            self.run_worker(self.refresh_figures(), exit_on_error=False)
+        self.status.tick()
+
+    def _update_panels(self) -> None:
+        for panel in self.query(LinesPanel):
+            panel.update()
+
+    async def reload(self) -> None:
+        """Read the conversation anew and show it from its end."""
+        self._is_reloading = True
+        narrator = self.narrator
+        narrator.hold()
+        try:
+            part = await self.session.read(read_end)
+        except BaseException:
+            narrator.release()
+            raise
+        finally:
+            self._is_reloading = False
+        self._start_of_path = part.start
+        if not self.session.is_running:
+            narrator.running_since, narrator.activity = None, ""
+        narrator.install(part.conversation, part.ids)
+        self.transcript.show(part.conversation.blocks, _earlier_text(part.start))
+        self.load_todos()
+        self._cost, narrator.cost = await read_cost(self.session), 0.0
+        await self.refresh_figures()
+
+    def load_todos(self) -> None:
+        """The session's own todo list."""
+        self._todos = load_todos(self.session.manager.artifacts_dir)
+        self._update_panels()
+
+    async def refresh_figures(self) -> None:
+        """Say the session's facts anew in the footer."""
+        cost = self._cost + self.narrator.cost
+        facts = await read_figures(self.session, cost, is_offline=self.is_offline)
+        self.query_one(Footer).show(facts)
+
+    @property
+    def facts(self) -> FooterFacts:
+        return self.query_one(Footer).facts
+
+    def _poll(self) -> None:
+        if self.is_ready and not self._is_polling:
+            self.run_worker(self._look_for_others(), exit_on_error=False)
+
+    async def _look_for_others(self) -> None:
+        """What other processes appended to the session shows up here too."""
+        self._is_polling = True
+        try:
+            count = await self.commands.catch_up()
+        except SessionTreeError as error:
+            self.say(str(error), is_bad=True)
+            return
+        finally:
+            self._is_polling = False
+        self.load_todos()
+        if count:
+            self.say(f"{count_text(count, 'entry')} came from another process")
+
+    async def on_transcript_earlier_wanted(self) -> None:
+        if self._start_of_path <= 0:
+            return
+        part = await self.session.read(lambda m: read_before(m, self._start_of_path, _EARLIER))
+        self._start_of_path = part.start
+        self.narrator.conversation.blocks[:0] = part.conversation.blocks
+        self.transcript.prepend(part.conversation.blocks, _earlier_text(part.start))
+
+    # -- the editor ------------------------------------------------------------------------------
+
+    def on_editor_sent(self, event: Editor.Sent) -> None:
+        event.stop()
+        self.send(event.text, is_queued=event.is_queued)
+
+    def send(self, text: str, *, is_queued: bool) -> None:
+        """Do what the text says: a command, a shell command, or a prompt."""
+        parsed = commands.parse_input(text)
+        if isinstance(parsed, commands.Mistake):
+            self.say(parsed.message, is_bad=True)
+            return
+        if self._session is None:
+            self.say("The session is still being opened")
+            return
+        self.editor.put("")
+        self._remember(text)
+        self.transcript.follow()
+        match parsed:
+            case commands.Invocation(command, argument):
+                self.run_worker(self.commands.run(command, argument), exit_on_error=False)
+            case commands.ShellCommand(command, is_excluded):
+                self._run_shell(command, is_excluded=is_excluded)
+            case commands.Prompt(prompt):
+                self.run_worker(self._ask(prompt, is_queued), exit_on_error=False)
+
+    def _remember(self, text: str) -> None:
+        self.editor.recall.add(text)
+        if self.setup.history is not None and self.session.manager.is_persisted:
+            self.setup.history.add(text, cwd=self.session.cwd)
+
+    async def _ask(self, prompt: str, is_queued: bool) -> None:
+        session = self.session
+        try:
+            if session.is_running:
+                await (session.follow_up(prompt) if is_queued else session.steer(prompt))
+            else:
+                await session.prompt(prompt)
+        except AgentBusyError:
+            await session.follow_up(prompt)
+        except SessionTreeError as error:
+            self.say(str(error), is_bad=True)
+            self.editor.add(prompt)
+
+    def _run_shell(self, command: str, *, is_excluded: bool) -> None:
+        if self._shell is not None and not self._shell.done():
+            self.say("A command is still running: Esc stops it", is_bad=True)
+            return
+        work_to_do = run_shell_command(self, command, is_excluded=is_excluded)
+        self._shell = asyncio.ensure_future(work_to_do)
+
+    async def on_editor_asked(self, event: Editor.Asked) -> None:
+        event.stop()
+        match event.what:
+            case "escape":
+                await self._escape()
+            case "leave":
+                self.app.exit()
+            case "recall":
+                self.run_worker(self.commands.recall(), exit_on_error=False)
+            case "next_level":
+                self.run_worker(self.commands.next_level(), exit_on_error=False)
+            case "page_up":
+                self.action_page(-1)
+            case "page_down":
+                self.action_page(1)
+            case what:
+                self._complete(what)
+
+    # -- stopping --------------------------------------------------------------------------------
+
+    async def _escape(self) -> None:
+        now = time.monotonic()
+        if self.editor.is_completing:
+            self._close_completions()
+        elif self._shell is not None and not self._shell.done():
+            self._shell.cancel()
+        elif self._session is not None and (self.session.is_running or self.status.is_busy):
+            await self._stop()
+        elif now - self._escaped_at < _DOUBLE_S and self._session is not None:
+            self._escaped_at = 0.0
+            self.run_worker(self.commands.tree(""), exit_on_error=False)
+            return
+        else:
+            self._escaped_at = now
+            return
+        self._escaped_at = 0.0
+
+    async def _stop(self) -> None:
+        """Stop the agent; what was queued comes back into the editor."""
+        session = self.session
+        waiting = await session.clear_queues()
+        texts = [text for text in map(self.commands.text_of, waiting) if text]
+        if texts:
+            self.editor.add("\n\n".join(texts))
+        self.run_worker(session.abort(), exit_on_error=False)
+
+    def interrupt(self) -> bool:
+        """Ctrl+C: copy, clear the editor, or (twice) leave; whether to leave."""
+        if self.editor.selected_text or self.get_selected_text():
+            text = self.editor.selected_text or self.get_selected_text() or ""
+            self.app.copy_to_clipboard(text)
+            self.say("Copied")
+            return False
+        now = time.monotonic()
+        if self.editor.text:
+            self.editor.recall.add(self.editor.text)
+            self.editor.put("")
+            self.say("Cleared: Up brings it back, Ctrl+C again leaves")
+        elif now - self._interrupted_at < 2.0:
+            return True
+        else:
+            self.say("Ctrl+C again leaves")
+        self._interrupted_at = now
+        return False
+
+    # -- completions -----------------------------------------------------------------------------
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        editor = self.editor
+        self.query_one("#prompt", Static).update("$" if editor.text.startswith("!") else "›")
+        editor.is_completing = self.query_one(Completions).look(editor.text)
+
+    def _close_completions(self) -> None:
+        self.editor.is_completing = False
+        self.query_one(Completions).close()
+
+    def _complete(self, what: str) -> None:
+        rows = self.query_one(Completions)
+        command = rows.current
+        if not self.editor.is_completing or command is None:
+            return
+        match what:
+            case "completion_up":
+                rows.action_cursor(-1)
+            case "completion_down":
+                rows.action_cursor(1)
+            case "complete_and_send" if not command.needs_argument:
+                self._close_completions()
+                self.send(f"/{command.name}", is_queued=False)
+            case _:
+                self.editor.put(f"/{command.name} ")
+
+    # -- the conversation ------------------------------------------------------------------------
+
+    def action_fold_tools(self) -> None:
+        self.say("Everything unfolded" if self.transcript.toggle_tools() else "Folded")
+
+    def action_fold_thinking(self) -> None:
+        self.say("Thoughts unfolded" if self.transcript.toggle_thinking() else "Thoughts folded")
+
+    def action_page(self, direction: int) -> None:
+        step = direction * max(1, self.transcript.size.height - 2)
+        self.transcript.scroll_relative(y=step, animate=False)
+        if direction < 0 and self.transcript.scroll_offset.y == 0 and self._start_of_path:
+            self.transcript.post_message(Transcript.EarlierWanted())
+
+    def action_enter_transcript(self) -> None:
+        self.transcript.focus()
+
+    def action_back_to_editor(self) -> None:
+        self.editor.focus()
+        self.transcript.follow()
+
+    def action_copy_block(self) -> None:
+        self.commands.copy_block(self.transcript.chosen_block)
+
+    def action_label_block(self) -> None:
+        self.run_worker(self.commands.label_block(self.transcript.chosen_block))
+
+
+def _earlier_text(count: int) -> str:
+    return f"{count_text(count, 'earlier entry')} · PageUp or a click shows more" if count else ""

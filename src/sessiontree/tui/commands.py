@@ -1,0 +1,157 @@
+"""What can be typed into the editor besides prompts: slash commands and shell commands. Pure.
+
+Owns their names, what they take, and telling them from prompts. What they do is the chat's affair.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+_SLASH = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One slash command: its name, its argument as help shows it, and what it does."""
+
+    name: str
+    argument: str
+    about: str
+
+    @property
+    def needs_argument(self) -> bool:
+        """Whether it makes no sense without one; optional ones stand in brackets."""
+        return bool(self.argument) and not self.argument.startswith("[")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("resume", "[words]", "open another session"),
+    Command("new", "", "start a new session"),
+    Command("tree", "", "see all branches and go on from another place (Esc Esc)"),
+    Command("branch", "", "ask an earlier prompt anew, in a new session"),
+    Command("fork", "", "copy this session into a new one and go on there"),
+    Command("clone", "", "copy this session and stay in this one"),
+    Command("name", "[name]", "name the session; without a name: show or clear it"),
+    Command("label", "[label]", "label the last message, to find it in the tree"),
+    Command("session", "", "facts about this session"),
+    Command("model", "[model]", "choose another model"),
+    Command("thinking", "[level]", "choose how much the model thinks"),
+    Command("plan", "", "plan mode on or off: nothing is written or run"),
+    Command("compact", "[instructions]", "sum up the older part of the conversation"),
+    Command("search", "words", "find where something was said, in all sessions"),
+    Command("export", "[file]", "write the conversation as Markdown (or .json)"),
+    Command("copy", "", "copy the last answer to the clipboard"),
+    Command("demo", "[remove]", "add sample sessions to look at, or remove them"),
+    Command("help", "", "keys and commands"),
+    Command("quit", "", "leave; the session can be resumed"),
+)
+
+_BY_NAME = {command.name: command for command in COMMANDS}
+_OTHER_NAMES = {
+    "exit": "quit",
+    "q": "quit",
+    "sessions": "resume",
+    "rename": "name",
+    "clear": "new",
+    "rewind": "tree",
+    "info": "session",
+    "cost": "session",
+    "?": "help",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Something to say to the agent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A slash command with its argument."""
+
+    command: Command
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A command for the shell; ``is_excluded`` keeps it out of what the model sees."""
+
+    command: str
+    is_excluded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Looks like a command but is none; ``message`` says what to do."""
+
+    message: str
+
+
+Input = Prompt | Invocation | ShellCommand | Mistake
+
+
+def parse_input(text: str) -> Input:
+    """What the typed text is. One that begins with a space is always a prompt."""
+    stripped = text.strip()
+    if text.startswith(("!", "/")):
+        if text.startswith("!"):
+            return _parse_shell(stripped)
+        found = _SLASH.fullmatch(stripped)
+        if found is not None:
+            return _parse_slash(found[1].casefold(), (found[2] or "").strip())
+    return Prompt(stripped)
+
+
+def _parse_shell(text: str) -> Input:
+    is_excluded = text.startswith("!!")
+    command = text[2 if is_excluded else 1 :].strip()
+    if not command:
+        return Mistake("Type a command after !, for instance: !git status")
+    return ShellCommand(command, is_excluded)
+
+
+def _parse_slash(name: str, argument: str) -> Input:
+    command = _BY_NAME.get(_OTHER_NAMES.get(name, name))
+    if command is not None:
+        return Invocation(command, argument)
+    close = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.6)
+    meant = f"Did you mean /{close[0]}? " if close else ""
+    return Mistake(f"There is no command /{name}. {meant}/help lists them all")
+
+
+def complete(text: str) -> list[Command]:
+    """The commands that a text could become; [] once its name is complete or it is none."""
+    found = re.fullmatch(r"/([A-Za-z-]*)", text)
+    if found is None:
+        return []
+    begun = found[1].casefold()
+    first = [command for command in COMMANDS if command.name.startswith(begun)]
+    rest = [command for command in COMMANDS if begun and begun in command.name[1:]]
+    return list(dict.fromkeys([*first, *rest]))
+
+
+KEYS: tuple[tuple[str, str], ...] = (
+    ("Enter", "send; while the agent works: steer it"),
+    ("Alt+Enter", "queue for when the agent is done"),
+    ("Ctrl+J, Shift+Enter", "new line (also \\ before Enter)"),
+    ("Up, Down", "earlier prompts"),
+    ("Ctrl+R", "search earlier prompts"),
+    ("Esc", "stop the agent"),
+    ("Esc Esc", "open the tree"),
+    ("Ctrl+O", "unfold or fold tools and summaries"),
+    ("Ctrl+T", "unfold or fold thoughts"),
+    ("PageUp, PageDown", "scroll the conversation"),
+    ("Ctrl+Up", "go into the conversation: arrows, Enter folds, c copies, l labels"),
+    ("Shift+Tab", "next thinking level"),
+    ("Tab", "complete a command"),
+    ("!command", "run a command and show it to the model"),
+    ("!!command", "run it without showing it to the model"),
+    ("Ctrl+C", "clear the editor; twice: leave"),
+    ("Ctrl+D", "leave, when the editor is empty"),
+)
+"""Keys of the chat, for ``/help``."""

@@ -1,0 +1,48 @@
+"""The list of slash commands above the editor, while one is being typed."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from sessiontree.tui.commands import Command, complete
+from sessiontree.tui.row_list import RowList
+from sessiontree.tui.theme import palette_of
+
+_MAX_ROWS = 8
+_NAME_WIDTH = 24
+
+
+class Completions(RowList[Command]):
+    """Shows the commands that a text could become, and takes no room otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw_command, id="completions")
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def look(self, text: str) -> bool:
+        """Show what the text could become; whether there is anything."""
+        found = complete(text)
+        self.display = bool(found)
+        if found:
+            self.styles.height = min(len(found), _MAX_ROWS)
+            self.show_rows(found)
+        return bool(found)
+
+    def close(self) -> None:
+        """Go away until something else is typed."""
+        self.display = False
+
+    def _draw_command(self, command: Command, width: int, is_chosen: bool) -> Text:
+        palette = palette_of(self)
+        line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
+        name = f"/{command.name} {command.argument}".ljust(_NAME_WIDTH)
+        line.append(name, palette.strong if is_chosen else palette.text)
+        line.append(command.about, palette.dim)
+        line.truncate(max(1, width), overflow="ellipsis")
+        return line

@@ -1,0 +1,171 @@
+"""The editor: several lines of input with history, completion and the keys of a chat.
+
+Owns the keys and tells what was meant; sends nothing itself. Text that comes from elsewhere (an
+earlier prompt, a message of the session, the clipboard) is freed of control characters first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+from sessiontree.tui.recall import Recall
+
+# Everything a terminal might act upon; line breaks and tabs are text.
+_UNWANTED = re.compile(
+    "(?![\n\t])[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def editable(text: str) -> str:
+    """The text as it may stand in an editor."""
+    return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class Editor(TextArea):
+    """Where prompts are written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+enter,ctrl+j", "newline", show=False),
+        Binding("ctrl+r", "recall", show=False),
+        Binding("shift+tab", "next_level", show=False),
+    ]
+
+    class Sent(Message):
+        """The text was sent; ``is_queued`` if it may wait until the agent is done."""
+
+        def __init__(self, text: str, is_queued: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.is_queued = is_queued
+
+    class Asked(Message):
+        """A key was pressed that is about something else than the text."""
+
+        def __init__(self, what: str) -> None:
+            super().__init__()
+            self.what = what
+
+    def __init__(self) -> None:
+        super().__init__(
+            id="editor",
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="Ask, or / for commands",
+        )
+        self.cursor_blink = False
+        self.recall = Recall()
+        self.is_completing = False
+        """Whether the arrows, Tab and Enter belong to a list of completions."""
+
+    # -- text ------------------------------------------------------------------------------------
+
+    def put(self, text: str) -> None:
+        """Show this text, the cursor at its end."""
+        self.load_text(editable(text))
+        self.move_cursor(self.document.end)
+
+    def add(self, text: str) -> None:
+        """Put a text before what is there, if anything is."""
+        mine = self.text
+        self.put(f"{text}\n\n{mine}" if mine.strip() else text)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys that are about sending; all others go their usual way."""
+        match event.key:
+            case "enter" if self.is_completing:
+                self._stop(event)
+                self.post_message(self.Asked("complete_and_send"))
+            case "enter":
+                self._stop(event)
+                self._send(is_queued=False)
+            case "alt+enter":
+                self._stop(event)
+                self._send(is_queued=True)
+            case "tab":
+                self._stop(event)
+                self.post_message(self.Asked("complete"))
+            case "escape":
+                self._stop(event)
+                self.post_message(self.Asked("escape"))
+            case _:
+                pass
+
+    @staticmethod
+    def _stop(event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+
+    def _send(self, *, is_queued: bool) -> None:
+        row, column = self.cursor_location
+        if self.document.get_line(row)[:column].endswith("\\"):
+            # The shell's own way to go on in a new line, for terminals without Shift+Enter.
+            self.replace("\n", (row, column - 1), (row, column))
+            return
+        if self.text.strip():
+            self.post_message(self.Sent(self.text, is_queued))
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        if result := self._replace_via_keyboard(editable(event.text), *self.selection):
+            self.move_cursor(result.end_location)
+
+    def action_newline(self) -> None:
+        self._replace_via_keyboard("\n", *self.selection)
+
+    def action_recall(self) -> None:
+        self.post_message(self.Asked("recall"))
+
+    def action_next_level(self) -> None:
+        self.post_message(self.Asked("next_level"))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if self.is_completing:
+            self.post_message(self.Asked("completion_up"))
+        elif select or self._row > 0 or not self._show(self.recall.older(self.text)):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if self.is_completing:
+            self.post_message(self.Asked("completion_down"))
+        elif select or not self._is_last_row or not self._show(self.recall.newer()):
+            super().action_cursor_down(select)
+
+    @property
+    def _row(self) -> int:
+        """The row of the cursor as it is seen: a wrapped line has several."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
+    @property
+    def _is_last_row(self) -> bool:
+        return self._row >= self.wrapped_document.height - 1
+
+    def _show(self, prompt: str | None) -> bool:
+        if prompt is None:
+            return False
+        self.put(prompt)
+        return True
+
+    def action_cursor_page_up(self) -> None:
+        self.post_message(self.Asked("page_up"))
+
+    def action_cursor_page_down(self) -> None:
+        self.post_message(self.Asked("page_down"))
+
+    def action_delete_right(self) -> None:
+        if not self.text:
+            self.post_message(self.Asked("leave"))
+        else:
+            super().action_delete_right()

@@ -1,0 +1,141 @@
+"""The line below the editor: session, branch, model, thinking, mode, tokens, cost.
+
+Owns what is said there and what gives way when it gets narrow. The drawing is pure; the widget only
+keeps the facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+from sessiontree.tui import escaping
+from sessiontree.tui.bars import two_sided
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.theme import palette_of
+
+_GAP = " · "
+
+
+@dataclass(frozen=True, slots=True)
+class FooterFacts:
+    """What the footer says."""
+
+    session: str = ""
+    project: str = ""
+    branch: str = ""
+    """Which of several branches; empty if there is one only."""
+    model: str = ""
+    is_offline: bool = False
+    thinking: str = ""
+    mode: str = ""
+    tokens: int = 0
+    window: int = 0
+    cost: float = 0.0
+    is_saved: bool = True
+    unsaved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of the line; the one with the lowest ``weight`` goes first when it gets narrow."""
+
+    text: Text
+    weight: int
+    is_left: bool
+
+
+def draw_footer(facts: FooterFacts, width: int, palette: Palette) -> Text:
+    """One line: which session it is at the left, what it runs on and costs at the right."""
+    pieces = [piece for piece in _all_pieces(facts, palette) if piece.text.plain]
+    while len(pieces) > 1 and _length(pieces, True) + _length(pieces, False) + 2 > width:
+        pieces.remove(min(pieces, key=lambda piece: piece.weight))
+    gap = Text(_GAP, palette.rule)
+    left = gap.join(piece.text for piece in pieces if piece.is_left)
+    right = gap.join(piece.text for piece in pieces if not piece.is_left)
+    return two_sided(left, right, width)
+
+
+def _all_pieces(facts: FooterFacts, palette: Palette) -> list[_Piece]:
+    def left(text: str, style: Style, weight: int) -> _Piece:
+        return _Piece(Text(escaping.one_line(text), style), weight, True)
+
+    def right(text: str, style: Style, weight: int) -> _Piece:
+        return _Piece(Text(escaping.one_line(text), style), weight, False)
+
+    unsaved = f"{facts.unsaved} not saved" if facts.unsaved else ""
+    thinking = f"thinking {facts.thinking}" if facts.thinking not in ("", "off") else ""
+    cost = f"${facts.cost:.2f}" if facts.cost >= 0.005 else ""
+    model = "offline agent" if facts.is_offline else facts.model
+    model_style = palette.of("warning") if facts.is_offline else palette.dim
+    return [
+        left(facts.session, palette.text, 9),
+        left(facts.branch, palette.of("success"), 6),
+        left(_mode_text(facts.mode), palette.of("warning"), 7),
+        left(unsaved, palette.of("error"), 10),
+        left("" if facts.is_saved else "kept nowhere", palette.of("warning"), 8),
+        left(facts.project, palette.dim, 1),
+        right(model, model_style, 4),
+        right(thinking, palette.dim, 2),
+        right(_tokens_text(facts), palette.dim, 5),
+        right(cost, palette.dim, 3),
+    ]
+
+
+def _length(pieces: list[_Piece], is_left: bool) -> int:
+    sizes = [piece.text.cell_len for piece in pieces if piece.is_left == is_left]
+    return sum(sizes) + len(_GAP) * max(0, len(sizes) - 1)
+
+
+def _mode_text(mode: str) -> str:
+    return {"": "", "none": "", "plan": "plan mode", "plan_paused": "plan paused"}.get(
+        mode, f"mode {mode}"
+    )
+
+
+def _tokens_text(facts: FooterFacts) -> str:
+    if not facts.tokens:
+        return ""
+    if not facts.window:
+        return short_number(facts.tokens)
+    share = facts.tokens * 100 // facts.window
+    return f"{short_number(facts.tokens)} of {short_number(facts.window)} ({share}%)"
+
+
+def short_number(number: int) -> str:
+    """``950``, ``12.3k``, ``1.2M``."""
+    if number < 1_000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1_000:.1f}k".replace(".0k", "k")
+    return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+class Footer(Widget):
+    """The footer as a widget."""
+
+    DEFAULT_CSS = """
+    Footer { height: 1; width: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="footer")
+        self._facts = FooterFacts()
+
+    @property
+    def facts(self) -> FooterFacts:
+        return self._facts
+
+    def show(self, facts: FooterFacts) -> None:
+        """Say this from now on."""
+        if facts != self._facts:
+            self._facts = facts
+            self.refresh()
+
+    def render(self) -> Text:
+        line = draw_footer(self._facts, self.content_size.width, palette_of(self))
+        line.no_wrap = True
+        return line

@@ -1,0 +1,69 @@
+"""Code in colours, by Pygments' tokens and our palette. Pure but for Pygments' own imports."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pygments.lexer import Lexer  # type: ignore[import-untyped]
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.token import Token  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+from rich.style import Style
+from rich.text import Text
+
+from sessiontree.tui.palette import Palette
+
+_MAX_CHARACTERS = 20_000
+"""Longer code stays plain: colours are worth no pause."""
+
+_ALIASES = {"console": "bash", "shell": "bash", "sh": "bash", "jsonl": "json", "text": ""}
+
+
+def highlight(code: str, language: str, palette: Palette) -> Text:
+    """The safe code in colours; plain if the language is not known."""
+    lexer = _lexer(language.strip().split(" ")[0].casefold())
+    if lexer is None or len(code) > _MAX_CHARACTERS:
+        return Text(code, palette.text)
+    styles = _styles(palette)
+    made = Text(style=palette.text)
+    for token, value in lexer.get_tokens(code):
+        made.append(value, _style_of(token, styles))
+    return made
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> Lexer | None:
+    name = _ALIASES.get(language, language)
+    if not name or len(name) > 40:
+        return None
+    try:
+        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _styles(palette: Palette) -> dict[object, Style]:
+    return {
+        Token.Comment: palette.thought,
+        Token.Keyword: palette.of("secondary"),
+        Token.Name.Function: palette.of("accent"),
+        Token.Name.Class: palette.of("accent"),
+        Token.Name.Tag: palette.of("accent"),
+        Token.Name.Decorator: palette.of("warning"),
+        Token.Literal.String: palette.of("success"),
+        Token.Literal.Number: palette.of("warning"),
+        Token.Generic.Deleted: palette.of("error"),
+        Token.Generic.Inserted: palette.of("success"),
+        Token.Generic.Heading: palette.strong,
+        Token.Operator.Word: palette.of("secondary"),
+    }
+
+
+def _style_of(token: object, styles: dict[object, Style]) -> Style:
+    while token is not None:
+        style = styles.get(token)
+        if style is not None:
+            return style
+        token = getattr(token, "parent", None)
+    return Style.null()

@@ -1,0 +1,121 @@
+"""Running a command that the user typed (``!command``), and what is kept of its output.
+
+Owns the bounds: so much is shown and recorded, all of it goes to a file in the session's artifact
+folder if it was more. Nobody is asked: the user typed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
+
+from sessiontree.agents.processes import plain_text, run_command
+from sessiontree.agents.tools.limits import MAX_CHARACTERS, OutputWindow
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """How a command ended, and what it printed."""
+
+    output: str
+    exit_code: int | None
+    is_cancelled: bool = False
+    full_output_path: str | None = None
+
+
+class ShellRun:
+    """One command under way; `text` is what it has printed so far, as far as it is kept."""
+
+    def __init__(
+        self, command: str, cwd: str, artifacts_dir: str | None, on_output: Callable[[str], None]
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._on_output = on_output
+        self._window = OutputWindow()
+        self._spool = _Spool(artifacts_dir)
+
+    @property
+    def text(self) -> str:
+        return plain_text(self._window.text()).rstrip("\n")
+
+    async def run(self) -> ShellResult:
+        """Run to the end. Cancelling ends the command and gives what it printed."""
+        code: int | None = None
+        is_cancelled = False
+        try:
+            ended = await run_command(
+                [shutil.which("bash") or "/bin/sh", "-c", self._command],
+                cwd=self._cwd,
+                env={**os.environ, "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"},
+                on_output=self._take,
+            )
+            code = ended.exit_code
+        except asyncio.CancelledError:
+            is_cancelled = True
+        except OSError as error:
+            self._window.add(f"{error.strerror or error}\n")
+            code = 127
+        path = self._spool.close(is_wanted=self._window.dropped > 0)
+        return ShellResult(self.text, code, is_cancelled, path)
+
+    async def _take(self, text: str) -> None:
+        self._window.add(text)
+        self._spool.add(text)
+        self._on_output(self.text)
+
+
+class _Spool:
+    """The whole output in a file, begun only when there is more than is shown."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._kept: list[str] = []
+        self._size = 0
+        self._file: IO[str] | None = None
+        self._path: str | None = None
+
+    def add(self, text: str) -> None:
+        self._size += len(text)
+        if self._file is None:
+            self._kept.append(text)
+            if self._size > MAX_CHARACTERS and self._folder is not None:
+                self._begin(self._folder)
+            return
+        self._write(text)
+
+    def _begin(self, folder: str) -> None:
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            path = os.path.join(folder, f"command-{time.time_ns()}.log")
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            self._folder = None  # what is shown is recorded all the same
+            return
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
+        self._path = path
+        self._write("".join(self._kept))
+        self._kept = []
+
+    def _write(self, text: str) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(text)
+        except OSError:
+            self._file.close()
+            self._file, self._folder, self._path = None, None, None
+
+    def close(self, *, is_wanted: bool) -> str | None:
+        """The file's path if the output is all in it."""
+        if self._file is None:
+            return None
+        try:
+            self._file.close()
+        except OSError:
+            return None
+        return self._path if is_wanted else None

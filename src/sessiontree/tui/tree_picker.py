@@ -1,0 +1,344 @@
+"""The tree picker: a screen to choose where the conversation goes on.
+
+Owns the keys, filters, folding and labels, and asks about a summary of the branch that is left.
+Changes nothing itself except labels, through the function it is given; resolves exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.tui import escaping
+from sessiontree.tui.bars import Bar, two_sided
+from sessiontree.tui.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
+from sessiontree.tui.fuzzy import Query
+from sessiontree.tui.row_list import RowList
+from sessiontree.tui.session_lines import count_text
+from sessiontree.tui.theme import palette_of
+from sessiontree.tui.tree_lines import draw_entry, draw_row
+from sessiontree.tui.tree_rows import FILTERS, Choice, Filter, TreeModel, TreeRow, plan_choice
+
+Clock = Callable[[], datetime]
+
+_FILTER_WORDS: dict[Filter, str] = {
+    "default": "conversation",
+    "no-tools": "no tools",
+    "user-only": "prompts only",
+    "labeled-only": "labeled only",
+    "all": "everything",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChoice:
+    """Where to go on, and whether to sum up the branch that is left."""
+
+    entry_id: str
+    summarize: bool = False
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSource:
+    """What the picker shows, and the one thing it may change."""
+
+    load: Callable[[], Awaitable[TreeModel]]
+    set_label: Callable[[str, str | None], Awaitable[None]]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TreePicker(Screen[TreeChoice | None]):
+    """Choose an entry of the session. Dismissed with the choice, or with None."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", priority=True, show=False),
+        Binding("enter", "choose", priority=True, show=False),
+        Binding("up,ctrl+k", "move(-1)", priority=True, show=False),
+        Binding("down,ctrl+j", "move(1)", priority=True, show=False),
+        Binding("pageup", "page(-1)", priority=True, show=False),
+        Binding("pagedown", "page(1)", priority=True, show=False),
+        Binding("ctrl+home", "edge(0)", priority=True, show=False),
+        Binding("ctrl+end", "edge(1)", priority=True, show=False),
+        Binding("ctrl+up,alt+up", "prompt(-1)", priority=True, show=False),
+        Binding("ctrl+down,alt+down", "prompt(1)", priority=True, show=False),
+        Binding("left", "fold", priority=True, show=False),
+        Binding("right", "unfold", priority=True, show=False),
+        Binding("tab", "filter(1)", priority=True, show=False),
+        Binding("shift+tab", "filter(-1)", priority=True, show=False),
+        Binding("ctrl+l", "label", priority=True, show=False),
+        Binding("ctrl+t", "preview", priority=True, show=False),
+    ]
+
+    def __init__(
+        self,
+        source: TreeSource,
+        *,
+        shown: Filter = "default",
+        cursor: str | None = None,
+        clock: Clock = _now,
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._clock = clock
+        self._model: TreeModel | None = None
+        self._shown: Filter = shown
+        self._query = Query("")
+        self._folded: set[str] = set()
+        self._cursor_id = cursor
+        self._notice = ""
+        self._is_resolved = False
+
+    # -- the screen ------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self._draw_top, id="top")
+        with Horizontal(id="search"):
+            yield Static("›", id="prompt")
+            yield Input(placeholder="Type to search the conversation", compact=True, id="query")
+        with Container(id="body"):
+            rows: RowList[TreeRow] = RowList(
+                self._draw_row, empty="Reading the session…", id="entries"
+            )
+            yield rows
+            yield EntryPane(self._draw_pane, id="preview")
+        yield Bar(self._draw_choice, id="choice")
+        yield Bar(self._draw_keys, id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#query", Input).focus()
+        self._load()
+
+    @work
+    async def _load(self) -> None:
+        self._model = await self._source.load()
+        self._show()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the tree is still being read."""
+        return self._model is None
+
+    @property
+    def _list(self) -> RowList[TreeRow]:
+        return self.query_one("#entries", RowList)
+
+    def _show(self) -> None:
+        """Lay the tree out anew; the cursor stays on its entry, else goes to where we are."""
+        if self._model is None:
+            return
+        rows = self._model.rows(self._shown, self._query, self._folded)
+        ids = [row.entry.id for row in rows]
+        cursor = next((n for n, row in enumerate(rows) if row.is_here), len(rows) - 1)
+        if self._cursor_id in ids:
+            cursor = ids.index(self._cursor_id)
+        self._list.show_rows(rows, cursor, empty=self._word_emptiness())
+        self._refresh_bars()
+
+    def _word_emptiness(self) -> str:
+        if self._query.error is not None:
+            return self._query.error
+        if not self._query.is_empty:
+            return f"Nothing matches {escaping.one_line(self._query.text)}"
+        if self._model is not None and self._model.entries:
+            return f"Nothing to show: {_FILTER_WORDS[self._shown]} · Tab shows something else"
+        return "The session is empty"
+
+    def _refresh_bars(self) -> None:
+        for bar in self.query(Bar):
+            bar.refresh()
+        self.query_one("#preview").refresh()
+
+    def on_row_list_moved(self) -> None:
+        row = self._list.current
+        if row is not None:
+            self._cursor_id = row.entry.id
+        self._refresh_bars()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if event.value != self._query.text:
+            self._query = Query(event.value)
+            self._notice = ""
+            self._show()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw_row(self, row: TreeRow, width: int, is_chosen: bool) -> Text:
+        return draw_row(row, width, palette_of(self), self._clock(), is_chosen=is_chosen)
+
+    def _draw_top(self, width: int) -> Text:
+        palette = palette_of(self)
+        left = Text("Go on from where?", palette.strong)
+        if self._notice:
+            left.append(f"   {escaping.one_line(self._notice)}", palette.of("warning"))
+        facts = [_FILTER_WORDS[self._shown]]
+        if self._model is not None:
+            shown = sum(1 + row.folded for row in self._list.rows)
+            facts.insert(0, f"{shown:,} of {count_text(len(self._model.entries), 'entry')}")
+        return two_sided(left, Text(" · ".join(facts), palette.dim), width)
+
+    def _draw_choice(self, width: int) -> Text:  # noqa: ARG002 - a bar cuts by itself
+        choice = self._choice()
+        if choice is None:
+            return Text()
+        palette = palette_of(self)
+        style = palette.text if choice.is_move or choice.entry.is_prompt else palette.dim
+        return Text.assemble(("Enter  ", palette.of("accent")), (choice.sentence, style))
+
+    def _draw_keys(self, width: int) -> Text:
+        keys = [("Esc", "cancel"), ("←→", "fold"), ("Tab", "filter"), ("^L", "label")]
+        keys += [("^↑↓", "prompts"), ("^T", "preview")]
+        return draw_keys(palette_of(self), keys, width)
+
+    def _draw_pane(self, width: int, height: int) -> Text:
+        row = self._list.current
+        if row is None:
+            return Text()
+        lines = draw_entry(row.entry, row.label, width, height, palette_of(self), self._clock())
+        return Text("\n").join(lines)
+
+    def _choice(self) -> Choice | None:
+        row = self._list.current
+        if row is None or self._model is None:
+            return None
+        return plan_choice(self._model, row.entry.id)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def action_move(self, step: int) -> None:
+        self._list.action_cursor(step)
+
+    def action_page(self, direction: int) -> None:
+        self._list.action_page(direction)
+
+    def action_edge(self, end: int) -> None:
+        self._list.move_to(len(self._list.rows) * end)
+
+    def action_prompt(self, step: int) -> None:
+        """To the next prompt in this direction."""
+        rows, at = self._list.rows, self._list.cursor + step
+        while 0 <= at < len(rows):
+            if rows[at].entry.kind == "user":
+                self._list.move_to(at)
+                return
+            at += step
+
+    def action_fold(self) -> None:
+        row = self._list.current
+        if row is None:
+            return
+        if row.has_children and not row.folded:
+            self._folded.add(row.entry.id)
+            self._show()
+
+    def action_unfold(self) -> None:
+        row = self._list.current
+        if row is not None and row.folded:
+            self._folded.discard(row.entry.id)
+            self._show()
+
+    def action_filter(self, step: int) -> None:
+        self._shown = FILTERS[(FILTERS.index(self._shown) + step) % len(FILTERS)]
+        self._show()
+
+    def action_preview(self) -> None:
+        self.toggle_class("-no-preview")
+
+    @work
+    async def action_label(self) -> None:
+        row, model = self._list.current, self._model
+        if row is None or model is None:
+            return
+        before = row.label.text if row.label else ""
+        text = await self.app.push_screen_wait(
+            TextDialog("Label of this entry (empty takes it away)", before)
+        )
+        if text is None or text.strip() == before:
+            return
+        label = text.strip() or None
+        try:
+            await self._source.set_label(row.entry.id, label)
+        except SessionTreeError as error:
+            self._notice = f"Not labeled: {error}"
+            self._refresh_bars()
+            return
+        self._model = await self._source.load()
+        self._notice = "Labeled" if label else "Label taken away"
+        self._show()
+
+    @work
+    async def action_choose(self) -> None:
+        choice = self._choice()
+        if choice is None:
+            return
+        entry_id = choice.entry.id
+        if not choice.leaves:
+            self._resolve(
+                TreeChoice(entry_id) if choice.is_move or choice.entry.is_prompt else None
+            )
+            return
+        left = count_text(choice.leaves, "message")
+        answer = await self.app.push_screen_wait(
+            ChoiceDialog(
+                f"You leave {left} behind. Sum them up for the agent?",
+                (
+                    Option("no", "No summary", "go on as if it had not happened"),
+                    Option("summary", "Summary", "the agent notes what was done there"),
+                    Option("custom", "Summary with instructions…", "say what matters"),
+                ),
+            )
+        )
+        if answer == "custom":
+            wanted = await self.app.push_screen_wait(
+                TextDialog("What should the summary dwell on?", enter="sum up and go on")
+            )
+            if wanted is not None:
+                self._resolve(TreeChoice(entry_id, True, wanted.strip() or None))
+        elif answer is not None:
+            self._resolve(TreeChoice(entry_id, answer == "summary"))
+
+    def on_row_list_picked(self) -> None:
+        self.action_choose()
+
+    def action_cancel(self) -> None:
+        self._resolve(None)
+
+    def _resolve(self, choice: TreeChoice | None) -> None:
+        if not self._is_resolved:
+            self._is_resolved = True
+            self.dismiss(choice)
+
+
+class EntryPane(Widget):
+    """Draws text for the size it has."""
+
+    def __init__(
+        self,
+        draw: Callable[[int, int], Text],
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
+        super().__init__(id=id)
+        self._draw = draw
+
+    def render(self) -> Text:
+        return self._draw(*self.content_size)
