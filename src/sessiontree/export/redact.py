@@ -72,9 +72,11 @@ _RULES = (
     _rule(
         "private-key",
         "PRIVATE",
-        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"[A-Za-z0-9+/=\s\\:,.\-]{0,20000}?"
-        r"(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        # Whole: anything up to its end. Torn: as far as it looks like a key. Neither crosses the
+        # next row of dashes and neither steps back, so many beginnings cost no more than one.
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:"
+        r"(?:[^-]|-(?!----)){0,50000}+-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:[A-Za-z0-9+/=\s\\:,.]|-(?!-))*+)",
     ),
     _rule("aws-key-id", "AKIA ASIA", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
     _rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,255}\b"),

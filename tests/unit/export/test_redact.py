@@ -76,6 +76,15 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 def test_a_key_that_was_cut_off_is_still_hidden() -> None:
     torn = _KEY[:45]
     assert Redactor().redact_text(torn) == "[redacted:private-key]"
+    for rest in ("", "\n[output truncated]", '"}', "\n" + _KEY):
+        assert "MIIEpAIB" not in Redactor().redact_text(f"cat key\n{torn}{rest}")
+
+
+def test_a_key_with_remarks_of_any_kind_is_hidden_whole() -> None:
+    name = "PGP PRIVATE KEY BLOCK"
+    remarks = 'Version: GnuPG v2 (GNU/Linux)\nComment: "a - b" <me@example.org>'
+    key = f"-----BEGIN {name}-----\n{remarks}\n\nlQOYBF+abc\n=Ab1d\n-----END {name}-----"
+    assert Redactor().redact_text(f"a {key} b") == "a [redacted:private-key] b"
 
 
 def test_all_strings_of_a_value_are_searched_and_the_value_is_copied() -> None:
@@ -130,7 +139,8 @@ def test_secrets_are_in_order_and_apart(text: str) -> None:
 @pytest.mark.parametrize(
     "hostile",
     [
-        "-----BEGIN PRIVATE KEY-----" * 2_000,
+        "-----BEGIN PRIVATE KEY-----" * 20_000,
+        "-----BEGIN PRIVATE KEY-----" + "a-" * 100_000,
         "password=" * 20_000,
         "a_" * 50_000 + "key",
         "://" * 50_000,
@@ -139,6 +149,7 @@ def test_secrets_are_in_order_and_apart(text: str) -> None:
     ],
 )
 def test_hostile_text_takes_no_more_than_linear_time(hostile: str) -> None:
-    started = time.perf_counter()
+    # The processor's time, not the clock's: other work on the machine must not count.
+    started = time.process_time()
     Redactor().redact_text(hostile)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 1
