@@ -39,12 +39,19 @@ class Head:
 
 
 def read_head(storage: SessionStorage, path: str) -> Head | None:
-    """The head of a file, its header complete; None if it is no session. Raises OSError."""
-    prefix = storage.read_prefix(path, PREFIX_BYTES)
-    head = parse_head(prefix)
-    if head is not None and head.is_cut and len(prefix) >= PREFIX_BYTES:
-        head = parse_head(storage.read_prefix(path, _LONGEST_HEADER_BYTES))
-    return head
+    """The head of a file, its header complete; None if it is no session. Raises OSError.
+
+    Through a reader, which refuses what is no file: a pipe of that name would wait for ever.
+    """
+    reader = storage.open_reader(path)
+    try:
+        prefix = reader.read_at(0, PREFIX_BYTES)
+        head = parse_head(prefix)
+        if head is not None and head.is_cut and len(prefix) >= PREFIX_BYTES:
+            head = parse_head(reader.read_at(0, _LONGEST_HEADER_BYTES))
+        return head
+    finally:
+        reader.close()
 
 
 def parse_head(prefix: bytes) -> Head | None:

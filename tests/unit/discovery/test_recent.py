@@ -14,6 +14,7 @@ from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import find_most_recent_session, get_recent_sessions
 from sessiontree.discovery.display import format_time_ago, make_name
+from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -28,7 +29,7 @@ class CountingStorage(FileSessionStorage):
         self.reads.append((path, len(data)))
         return data
 
-    def open_reader(self, path: str) -> object:  # type: ignore[override]
+    def open_reader(self, path: str) -> SessionStorageReader:
         raise AssertionError(f"{path} was opened")
 
     def read(self, path: str) -> bytes:

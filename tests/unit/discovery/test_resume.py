@@ -22,6 +22,7 @@ from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import get_profile
+from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 HERE = "/work/here"
@@ -129,11 +130,11 @@ def test_an_explicit_folder_is_the_only_one_looked_in(here: Path, tmp_path: Path
 
 def test_no_other_file_is_opened(here: Path, there: Path) -> None:
     class Storage(FileSessionStorage):
-        def read_prefix(self, path: str, length: int) -> bytes:
+        def open_reader(self, path: str) -> SessionStorageReader:
             opened.append(os.path.basename(path))
-            return super().read_prefix(path, length)
+            return super().open_reader(path)
 
-        def list_files(self, folder: str, suffix: str = "") -> list[object]:  # type: ignore[override]
+        def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
             raise AssertionError("every file was looked at")
 
     opened: list[str] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +16,10 @@ from tests.unit.discovery.places import put, talk
 
 from sessiontree import MemorySessionStorage, search
 from sessiontree.discovery import disposable, freshness, search_index
-from sessiontree.discovery import search as search_module
 from sessiontree.discovery.search import SearchResults, update_search_index
 from sessiontree.profiles import get_profile
 
+Finder = Callable[..., SearchResults]
 ROADS = {"index": None, "scan": 0.0}
 
 
@@ -28,14 +30,9 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def find(request: pytest.FixtureRequest) -> Finder:
     """Each answer twice: from an index that is complete, and without one."""
-    seconds = ROADS[request.param]
-    monkeypatch.setattr(search_module, "DEFAULT_INDEXING_S", seconds)
-    monkeypatch.setattr(
-        search, "__kwdefaults__", {**search.__kwdefaults__, "max_indexing_s": seconds}
-    )
-    return str(request.param)
+    return functools.partial(search, max_indexing_s=ROADS[request.param])
 
 
 @pytest.fixture
@@ -80,7 +77,7 @@ def add(file: Path, *records: dict[str, object]) -> None:
     ],
 )
 def test_exactly_the_sessions_with_the_words_are_found(
-    project: Path, road: str, query: str, expected: set[str]
+    project: Path, find: Finder, query: str, expected: set[str]
 ) -> None:
     say(project, "a", "an apple", "and a pear")
     say(project, "b", "question", "Apple!")
@@ -88,26 +85,28 @@ def test_exactly_the_sessions_with_the_words_are_found(
     say(project, "d", "applet")
     say(project, "e", "Jásmin", "x")
     say(project, "f", "これは日本語です 🚀", "日本語で答える")
-    found = search(query)
+    found = find(query)
     assert ids(found) == expected
     assert found.total == len(expected)
 
 
-def test_words_of_one_query_may_stand_in_different_messages(project: Path, road: str) -> None:
+def test_words_of_one_query_may_stand_in_different_messages(project: Path, find: Finder) -> None:
     say(project, "a", "first apple", "then pear", "then plum")
-    assert ids(search("apple plum")) == {"a"}
+    assert ids(find("apple plum")) == {"a"}
 
 
-def test_a_phrase_does_not_reach_from_one_message_into_the_next(project: Path, road: str) -> None:
+def test_a_phrase_does_not_reach_from_one_message_into_the_next(
+    project: Path, find: Finder
+) -> None:
     say(project, "a", "ends with apple", "x", "pear begins")
-    assert ids(search('"apple pear"')) == set()
+    assert ids(find('"apple pear"')) == set()
 
 
-def test_a_hit_tells_where_it_is(project: Path, road: str) -> None:
+def test_a_hit_tells_where_it_is(project: Path, find: Finder) -> None:
     file = say(
         project, "abc", "no", "the first needle", "more", "the second needle here", title="T"
     )
-    (hit,) = search("needle")
+    (hit,) = find("needle")
     assert hit.path == str(file)
     assert (hit.session.title, hit.session.message_count) == ("T", 4)
     assert (hit.entry_id, hit.role) == ("a0000003", "assistant")
@@ -116,16 +115,16 @@ def test_a_hit_tells_where_it_is(project: Path, road: str) -> None:
     assert hit.profile == "sessiontree"
 
 
-def test_the_message_with_the_most_of_the_words_is_shown(project: Path, road: str) -> None:
+def test_the_message_with_the_most_of_the_words_is_shown(project: Path, find: Finder) -> None:
     say(project, "a", "apple and pear", "apple", "pear", "nothing")
-    (hit,) = search("apple pear")
+    (hit,) = find("apple pear")
     assert hit.entry_id == "a0000000"
 
 
-def test_the_resume_command_is_safe_for_a_shell(home: Path, road: str) -> None:
+def test_the_resume_command_is_safe_for_a_shell(home: Path, find: Finder) -> None:
     folder = Path(get_profile("omp").sessions_dir) / "-x; rm -rf $HOME"
     file = say(folder, "abc", "needle")
-    (hit,) = search("needle")
+    (hit,) = find("needle")
     assert shlex.split(hit.resume_command) == [
         "sessiontree",
         "--profile",
@@ -135,31 +134,31 @@ def test_the_resume_command_is_safe_for_a_shell(home: Path, road: str) -> None:
     ]
 
 
-def test_all_profiles_are_searched_or_just_one(home: Path, road: str) -> None:
+def test_all_profiles_are_searched_or_just_one(home: Path, find: Finder) -> None:
     for name in ("sessiontree", "omp", "xcsh", "pi"):
         say(Path(get_profile(name).sessions_dir) / "--x--", name, "needle")
-    assert ids(search("needle")) == {"sessiontree", "omp", "xcsh", "pi"}
-    assert ids(search("needle", profile="pi")) == {"pi"}
+    assert ids(find("needle")) == {"sessiontree", "omp", "xcsh", "pi"}
+    assert ids(find("needle", profile="pi")) == {"pi"}
 
 
-def test_a_project_can_be_chosen(home: Path, road: str) -> None:
+def test_a_project_can_be_chosen(home: Path, find: Finder) -> None:
     sessions = Path(get_profile().sessions_dir)
     say(sessions / "--a-b-c--", "mine", "needle", cwd="/a-b/c")
     say(sessions / "--a-b-c--", "other", "needle", cwd="/a/b-c")
     say(sessions / "--elsewhere--", "far", "needle", cwd="/elsewhere")
-    assert ids(search("needle", cwd="/a-b/c/")) == {"mine"}
-    assert ids(search("needle")) == {"mine", "other", "far"}
+    assert ids(find("needle", cwd="/a-b/c/")) == {"mine"}
+    assert ids(find("needle")) == {"mine", "other", "far"}
 
 
-def test_a_role_can_be_chosen(project: Path, road: str) -> None:
+def test_a_role_can_be_chosen(project: Path, find: Finder) -> None:
     say(project, "asked", "needle", "x")
     say(project, "answered", "x", "needle")
-    assert ids(search("needle", role="user")) == {"asked"}
-    assert ids(search("needle", role="assistant")) == {"answered"}
-    assert ids(search("x -needle", role="user")) == {"answered"}
+    assert ids(find("needle", role="user")) == {"asked"}
+    assert ids(find("needle", role="assistant")) == {"answered"}
+    assert ids(find("x -needle", role="user")) == {"answered"}
 
 
-def test_tool_output_counts_only_on_request(project: Path, road: str) -> None:
+def test_tool_output_counts_only_on_request(project: Path, find: Finder) -> None:
     shell = {"role": "bashExecution", "command": "make", "output": "needle", "timestamp": 1}
     put(
         project,
@@ -170,11 +169,11 @@ def test_tool_output_counts_only_on_request(project: Path, road: str) -> None:
         session_id="tool",
     )
     put(project, message("a0000001", None, shell), session_id="shell")
-    assert ids(search("needle")) == set()
-    assert ids(search("needle", include_tools=True)) == {"tool", "shell"}
-    assert ids(search("needle", role="toolResult")) == {"tool"}
-    assert ids(search("make", include_tools=True)) == {"shell"}
-    (hit,) = search("needle", role="toolResult")
+    assert ids(find("needle")) == set()
+    assert ids(find("needle", include_tools=True)) == {"tool", "shell"}
+    assert ids(find("needle", role="toolResult")) == {"tool"}
+    assert ids(find("make", include_tools=True)) == {"shell"}
+    (hit,) = find("needle", role="toolResult")
     assert (hit.entry_id, hit.role) == ("a0000003", "toolResult")
 
 
@@ -182,7 +181,7 @@ def test_tool_output_counts_only_on_request(project: Path, road: str) -> None:
     "since", [TIME_MS / 1000 + 50, datetime.fromtimestamp(TIME_MS / 1000 + 50, UTC)]
 )
 def test_only_what_was_said_since_then_counts(
-    project: Path, road: str, since: datetime | float
+    project: Path, find: Finder, since: datetime | float
 ) -> None:
     late = {"timestamp": TIME_MS + 100_000}
     put(project, message("a0000001", None, user("needle")), session_id="old")
@@ -198,9 +197,9 @@ def test_only_what_was_said_since_then_counts(
         message("a0000002", "a0000001", user("needle", **late)),
         session_id="new",
     )
-    assert ids(search("needle", since=since)) == {"new"}
-    assert ids(search("needle -unwanted", since=since)) == {"new"}
-    assert ids(search("needle")) == {"old", "went on", "new"}
+    assert ids(find("needle", since=since)) == {"new"}
+    assert ids(find("needle -unwanted", since=since)) == {"new"}
+    assert ids(find("needle")) == {"old", "went on", "new"}
 
 
 def test_since_may_be_an_iso_time_and_nothing_else(project: Path) -> None:
@@ -210,41 +209,41 @@ def test_since_may_be_an_iso_time_and_nothing_else(project: Path) -> None:
         search("needle", since="yesterday")
 
 
-def test_what_says_more_of_it_and_what_is_newer_comes_first(project: Path, road: str) -> None:
+def test_what_says_more_of_it_and_what_is_newer_comes_first(project: Path, find: Finder) -> None:
     now = datetime.now(UTC).timestamp()
     say(project, "much", "needle " * 20, "x", mtime=now - 10 * 365 * 86_400)
     say(project, "old", "a needle", "x " * 20, mtime=now - 10 * 365 * 86_400)
     say(project, "new", "a needle", "x " * 20, mtime=now)
     for number in range(20):
         say(project, f"other{number}", "hay", "x " * 20)
-    found = [hit.session.id for hit in search("needle")]
+    found = [hit.session.id for hit in find("needle")]
     assert set(found) == {"much", "old", "new"}
     assert found[-1] == "old"
 
 
-def test_no_more_hits_than_asked_for_but_all_are_counted(project: Path, road: str) -> None:
+def test_no_more_hits_than_asked_for_but_all_are_counted(project: Path, find: Finder) -> None:
     for number in range(9):
         say(project, f"s{number}", "needle")
-    found = search("needle", limit=4)
+    found = find("needle", limit=4)
     assert (len(found), found.total) == (4, 9)
-    assert len(search("needle", limit=None)) == 9
+    assert len(find("needle", limit=None)) == 9
 
 
-def test_text_of_half_characters_and_odd_words_is_searched(project: Path, road: str) -> None:
+def test_text_of_half_characters_and_odd_words_is_searched(project: Path, find: Finder) -> None:
     raw = dump(message("a0000001", None, user("HALF needle")))
     write(project / "x.jsonl", header(id="a"), raw.replace(b"HALF", b"\\ud83d") + b"\n")
-    assert ids(search("needle")) == {"a"}
+    assert ids(find("needle")) == {"a"}
 
 
-def test_damaged_sessions_are_searched_too(project: Path, road: str) -> None:
+def test_damaged_sessions_are_searched_too(project: Path, find: Finder) -> None:
     file = say(project, "a", "needle", "y", "z")
     file.write_bytes(b"junk\n" + file.read_bytes()[:-20])
-    assert ids(search("needle")) == {"a"}
+    assert ids(find("needle")) == {"a"}
 
 
-def test_damaged_headers_do_not_hide_a_session(project: Path, road: str) -> None:
+def test_damaged_headers_do_not_hide_a_session(project: Path, find: Finder) -> None:
     write(project / "2026-02-16T10-20-30-000Z_abc.jsonl", b"{torn\n", *talk("needle"))
-    assert ids(search("needle")) == {"abc"}
+    assert ids(find("needle")) == {"abc"}
 
 
 # -- the index -----------------------------------------------------------------------------------
