@@ -31,13 +31,12 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.memory import MemorySessionStorage
 
 if TYPE_CHECKING:
-    from sessiontree.discovery.listing import SessionInfo
+    from sessiontree.discovery.listing import SessionList
 
 StrPath = str | os.PathLike[str]
 Entries = list[Entry]
 Warnings = list[SessionWarning]
 Nodes = list[SessionTreeNode]
-Infos = list["SessionInfo"]
 Progress = Callable[[int, int], object]
 
 
@@ -155,7 +154,7 @@ class SessionManager:
         *,
         profile: str | Profile | None = None,
         storage: SessionStorage | None = None,
-    ) -> Infos:
+    ) -> SessionList:
         """The sessions of one project, newest first; those without a message are left out."""
         from sessiontree.discovery.listing import list_sessions
 
@@ -167,7 +166,7 @@ class SessionManager:
         *,
         profile: str | Profile | None = None,
         storage: SessionStorage | None = None,
-    ) -> Infos:
+    ) -> SessionList:
         """The sessions of all projects of a profile, newest first."""
         from sessiontree.discovery.listing import list_all_sessions
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sessiontree.core.trimming import MissingBlob, trim
+from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -151,7 +151,6 @@ class _Conversion:
         )
         name = paths.session_file_name(header["timestamp"], report.session_id)
         report.path = os.path.join(folder, name)
-        self._document.payloads.on_missing = self._note_missing
         self._storage.ensure_dir(folder)
         report.artifacts = copy_folder(
             self._storage,
@@ -268,12 +267,9 @@ class _Conversion:
             }
             parent_id = entry_id
 
-    def _note_missing(self, missing: MissingBlob) -> None:
-        if missing.ref not in self.report.blobs_missing:
-            self.report.blobs_missing.append(missing.ref)
-
     def _add_notes(self) -> None:
         report = self.report
+        report.blobs_missing += self._document.payloads.missing
         if report.kept["reset_boundary"]:
             report.notes.append(
                 f"{self._target.name} will show the model what a reset boundary hid"

@@ -161,12 +161,13 @@ class FileSessionStorage:
         os.utime(path)
 
     def unlink(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(path)
 
     def remove_dir(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
 
     def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
         return _FileWriter(path, create)

@@ -93,7 +93,8 @@ class MemorySessionStorage:
         return bytes(self._get(path).data[:length])
 
     def read_suffix(self, path: str, length: int) -> bytes:
-        return bytes(self._get(path).data[-length:]) if length > 0 else b""
+        data = self._get(path).data
+        return bytes(data[max(0, len(data) - length) :])
 
     def open_reader(self, path: str) -> SessionStorageReader:
         return _MemoryReader(path, self._get(path))
@@ -140,6 +141,8 @@ class MemorySessionStorage:
 
     def unlink(self, path: str) -> None:
         with self._lock:
+            if path in self._folders:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             self._files.pop(path, None)
 
     def remove_dir(self, path: str) -> None:
@@ -173,8 +176,15 @@ class MemorySessionStorage:
         if file is None:
             if path in self._folders:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            self._refuse_files_above(path)
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return file
+
+    def _refuse_files_above(self, path: str) -> None:
+        while (parent := os.path.dirname(path)) != path:
+            if parent in self._files:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            path = parent
 
     def _make(self, data: bytes) -> _MemoryFile:
         return _MemoryFile(data, next(self._inodes), self._clock_ns())
@@ -184,6 +194,7 @@ class MemorySessionStorage:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         folder = os.path.dirname(path)
         if folder not in self._folders:
+            self._refuse_files_above(path)
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
 
 
