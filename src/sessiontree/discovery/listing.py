@@ -109,13 +109,13 @@ _COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
 class SessionList(list[SessionInfo]):
     """Sessions, newest first, and what the listing left out.
 
-    ``empty_count`` sessions have no message; ``unreadable`` files could not be read or are no
-    sessions; ``moved`` names projects that may be this one under an older path, if it has no
-    sessions itself.
+    The ``empty_count`` sessions in ``empty`` have no message; ``unreadable`` files could not be read or are no sessions;
+    ``moved`` names projects that may be this one under an older path, if it has no sessions itself.
     """
 
     def __init__(self, sessions: Iterable[SessionInfo] = ()) -> None:
         super().__init__(sessions)
+        self.empty: list[SessionInfo] = []
         self.empty_count = 0
         self.unreadable: list[Unreadable] = []
         self.moved: list[MovedProject] = []
@@ -213,16 +213,16 @@ def _list_folders(
     surveyed = survey(files, storage, on_progress)
     made = SessionList()
     made.unreadable += surveyed.unreadable
-    shown: list[tuple[FileStat, SessionInfo]] = []
+    found: list[tuple[FileStat, SessionInfo]] = []
     for stat, summary in surveyed.found:
         if belongs is not None and not belongs(summary.cwd):
             continue
-        if summary.message_count:
-            shown.append((stat, make_session_info(stat, summary, profile.dialect, storage)))
-        elif summary.is_headless:
+        if summary.is_headless and not summary.message_count:
             made.unreadable.append(Unreadable(stat.path, "no session header"))
         else:
-            made.empty_count += 1
-    shown.sort(key=lambda item: (item[0].mtime_ns, item[1].created, item[0].path), reverse=True)
-    made += [info for _, info in shown]
+            found.append((stat, make_session_info(stat, summary, profile.dialect, storage)))
+    found.sort(key=lambda item: (item[0].mtime_ns, item[1].created, item[0].path), reverse=True)
+    for _, info in found:
+        (made if info.message_count else made.empty).append(info)
+    made.empty_count = len(made.empty)
     return made

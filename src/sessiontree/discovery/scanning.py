@@ -122,7 +122,7 @@ class Scanner:
                 yield from self._texts(reader.read_at(block.offset, block.length), block.offset)
 
     def _texts(self, line: bytes, offset: int) -> Iterator[SaidText]:
-        for said in texts_of_line(line, offset):
+        for said in texts_of_line(line, offset, include_tools=self._wants_tools):
             if said.text and said.role in self._roles and self._is_recent(said):
                 yield said
 
@@ -159,7 +159,9 @@ class Scanner:
 
 
 def roles_for(role: str | None, include_tools: bool) -> frozenset[str]:
-    """The roles whose text counts."""
+    """The roles whose text counts; ``tool`` stands for all that has to do with tools."""
+    if role == "tool":
+        return TOOL_ROLES
     if role is not None:
         return frozenset((role,))
     return SPOKEN_ROLES | TOOL_ROLES if include_tools else SPOKEN_ROLES

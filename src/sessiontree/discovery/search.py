@@ -62,9 +62,10 @@ def search(
     """The sessions that contain the words of a query, best first; any text is a query.
 
     ``cwd`` narrows it to a project, ``profile`` to one agent, ``role`` to what users, the model or
-    tools said, ``since`` to what was said from then on. Tool output counts only with
-    ``include_tools`` or its role. The index is brought up to date for at most ``max_indexing_s``
-    (None: until done); ``on_progress`` hears of sessions indexed or read, and their number.
+    tools (``tool``) said, ``since`` to what was said from then on. Calls of tools and their output
+    count only with ``include_tools`` or a role of theirs. The index is brought up to date for at
+    most ``max_indexing_s`` (None: until done); ``on_progress`` hears of sessions indexed or read,
+    and their number.
     """
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()

@@ -19,11 +19,11 @@ from sessiontree.model.scanning import Record, read_line
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
 
 SPOKEN_ROLES = frozenset(("user", "assistant"))
-TOOL_ROLES = frozenset(("toolResult", "bashExecution"))
+TOOL_ROLES = frozenset(("toolCall", "toolResult", "bashExecution"))
 
 
 class SaidText(msgspec.Struct, frozen=True, gc=False):
-    """The text of one message, and where its line is."""
+    """The text of one message, and where its line is. A call of a tool has a text of its own."""
 
     entry_id: str
     role: str
@@ -37,10 +37,19 @@ class _Piece(msgspec.Struct, gc=False):
     text: Any = None
 
 
+class _Call(_Piece, gc=False):
+    name: Any = None
+    arguments: Any = None
+
+
 class _Message(msgspec.Struct, gc=False):
     role: Any = None
     content: str | list[_Piece] | None = None
     timestamp: Any = None
+
+
+class _ToolMessage(_Message, gc=False):
+    content: str | list[_Call] | None = None  # type: ignore[assignment]
     command: Any = None
     output: Any = None
 
@@ -52,7 +61,12 @@ class _Line(msgspec.Struct, gc=False):
     message: _Message | None = None
 
 
+class _ToolLine(_Line, gc=False):
+    message: _ToolMessage | None = None
+
+
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_tool_line = msgspec.json.Decoder(_ToolLine).decode
 
 
 def read_texts(
@@ -64,7 +78,7 @@ def read_texts(
             yield from texts_of_block(block, include_tools)
         elif include_tools:
             whole = reader.read_at(block.offset, block.length)
-            yield from texts_of_line(whole, block.offset)
+            yield from texts_of_line(whole, block.offset, include_tools=True)
 
 
 def texts_of_block(block: Block, include_tools: bool = False) -> Iterator[SaidText]:
@@ -79,37 +93,40 @@ def texts_of_block(block: Block, include_tools: bool = False) -> Iterator[SaidTe
             and startswith(frames.TIME, end - frames.TIME_FROM_END)
             and data.find(frames.ENTRY, at + 1, end) < 0
         ):
-            yield from texts_of_line(data[at:end], block.offset + at)
+            yield from texts_of_line(data[at:end], block.offset + at, include_tools=include_tools)
         at = end + 1
 
 
-def texts_of_line(line: bytes, offset: int) -> Iterator[SaidText]:
-    """What one line says: usually one text or none."""
+def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> Iterator[SaidText]:
+    """What one line says: usually one text or none; a line with calls of tools says more."""
     try:
-        fields = _decode_line(line)
+        fields = _decode_tool_line(line) if include_tools else _decode_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         for item in read_line(line, offset, 0):
             if isinstance(item, Record):
-                yield from _text_of_record(item.value, offset)
+                yield from _texts_of_record(item.value, offset, include_tools)
         return
     message = fields.message
     if fields.type != "message" or message is None:
         return
+    time_ms = _time_ms(message.timestamp, fields.timestamp)
+    entry_id = fields.id if isinstance(fields.id, str) else ""
     content = message.content
     if isinstance(content, list):
-        content = " ".join(
+        text = " ".join(
             piece.text for piece in content if piece.type == "text" and isinstance(piece.text, str)
         )
-    yield from _say(
-        fields.id,
-        message.role,
-        message.timestamp,
-        fields.timestamp,
-        _shell_text(message.command, message.output)
-        if message.role == "bashExecution"
-        else content or "",
-        offset,
-    )
+    else:
+        text = content or ""
+    if isinstance(message, _ToolMessage):
+        if message.role == "bashExecution":
+            text = _join_strings([message.command, message.output])
+        for piece in content if isinstance(content, list) else ():
+            if isinstance(piece, _Call) and piece.type == "toolCall":
+                called = _join_strings([piece.name, piece.arguments])
+                yield SaidText(entry_id, "toolCall", time_ms, called, offset)
+    if message.role in SPOKEN_ROLES or (include_tools and message.role in TOOL_ROLES):
+        yield SaidText(entry_id, message.role, time_ms, text, offset)
 
 
 def read_all_text(storage: SessionStorage, path: str) -> str:
@@ -127,36 +144,46 @@ def read_all_text(storage: SessionStorage, path: str) -> str:
         reader.close()
 
 
-def _text_of_record(value: dict[str, Any], offset: int) -> Iterator[SaidText]:
+def _texts_of_record(value: dict[str, Any], offset: int, include_tools: bool) -> Iterator[SaidText]:
+    """As ``texts_of_line``, for a record that only the careful parser could read."""
     message = value.get("message")
     if value.get("type") != "message" or not isinstance(message, dict):
         return
-    text = text_of(message.get("content"))
-    if message.get("role") == "bashExecution":
-        text = _shell_text(message.get("command"), message.get("output"))
-    yield from _say(
-        value.get("id"),
-        message.get("role"),
-        message.get("timestamp"),
-        value.get("timestamp"),
-        text,
-        offset,
-    )
+    role, content = message.get("role"), message.get("content")
+    time_ms = _time_ms(message.get("timestamp"), value.get("timestamp"))
+    entry_id = value["id"] if isinstance(value.get("id"), str) else ""
+    text = text_of(content)
+    if include_tools:
+        if role == "bashExecution":
+            text = _join_strings([message.get("command"), message.get("output")])
+        for piece in content if isinstance(content, list) else ():
+            if isinstance(piece, dict) and piece.get("type") == "toolCall":
+                called = _join_strings([piece.get("name"), piece.get("arguments")])
+                yield SaidText(entry_id, "toolCall", time_ms, called, offset)
+    if role in SPOKEN_ROLES or (include_tools and role in TOOL_ROLES):
+        yield SaidText(entry_id, str(role), time_ms, text, offset)
 
 
-def _say(
-    entry_id: object, role: object, time: object, timestamp: object, text: str, offset: int
-) -> Iterator[SaidText]:
-    if role not in SPOKEN_ROLES and role not in TOOL_ROLES:
-        return
+def _time_ms(time: object, timestamp: object) -> int | None:
+    """The message's own time in milliseconds, else the entry's."""
     if not isinstance(time, (int, float)) or isinstance(time, bool):
-        time = parse_timestamp(timestamp)
+        return parse_timestamp(timestamp)
     try:
-        time_ms = int(time) if time is not None else None
+        return int(time)
     except (OverflowError, ValueError):
-        time_ms = None
-    yield SaidText(entry_id if isinstance(entry_id, str) else "", str(role), time_ms, text, offset)
+        return None
 
 
-def _shell_text(command: object, output: object) -> str:
-    return "\n".join(text for text in (command, output) if isinstance(text, str) and text)
+def _join_strings(value: object) -> str:
+    """All strings in a value, one a line; keys are not said by anyone."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, list):
+            waiting += reversed(item)
+        elif isinstance(item, dict):
+            waiting += reversed(item.values())
+    return "\n".join(found)

@@ -100,7 +100,8 @@ def test_sessions_without_a_message_are_counted_instead(tmp_path: Path) -> None:
     (tmp_path / session_name("zero")).touch()
     found = listed(tmp_path)
     assert [info.id for info in found] == ["full"]
-    assert found.empty_count == 3
+    assert found.empty_count == len(found.empty) == 3
+    assert {info.status for info in found.empty} == {"empty"}
     assert found.unreadable == []
 
 

@@ -172,7 +172,11 @@ def test_tool_output_counts_only_on_request(project: Path, find: Finder) -> None
     assert ids(find("needle")) == set()
     assert ids(find("needle", include_tools=True)) == {"tool", "shell"}
     assert ids(find("needle", role="toolResult")) == {"tool"}
+    assert ids(find("needle", role="tool")) == {"tool", "shell"}
     assert ids(find("make", include_tools=True)) == {"shell"}
+    assert ids(find("ls", role="toolCall")) == {"tool"}
+    assert ids(find("bash ls needle", include_tools=True)) == {"tool"}
+    assert ids(find("command", include_tools=True)) == set()
     (hit,) = find("needle", role="toolResult")
     assert (hit.entry_id, hit.role) == ("a0000003", "toolResult")
 
