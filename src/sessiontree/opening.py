@@ -55,7 +55,8 @@ def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage
     agent_dir = os.path.dirname(os.path.dirname(os.path.dirname(session_file)))
     beside = os.path.join(agent_dir, "blobs")
     fallbacks = (beside,) if beside != profile.blobs_dir and storage.exists(beside) else ()
-    return BlobStore(profile.blobs_dir, storage, fallbacks)
+    user = os.path.realpath(os.path.dirname(session_file))
+    return BlobStore(profile.blobs_dir, storage, fallbacks, user)
 
 
 def start_session(

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile, list_profiles
+from sessiontree.storage.blobs import USERS_FILE
 from sessiontree.storage.file import FileSessionStorage
-
-_REGISTRY = "session-dirs"
 
 
 def remember_session_dir(profile: Profile, folder: str) -> None:
@@ -23,7 +22,7 @@ def remember_session_dir(profile: Profile, folder: str) -> None:
     folder = os.path.realpath(folder)
     if "\n" in folder or folder in known_session_dirs(profile):
         return
-    path = os.path.join(profile.agent_dir, _REGISTRY)
+    path = os.path.join(profile.agent_dir, USERS_FILE)
     with contextlib.suppress(OSError):
         FileSessionStorage().ensure_dir(profile.agent_dir)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -38,7 +37,7 @@ def known_session_dirs(profile: Profile) -> list[str]:
     found: dict[str, None] = {}
     with (
         contextlib.suppress(OSError),
-        open(os.path.join(profile.agent_dir, _REGISTRY), "rb") as file,
+        open(os.path.join(profile.agent_dir, USERS_FILE), "rb") as file,
     ):
         for line in file.read().splitlines():
             found.setdefault(os.fsdecode(line))

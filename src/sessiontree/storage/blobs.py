@@ -14,6 +14,8 @@ import re
 from sessiontree.storage.base import SessionStorage
 
 REF_PREFIX = "blob:sha256:"
+USERS_FILE = "session-dirs"
+"""In the agent folder: folders elsewhere whose sessions refer to its blobs, one a line."""
 _REF = re.compile(r"blob:sha256:([0-9a-f]{64})")
 
 
@@ -26,14 +28,24 @@ def parse_ref(value: object) -> str | None:
 
 
 class BlobStore:
-    """The blobs of one agent folder; ``fallbacks`` are other folders to read from."""
+    """The blobs of one agent folder; ``fallbacks`` are other folders to read from.
+
+    ``user`` is the folder of the session that blobs are stored for. If it lies outside the agent's
+    own sessions it is noted beside the store, so that whoever looks for blobs that nothing refers
+    to any more knows where else to look.
+    """
 
     def __init__(
-        self, folder: str, storage: SessionStorage, fallbacks: tuple[str, ...] = ()
+        self,
+        folder: str,
+        storage: SessionStorage,
+        fallbacks: tuple[str, ...] = (),
+        user: str | None = None,
     ) -> None:
         self.folder = folder
         self._storage = storage
         self._fallbacks = fallbacks
+        self._user = user
 
     @property
     def has_fallbacks(self) -> bool:
@@ -45,12 +57,32 @@ class BlobStore:
         It counts as young again: whoever removes old blobs must not take it before the line that
         is about to name it is written.
         """
+        self._note_user()
         digest = hashlib.sha256(data).hexdigest()
         path = os.path.join(self.folder, digest)
         if self._read(path, digest) is None or not self._touch(path):
             self._storage.ensure_dir(self.folder)
             self._storage.write_atomic(path, data)
         return REF_PREFIX + digest
+
+    def _note_user(self) -> None:
+        user, self._user = self._user, None
+        agent_dir = os.path.dirname(self.folder)
+        own = os.path.join(agent_dir, "sessions") + os.sep
+        if user is None or "\n" in user or (user + os.sep).startswith(own):
+            return
+        registry = os.path.join(agent_dir, USERS_FILE)
+        line = os.fsencode(user) + b"\n"
+        try:
+            if line in self._storage.read(registry).splitlines(keepends=True):
+                return
+        except FileNotFoundError:
+            self._storage.ensure_dir(agent_dir)
+        writer = self._storage.open_writer(registry)
+        try:
+            writer.write_line(line)
+        finally:
+            writer.close()
 
     def _touch(self, path: str) -> bool:
         """Make a blob young again; False if somebody has just taken it away."""
