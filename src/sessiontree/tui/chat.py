@@ -270,7 +270,7 @@ class ChatScreen(Screen[None]):
         """What other processes appended to the session shows up here too."""
         self._is_polling = True
         try:
-            count = await self.commands.catch_up()
+            count = await self.session.catch_up()
         except SessionTreeError as error:
             self.say(str(error), is_bad=True)
             return

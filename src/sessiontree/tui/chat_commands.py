@@ -63,10 +63,6 @@ class ChatCommands:
     async def branch(self, _: str) -> None:
         await chat_moves.branch(self._chat)
 
-    async def catch_up(self) -> int:
-        """Read what other processes appended; how many entries."""
-        return await chat_moves.catch_up(self._chat)
-
     async def search(self, argument: str) -> None:
         await chat_moves.search(self._chat, argument)
 

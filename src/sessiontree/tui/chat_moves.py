@@ -20,7 +20,7 @@ from sessiontree.tui import escaping
 from sessiontree.tui.dialogs import ConfirmDialog, Option
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.session_lines import short_path
-from sessiontree.tui.session_reading import find_news, read_tree
+from sessiontree.tui.session_reading import read_tree
 from sessiontree.tui.tree_entries import Digester, TreeEntry
 from sessiontree.tui.tree_lines import age_of
 from sessiontree.tui.tree_rows import TreeModel
@@ -250,20 +250,3 @@ async def branch(chat: ChatScreen) -> None:
 
     if await move(chat, go, "A new session; edit the prompt and send it"):
         chat.editor.put(texts[0])
-
-
-# -- other processes -----------------------------------------------------------------------------
-
-
-async def catch_up(chat: ChatScreen) -> int:
-    """Read what other processes appended; how many entries that were.
-
-    The conversation follows if they went on from where it stands.
-    """
-    session = chat.session
-    if session.is_running:
-        return 0
-    count, target = await session.read(find_news)
-    if target is not None and not session.is_running:
-        await session.navigate_tree(target)
-    return count

@@ -26,9 +26,9 @@ _PAUSE_S = 0.08
 class PreviewPane(Widget):
     """Shows one row of a session picker in detail."""
 
-    def __init__(self, profile: Profile, clock: Callable[[], datetime]) -> None:
+    def __init__(self, profile_of: Callable[[str], Profile], clock: Callable[[], datetime]) -> None:
         super().__init__(id="preview")
-        self._profile = profile
+        self._profile_of = profile_of
         self._clock = clock
         self._row: SessionRow | None = None
         self._previews: dict[str, Preview] = {}
@@ -59,7 +59,9 @@ class PreviewPane(Widget):
                 del self._previews[next(iter(self._previews))]
             self.refresh()
 
-        self._work = run_in_background(self, lambda _: load_preview(path, self._profile), take)
+        self._work = run_in_background(
+            self, lambda _: load_preview(path, self._profile_of(path)), take
+        )
 
     @property
     def is_ready(self) -> bool:

@@ -101,6 +101,8 @@ class SessionFeed:
             return "Reading sessions…"
         is_project = self.scope == "project"
         hint = " · Tab shows all projects" if is_project else ""
+        if self.scope == "all" and "agents" in self._shelf.scopes:
+            hint = " · Tab shows all agents"
         if not self.query.is_empty:
             return f"Nothing matches {escaping.one_line(self.query.text)}{hint}"
         if self.named_only:
@@ -109,7 +111,7 @@ class SessionFeed:
         if moved:
             old = escaping.one_line(short_path(moved[0].cwd))
             return f"No sessions here. Those of {old}? Then: sessiontree relink {old}"
-        return f"No sessions in this project yet{hint}" if is_project else "No sessions yet"
+        return f"No sessions in this project yet{hint}" if is_project else f"No sessions yet{hint}"
 
     # -- what is wanted --------------------------------------------------------------------------
 
@@ -121,11 +123,16 @@ class SessionFeed:
         self._read_texts()
         self.filter(keep_cursor=False)
 
-    def next_scope(self) -> None:
-        """The other scope, if there is one."""
+    @property
+    def other_scope(self) -> Scope:
+        """The scope that comes after the present one."""
         scopes = self._shelf.scopes
-        if len(scopes) > 1:
-            self.enter_scope(scopes[(scopes.index(self.scope) + 1) % len(scopes)])
+        return scopes[(scopes.index(self.scope) + 1) % len(scopes)]
+
+    def next_scope(self) -> None:
+        """List that one."""
+        if self.other_scope != self.scope:
+            self.enter_scope(self.other_scope)
 
     def set_query(self, text: str) -> None:
         """Look for this."""

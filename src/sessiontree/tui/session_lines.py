@@ -49,12 +49,18 @@ def draw_session(
     *,
     is_chosen: bool,
     is_open: bool = False,
+    agent: str = "",
     with_project: bool = False,
     with_path: bool = False,
 ) -> Text:
-    """The line of one session: name, why it matched; project, messages, age at the right."""
+    """The line of one session: name, why it matched; project, messages, age at the right.
+
+    ``agent`` names the profile that the session belongs to, where several are listed.
+    """
     info = row.info
     right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
+    if agent and width >= 50:
+        right = Text.assemble((f"{agent} ".ljust(12), palette.of("secondary")), right)
     room = max(1, width - cell_len(right.plain) - 4)
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
     line.append(row.guides, palette.rule)

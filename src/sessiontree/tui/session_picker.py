@@ -106,7 +106,7 @@ class SessionPicker(Screen[str | None]):
         with Container(id="body"):
             rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
             yield rows
-            yield PreviewPane(self._shelf.profile, self._clock)
+            yield PreviewPane(self._shelf.profile_of, self._clock)
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
@@ -153,9 +153,15 @@ class SessionPicker(Screen[str | None]):
             self._clock(),
             is_chosen=is_chosen,
             is_open=row.info.path == self._open_path,
-            with_project=self._feed.scope == "all",
+            agent=self._agent_of(row),
+            with_project=self._feed.scope != "project",
             with_path=self._with_path,
         )
+
+    def _agent_of(self, row: SessionRow) -> str:
+        if self._feed.scope != "agents":
+            return ""
+        return self._shelf.profile_of(row.info.path).name
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
@@ -310,7 +316,11 @@ class SessionPicker(Screen[str | None]):
         self._say(f"That failed: {explain_failure(error)}")
 
 
-_SCOPE_WORDS: dict[Scope, str] = {"project": "this project", "all": "all projects"}
+_SCOPE_WORDS: dict[Scope, str] = {
+    "project": "this project",
+    "all": "all projects",
+    "agents": "all agents",
+}
 
 
 # -- the picker as a program ---------------------------------------------------------------------

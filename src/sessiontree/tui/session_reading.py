@@ -108,25 +108,6 @@ def read_tree(manager: SessionManager) -> TreeSnapshot:
     return TreeSnapshot(manager.get_entries(), manager.leaf_id, labels)
 
 
-def find_news(manager: SessionManager) -> tuple[int, str | None]:
-    """Read what other processes appended: how many entries, and where to follow them to.
-
-    Only entries that go on from where the conversation stands are followed. A prompt is not: it is
-    shown with its answer.
-    """
-    count = manager.refresh()
-    if not count:
-        return 0, None
-    leaf_id = manager.leaf_id
-    for entry in reversed(manager.get_entries()[-count:]):
-        if entry.type == "custom_message" or _is_prompt(entry):
-            continue
-        ancestors = {one.id for one in manager.get_branch(entry.id)}
-        if entry.id != leaf_id and (leaf_id is None or leaf_id in ancestors):
-            return count, entry.id
-    return count, None
-
-
 def _is_prompt(entry: Entry) -> bool:
     if entry.type != "message":
         return False

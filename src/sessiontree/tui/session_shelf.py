@@ -18,10 +18,11 @@ from sessiontree.discovery.texts import read_all_text
 from sessiontree.errors import SessionTreeError
 from sessiontree.maintenance.trash import TrashItem, move_to_trash, restore
 from sessiontree.opening import open_session
-from sessiontree.profiles import Profile
+from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 
-Scope = Literal["project", "all"]
+Scope = Literal["project", "all", "agents"]
+"""This project, all projects of the profile, or all agents of this user."""
 Progress = Callable[[int, int], object]
 
 _GLANCE = 40
@@ -52,13 +53,26 @@ class SessionShelf:
         self.session_dir = session_dir
         self.candidates = candidates
         self._storage = FileSessionStorage()
+        self._others = [
+            one
+            for one in list_profiles()
+            if one.sessions_dir != profile.sessions_dir
+            and self._storage.list_dirs(one.sessions_dir)
+        ]
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What there is to switch between; given candidates are all there is."""
         if self.candidates is not None:
             return ("all",)
-        return ("project", "all")
+        return ("project", "all", "agents") if self._others else ("project", "all")
+
+    def profile_of(self, path: str) -> Profile:
+        """The profile in whose folders a session lies."""
+        for one in self._others:
+            if path.startswith(os.path.join(one.sessions_dir, "")):
+                return one
+        return self.profile
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -71,7 +85,8 @@ class SessionShelf:
         elif scope == "project":
             folders, belongs = session_folders(self.profile, self.cwd), belongs_to(self.cwd)
         else:
-            folders, belongs = self._all_folders(), None
+            profiles = [self.profile, *(self._others if scope == "agents" else ())]
+            folders, belongs = self._newest_folders(profiles), None
         found = [
             recent
             for folder in folders
@@ -88,10 +103,19 @@ class SessionShelf:
             return SessionList(self.candidates)
         if scope == "project":
             return list_sessions(self.cwd, self.session_dir, on_progress, profile=self.profile)
-        return list_all_sessions(on_progress, profile=self.profile)
+        found = list_all_sessions(on_progress, profile=self.profile)
+        if scope == "agents":
+            for other in self._others:
+                theirs = list_all_sessions(on_progress, profile=other)
+                found += theirs
+                found.unreadable += theirs.unreadable
+                found.empty_count += theirs.empty_count
+        return found
 
-    def _all_folders(self) -> list[str]:
-        folders = self._storage.list_dirs(self.profile.sessions_dir)
+    def _newest_folders(self, profiles: Sequence[Profile]) -> list[str]:
+        folders = [
+            folder for one in profiles for folder in self._storage.list_dirs(one.sessions_dir)
+        ]
         # Reading a few of each would be slow with hundreds of projects: the newest folders do.
         return sorted(folders, key=_folder_time, reverse=True)[:10]
 
@@ -128,7 +152,7 @@ class SessionShelf:
 
     def remove(self, info: SessionInfo) -> Undo:
         """Move a session to the trash. SessionTreeError, OSError."""
-        item: TrashItem = move_to_trash(info.path, profile=self.profile)
+        item: TrashItem = move_to_trash(info.path, profile=self.profile_of(info.path))
 
         def take_back() -> str:
             restore(item)

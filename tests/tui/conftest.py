@@ -1,0 +1,14 @@
+"""A profile with two projects for every test that wants one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .support import Shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
