@@ -223,7 +223,8 @@ while True:
     output, _ = process.communicate()
     acknowledged = max([20, *(int(line) for line in output.split() if line.isdigit())])
     session = SessionManager.open(file)
-    assert len(session.get_branch()) - 2 in (acknowledged + 1, acknowledged + 2)
+    assert len(session.get_branch()) - 2 > acknowledged
+    assert all(set(text) == {text[0]} for text in said(session)[2:] if len(text) == 50_000)
     session.append_message(user("on"))
     assert said(SessionManager.open(file))[-1] == "on"
 
@@ -296,7 +297,7 @@ def test_blobs_are_stored_before_the_line_that_names_them(
     writes = [
         "blob" if "/blobs/" in path else name
         for name, path in storage.trace
-        if name in ("write_atomic", "write_line")
+        if name in ("write_atomic", "write_line") and not path.endswith("session-dirs")
     ]
     assert writes == ["blob", "blob", "write_line"]
 
