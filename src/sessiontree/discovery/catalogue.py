@@ -8,11 +8,10 @@ scanned each time: their clocks and inodes prove nothing across processes.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -159,25 +158,38 @@ def _load(paths: list[str]) -> dict[str, _Row]:
         if database is None:
             return rows
         try:
-            for folder, name, data in _select(database, paths):
-                with contextlib.suppress(msgspec.MsgspecError, ValueError):
-                    rows[os.path.join(os.fsdecode(folder), os.fsdecode(name))] = _to_row(data)
+            for folder, found in _select(database, paths):
+                prefix = os.path.join(folder, "")
+                for name, data in found:
+                    try:
+                        rows[prefix + os.fsdecode(name)] = _to_row(data)
+                    except (msgspec.MsgspecError, ValueError):
+                        continue
         except sqlite3.Error as error:
             if disposable.is_corruption(error):
                 disposable.discard(SCHEMA)
     return rows
 
 
-def _select(database: sqlite3.Connection, paths: list[str]) -> Iterable[tuple[bytes, bytes, bytes]]:
+def _select(
+    database: sqlite3.Connection, paths: list[str]
+) -> Iterator[tuple[str, Iterable[tuple[bytes, bytes]]]]:
+    """For folders, names and data of files in them: at least of those asked for."""
     if len(paths) <= _FEW:
         for path in paths:
-            yield from database.execute(
-                "SELECT folder, name, data FROM files WHERE folder = ? AND name = ?", _key(path)
+            yield (
+                os.path.dirname(path),
+                database.execute(
+                    "SELECT name, data FROM files WHERE folder = ? AND name = ?", _key(path)
+                ),
             )
         return
-    for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
-        yield from database.execute(
-            "SELECT folder, name, data FROM files WHERE folder = ?", (os.fsencode(folder),)
+    for folder in {path[: path.rfind(os.sep)] for path in paths}:
+        yield (
+            folder,
+            database.execute(
+                "SELECT name, data FROM files WHERE folder = ?", (os.fsencode(folder),)
+            ),
         )
 
 

@@ -39,13 +39,15 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def holds_for(self, stat: FileStat) -> bool:
         """Whether the file surely has the bytes it had."""
+        settled_ns = self.read_ns - self.ctime_ns
         return (
             self.size == stat.size
             and self.mtime_ns == stat.mtime_ns
             and self.ctime_ns == stat.ctime_ns
             and self.inode == stat.inode
             and self.device == stat.device
-            and self.read_ns - self.ctime_ns > _tick_ns(self)
+            and settled_ns > _TICK_NS
+            and (settled_ns > _COARSE_TICK_NS or self.ctime_ns % _SECOND_NS != 0)
         )
 
     def may_have_grown_to(self, stat: FileStat) -> bool:
@@ -77,8 +79,3 @@ def _checksum(reader: SessionStorageReader, end: int) -> int:
     head = zlib.crc32(reader.read_at(0, _HEAD_BYTES))
     tail = zlib.crc32(reader.read_at(max(0, end - _TAIL_BYTES), min(_TAIL_BYTES, end)))
     return head << 32 | tail
-
-
-def _tick_ns(stamp: Stamp) -> int:
-    whole_seconds = stamp.ctime_ns % _SECOND_NS == 0 and stamp.mtime_ns % _SECOND_NS == 0
-    return _COARSE_TICK_NS if whole_seconds else _TICK_NS

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
 
+from sessiontree.core.tree import paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
 from sessiontree.discovery.leaves import Status
-from sessiontree.discovery.moved import MovedProject, find_moved_projects
 from sessiontree.discovery.paths import (
     artifacts_dir,
     belongs_to,
@@ -21,11 +23,12 @@ from sessiontree.discovery.paths import (
 )
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.discovery.summary import Summary
-from sessiontree.discovery.texts import read_all_text
-from sessiontree.model.ids import parse_timestamp
 from sessiontree.profiles import Dialect, Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+
+if TYPE_CHECKING:  # loaded only when there is something to say of it: listings start quicker
+    from sessiontree.discovery.moved import MovedProject
 
 NO_MESSAGES = "(no messages)"
 
@@ -109,8 +112,9 @@ _COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
 class SessionList(list[SessionInfo]):
     """Sessions, newest first, and what the listing left out.
 
-    The ``empty_count`` sessions in ``empty`` have no message; ``unreadable`` files could not be read or are no sessions;
-    ``moved`` names projects that may be this one under an older path, if it has no sessions itself.
+    The ``empty_count`` sessions in ``empty`` have no message; ``unreadable`` files could not be
+    read or are no sessions; ``moved`` names projects that may be this one under an older path, if
+    it has no sessions itself.
     """
 
     def __init__(self, sessions: Iterable[SessionInfo] = ()) -> None:
@@ -145,6 +149,8 @@ def list_sessions(
         return _list_folders(folders, on_progress, chosen, store, None)
     found = _list_folders(session_folders(chosen, cwd), on_progress, chosen, store, belongs_to(cwd))
     if not found:
+        from sessiontree.discovery.moved import find_moved_projects
+
         found.moved = find_moved_projects(cwd, profile=chosen, storage=store)
     return found
 
@@ -185,24 +191,48 @@ def make_session_info(
         modified,
         summary.message_count,
         NO_MESSAGES if summary.first_message is None else summary.first_message,
-        lambda: read_all_text(storage, path),
+        partial(_read_text, storage, path),
         stat.size,
         summary.status,
     )
 
 
+def _read_text(storage: SessionStorage, path: str) -> str:
+    from sessiontree.discovery.texts import read_all_text
+
+    return read_all_text(storage, path)
+
+
 def _created(timestamp: str | None, path: str) -> datetime | None:
-    time_ms = parse_timestamp(timestamp)
-    if time_ms is None:
+    moment = _parse_time(timestamp)
+    if moment is None:
         named = parse_session_file_name(path)
-        time_ms = parse_timestamp(named[0]) if named else None
+        moment = _parse_time(named[0]) if named else None
+    return moment
+
+
+def _parse_time(text: str | None) -> datetime | None:
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms is not None else None
-    except (OverflowError, ValueError, OSError):
-        return None
+        moment = datetime.fromisoformat(text) if text else None
+        if moment is not None:
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        pass
+    return None
 
 
 def _list_folders(
+    folders: list[str],
+    on_progress: OnProgress | None,
+    profile: Profile,
+    storage: SessionStorage,
+    belongs: Callable[[str], bool] | None,
+) -> SessionList:
+    with paused_gc():  # thousands of objects are made, none of them garbage
+        return _survey_folders(folders, on_progress, profile, storage, belongs)
+
+
+def _survey_folders(
     folders: list[str],
     on_progress: OnProgress | None,
     profile: Profile,
