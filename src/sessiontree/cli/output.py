@@ -16,6 +16,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, Self, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
+from sessiontree.escaping import HAZARDS_IN_BLOCK
+from sessiontree.escaping import block as block
+from sessiontree.escaping import one_line as one_line
 
 OK = 0
 FAILURE = 1
@@ -38,35 +41,8 @@ _STYLES = {
 Span = str | tuple[str, str]
 """A piece of a line: text, or text and the name of its style."""
 
-# C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
-# isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
-_HAZARD = (
-    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f"
-)
-_HAZARDS = re.compile(f"[{_HAZARD}]")
-_HAZARDS_IN_BLOCK = re.compile(f"(?![\n\t])[{_HAZARD}]")
-_BREAKS = re.compile("[ \t]*(?:\r\n|[\n\r\v\f\x85\u2028\u2029])[\\s]*|\t+")
-
 
 # -- escaping ------------------------------------------------------------------------------------
-
-
-def one_line(text: str) -> str:
-    """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
-    return _HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
-
-
-def block(text: str) -> str:
-    """The text safe to show with its line breaks and tabs kept."""
-    return _HAZARDS_IN_BLOCK.sub(_visible, text.replace("\r\n", "\n"))
-
-
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:
@@ -80,7 +56,7 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
 
         text = codec.encode(value).decode("utf-8")
     # Inside JSON only strings can hold hazards, and the line breaks are ours.
-    return _HAZARDS_IN_BLOCK.sub(_json_escape, text)
+    return HAZARDS_IN_BLOCK.sub(_json_escape, text)
 
 
 def _json_escape(found: re.Match[str]) -> str:

@@ -1,9 +1,8 @@
 """Making text of a session safe and fit for a screen: the only door through which content goes.
 
-Owns what is shown of control characters and how text is cut to a width in terminal columns. The
-rules are those of the command line's output: control characters, escape sequences, bidirectional
-overrides, half surrogates and invisible tags come out as visible escapes. Markup needs no rule
-here, because content reaches the screen only as ``rich.text.Text``, never as markup. Pure.
+Owns how text is cut to a width in terminal columns; what is dangerous and how it is shown is
+``sessiontree.escaping``'s. Markup needs no rule here, because content reaches the screen only as
+``rich.text.Text``, never as markup. Pure.
 """
 
 from __future__ import annotations
@@ -12,17 +11,22 @@ import re
 
 from rich.cells import cell_len, set_cell_size
 
+from sessiontree import escaping
+from sessiontree.escaping import one_line
+
+__all__ = [
+    "block",
+    "fill",
+    "fit",
+    "fit_end",
+    "fit_middle",
+    "one_line",
+    "terminal_output",
+    "wrap",
+]
+
 TAB_WIDTH = 4
 
-# C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
-# isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
-_HAZARD = (
-    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f"
-)
-_HAZARDS = re.compile(f"[{_HAZARD}]")
-_HAZARDS_IN_BLOCK = re.compile(f"(?!\n)[{_HAZARD}]")
-_BREAKS = re.compile("[ \t]*(?:\r\n|[\n\r\v\f\x85\u2028\u2029])[\\s]*|\t+")
 # What a command writes for a terminal: colours and cursor movement (CSI), titles and links (OSC,
 # to BEL or ST), character sets and other short escapes.
 _SEQUENCE = re.compile(
@@ -34,17 +38,12 @@ _SEQUENCE = re.compile(
 _OVERWRITTEN = re.compile("[^\n]*\r(?!\n|$)")
 
 
-def one_line(text: str) -> str:
-    """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
-    return _HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
-
-
 def block(text: str) -> str:
     """The text safe to show with its line breaks; tabs become spaces."""
     plain = text.replace("\r\n", "\n")
     if "\t" in plain:
         plain = "\n".join(line.expandtabs(TAB_WIDTH) for line in plain.split("\n"))
-    return _HAZARDS_IN_BLOCK.sub(_visible, plain)
+    return escaping.block(plain)
 
 
 def terminal_output(text: str) -> str:
@@ -117,10 +116,3 @@ def wrap(line: str, width: int) -> list[str]:
         current = word
     pieces.append(current)
     return pieces
-
-
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
