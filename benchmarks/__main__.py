@@ -4,6 +4,7 @@
 --only REGEX   only the operations whose name matches
 --json FILE    the raw numbers as well
 --markdown F   where the table goes (default .bench/report.md; it is printed too)
+--docs         put the tables into docs/performance.md
 --check        exit 1 when a target was missed
 --profile      instead of measuring, show where our time goes
 """
@@ -17,6 +18,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks import alternatives, floors_table, peers
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
@@ -25,6 +27,8 @@ from benchmarks.report import Row, make_row, to_json, to_markdown
 from benchmarks.world import CHECKOUT, World
 
 REPETITIONS = 5
+TABLES_BEGIN = "<!-- tables: python -m benchmarks --docs -->"
+TABLES_END = "<!-- end of tables -->"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,20 +44,37 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [c for c in all_cases(world, sizes) if re.search(options.only, c.name)]
     if options.profile:
         return _profile(chosen)
-    rows = [_measure(case, repetitions) for case in chosen]
+    rows: list[Row] = []
+    for case in chosen:
+        rows.append(_measure(case, repetitions))
+        # A run takes long: what is measured so far is on disk when someone stops it.
+        _save(options, [to_markdown(rows, command)], to_json(rows, command))
     parts = [to_markdown(rows, command)] if rows else []
     if re.search(options.only, floors_table.NAME):
         parts.append(floors_table.measure(world, sizes, repetitions))
     if re.search(options.only, alternatives.NAME):
         parts.append(alternatives.measure(world, sizes, repetitions))
-    text = "\n".join(parts)
-    options.markdown.parent.mkdir(parents=True, exist_ok=True)
-    options.markdown.write_text(text)
-    print(text)
-    if options.json is not None:
-        options.json.write_text(json.dumps(to_json(rows, command), indent=1) + "\n")
+    _save(options, parts, to_json(rows, command))
+    if options.docs:
+        _put_into_docs("\n".join(parts))
+    print("\n".join(parts))
     missed = [row.name for row in rows if row.failures]
     return 1 if options.check and missed else 0
+
+
+def _save(options: argparse.Namespace, parts: list[str], raw: dict[str, Any]) -> None:
+    options.markdown.parent.mkdir(parents=True, exist_ok=True)
+    options.markdown.write_text("\n".join(parts))
+    if options.json is not None:
+        options.json.write_text(json.dumps(raw, indent=1) + "\n")
+
+
+def _put_into_docs(tables: str) -> None:
+    """Replace what stands between the two marks of the document."""
+    document = CHECKOUT / "docs" / "performance.md"
+    before, _, rest = document.read_text().partition(TABLES_BEGIN)
+    _, _, after = rest.partition(TABLES_END)
+    document.write_text(f"{before}{TABLES_BEGIN}\n{tables}{TABLES_END}{after}")
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -64,6 +85,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, default=CHECKOUT / ".bench" / "report.md")
     parser.add_argument("--work", type=Path, default=CHECKOUT / ".bench", help="folder for corpora")
+    parser.add_argument("--docs", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--profile", action="store_true")
     return parser.parse_args(arguments)
