@@ -28,7 +28,7 @@ from sessiontree.discovery.moved import relink
 from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import get_profile
 
-CWD = "/work/pi"
+CWD = "/code/pi"
 
 
 @pytest.fixture
@@ -101,13 +101,13 @@ UNPRIVILEGED = """
 import json, sys
 from sessiontree import *
 from sessiontree.discovery.search import search
-found = SessionManager.list("/work/pi", sys.argv[1])
+found = SessionManager.list("/code/pi", sys.argv[1])
 print(json.dumps({
     "ids": [info.id for info in found],
     "unreadable": [(item.path.rsplit("/", 1)[1], item.reason) for item in found.unreadable],
-    "locked": len(SessionManager.list("/work/pi", sys.argv[1] + "/locked")),
+    "locked": len(SessionManager.list("/code/pi", sys.argv[1] + "/locked")),
     "recent": [info.id for info in get_recent_sessions(sys.argv[1])],
-    "chosen": (SessionManager.continue_recent("/work/pi", sys.argv[1]).session_id),
+    "chosen": (SessionManager.continue_recent("/code/pi", sys.argv[1]).session_id),
 }))
 """
 

@@ -28,10 +28,10 @@ def write_sessions(root: Path, count: int) -> int:
     dice = random.Random(5)
     total = 0
     for number in range(count):
-        folder = root / f"--work-p{number % PROJECTS}--"
+        folder = root / f"--code-p{number % PROJECTS}--"
         folder.mkdir(parents=True, exist_ok=True)
         session_id = f"{number:08x}{dice.getrandbits(32):08x}"
-        lines = [header(id=session_id, cwd=f"/work/p{number % PROJECTS}")]
+        lines = [header(id=session_id, cwd=f"/code/p{number % PROJECTS}")]
         parent: str | None = None
         for turn in range(dice.randrange(1, 4)):
             rare = RARE if number % RARE_EVERY == 7 and turn == 0 else "hay"
@@ -73,8 +73,8 @@ print(json.dumps({
     "opened": opened_by_listing,
     "hits": len(found),
     "indexing": found.is_indexing,
-    "project": len(SessionManager.list("/work/p3")),
-    "resolved": resolve_session("0000000b", "/work/p3").cwd,
+    "project": len(SessionManager.list("/code/p3")),
+    "resolved": resolve_session("0000000b", "/code/p3").cwd,
     "peak_kb": int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]),
 }))
 """
@@ -89,7 +89,7 @@ def test_thousands_of_sessions_are_listed_searched_and_resumed(home: Path) -> No
         "hits": SESSIONS // RARE_EVERY,
         "indexing": False,
         "project": SESSIONS // PROJECTS,
-        "resolved": "/work/p11",
+        "resolved": "/code/p11",
     }
     first = json.loads(run(LOOK, RARE))
     assert {key: first[key] for key in expected} == expected

@@ -26,7 +26,7 @@ _FILE_NAME = re.compile(
 
 
 def encode_cwd(cwd: str | os.PathLike[str]) -> str:
-    """The project's folder name as the reference documents spell it: ``--work-pi--``.
+    """The project's folder name as the reference documents spell it: ``--code-pi--``.
 
     Purely lexical: links are not followed. A Windows path keeps its drive on any system.
     """

@@ -43,7 +43,7 @@ def test_a_session_is_described_in_full(tmp_path: Path) -> None:
         tmp_path,
         *talk("first question", "an answer", "second question", "another answer"),
         session_id="abc",
-        cwd="/work/pi",
+        cwd="/code/pi",
         title="Title",
         parentSession="/old/parent.jsonl",
         mtime=1_790_000_000,
@@ -51,7 +51,7 @@ def test_a_session_is_described_in_full(tmp_path: Path) -> None:
     info = only(tmp_path)
     assert info.path == str(file)
     assert info.id == "abc"
-    assert info.cwd == "/work/pi"
+    assert info.cwd == "/code/pi"
     assert info.title == "Title"
     assert info.parent_session == "/old/parent.jsonl"
     assert info.created == datetime(2026, 2, 16, 10, 20, 30, tzinfo=UTC)

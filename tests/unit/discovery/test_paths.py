@@ -17,10 +17,10 @@ from sessiontree.storage.file import FileSessionStorage
 @pytest.mark.parametrize(
     ("cwd", "name"),
     [
-        ("/work/pi", "--work-pi--"),
-        ("/work/pi/", "--work-pi--"),
-        ("/work/./pi/../pi", "--work-pi--"),
-        ("//work/pi", "--work-pi--"),
+        ("/code/pi", "--code-pi--"),
+        ("/code/pi/", "--code-pi--"),
+        ("/code/./pi/../pi", "--code-pi--"),
+        ("//code/pi", "--code-pi--"),
         ("/a:b/c d", "--a-b-c d--"),
         ("/", "----"),
         ("C:\\Users\\ana", "--C--Users-ana--"),
@@ -106,11 +106,11 @@ def test_folders_that_share_an_encoded_name_are_told_apart() -> None:
 
 
 def test_a_header_without_a_cwd_goes_by_its_folder() -> None:
-    assert paths.belongs_to("/work/pi")("")
+    assert paths.belongs_to("/code/pi")("")
 
 
 def test_a_recorded_cwd_that_is_no_path_belongs_nowhere() -> None:
-    assert not paths.belongs_to("/work/pi")("/work\x00/pi")
+    assert not paths.belongs_to("/code/pi")("/code\x00/pi")
 
 
 def test_a_session_file_is_named_after_time_and_id() -> None:

@@ -25,8 +25,8 @@ from sessiontree.profiles import get_profile
 from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
-HERE = "/work/here"
-THERE = "/work/there"
+HERE = "/code/here"
+THERE = "/code/there"
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_newest_session_of_this_project_is_continued(here: Path, terminal: str) -> None:
     put(here, session_id="old", cwd=HERE, mtime=1_790_000_000)
     new = put(here, session_id="new", cwd=f"{HERE}/", mtime=1_790_000_001)
-    put(here, session_id="foreign", cwd="/work-here", mtime=1_790_000_002)
+    put(here, session_id="foreign", cwd="/code-here", mtime=1_790_000_002)
     assert choose_recent(HERE) == str(new)
 
 

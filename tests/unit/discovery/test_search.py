@@ -38,7 +38,7 @@ def find(request: pytest.FixtureRequest) -> Finder:
 @pytest.fixture
 def project(home: Path) -> Path:
     """The session folder of a project of the default profile."""
-    return Path(get_profile().sessions_dir) / "--work-pi--"
+    return Path(get_profile().sessions_dir) / "--code-pi--"
 
 
 def ids(results: SearchResults) -> set[str]:
