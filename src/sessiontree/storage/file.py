@@ -95,18 +95,17 @@ class FileSessionStorage:
             return []
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        with contextlib.closing(_FileReader(path)) as reader:
+            return reader.read_at(0, reader.stat().size)
 
     def read_prefix(self, path: str, length: int) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(length) or b""
+        with contextlib.closing(_FileReader(path)) as reader:
+            return reader.read_at(0, length)
 
     def read_suffix(self, path: str, length: int) -> bytes:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - length))
-            return file.read(length)
+        with contextlib.closing(_FileReader(path)) as reader:
+            size = reader.stat().size
+            return reader.read_at(max(0, size - length), min(length, size))
 
     def open_reader(self, path: str) -> SessionStorageReader:
         return _FileReader(path)
