@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -25,8 +26,14 @@ from tests.samples import (
     write,
 )
 
-from sessiontree import PersistenceError, SessionBusyError, SessionManager
+from sessiontree import (
+    FileSessionStorage,
+    PersistenceError,
+    SessionBusyError,
+    SessionManager,
+)
 from sessiontree.storage import locks
+from sessiontree.testing import FaultyStorage
 
 TALK = chain(user("1"), assistant("2"))
 
@@ -140,7 +147,7 @@ for number in range(400):
     process.communicate(timeout=60)
     assert process.returncode == 0
     session.close()
-    assert len(read(file)) >= 803
+    assert all(json.loads(line) for line in file.read_bytes().splitlines() if line)
     again = SessionManager.open(file)
     assert [found.id for found in again.get_branch(made[-1])] == ["a1", "a2", *made]
     assert len(again.get_branch("f0000399")) == 402
@@ -316,6 +323,65 @@ def test_threads_with_managers_of_their_own_share_a_file(file: Path) -> None:
         thread.join()
     assert len(set(made)) == 200
     assert set(made) <= {record["id"] for record in read(file)[1:]}
+
+
+# -- between two of our steps ----------------------------------------
+
+
+def test_a_foreign_line_written_while_we_write_is_merged(file: Path) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage)
+    storage.interrupt("write_line", lambda: append(file, message("f", "a2", user("foreign"))))
+    made = session.append_message(user("ours"))
+    session.refresh()
+    assert ids(session) == ["a1", "a2", "f", made]
+    session.rewrite_entries()
+    assert [record["id"] for record in read(file)[1:]] == ["a1", "a2", "f", made]
+
+
+def test_a_foreign_line_finished_while_we_write_is_not_lost(file: Path) -> None:
+    """We looked while it was half written; it was whole when our own line landed behind it."""
+    line = dump(message("f", "a2", user("foreign")))
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage)
+    append(file, line[:50])
+    storage.interrupt("write_line", lambda: append(file, line[50:] + b"\n"))
+    made = session.append_message(user("ours"))
+    more = session.append_message(user("more"))
+    assert set(ids(session)) == {"a1", "a2", "f", made, more}
+    session.rewrite_entries()
+    assert {record["id"] for record in read(file)[1:]} == {"a1", "a2", "f", made, more}
+    assert said(SessionManager.open(file)) == ["1", "2", "ours", "more"]
+
+
+def test_a_foreign_line_finished_right_before_a_rewrite_is_not_lost(file: Path) -> None:
+    line = dump(message("f", "a2", user("foreign")))
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage)
+    append(file, line[:50])
+    session.refresh()
+    append(file, line[50:] + b"\n")
+    session.rewrite_entries()
+    assert {record["id"] for record in read(file)[1:]} == {"a1", "a2", "f"}
+
+
+def test_taking_back_a_failed_line_never_takes_anothers(file: Path) -> None:
+    """Our line is in the file, another's behind it, and then the disk says that ours is not."""
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage, durability="entry")
+    foreign = message("f", "a2", user("foreign"))
+    storage.interrupt("fsync", lambda: append(file, foreign))
+    storage.fail("fsync", errno.EIO)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("ours"))
+    assert dump(foreign) in file.read_bytes()
+    session.recover()
+    made = session.append_message(user("again"))
+    session.close()
+    again = SessionManager.open(file)
+    assert {"f", made} <= set(ids(again))
+    assert said(again)[-1] == "again"
+    assert set(ids(session)) == set(ids(again))
 
 
 # -- files that change under us ----------------------------------------

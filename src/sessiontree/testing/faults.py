@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sessiontree.storage.base import (
@@ -41,6 +41,14 @@ class _Fault:
     keep: int | None
 
 
+@dataclass(slots=True)
+class _Interruption:
+    operation: str
+    action: Callable[[], object]
+    wait: int
+    path_part: str
+
+
 class FaultyStorage:
     """A storage around another. ``trace`` lists every call as (operation, path), in order."""
 
@@ -48,6 +56,7 @@ class FaultyStorage:
         self.inside = inside
         self.trace: list[tuple[str, str]] = []
         self._faults: list[_Fault] = []
+        self._interruptions: list[_Interruption] = []
 
     @property
     def calls(self) -> Counter[str]:
@@ -70,19 +79,39 @@ class FaultyStorage:
         ``times`` of them (None: until ``heal``). With ``keep``, a ``write_line`` or an
         ``overwrite`` first writes that many bytes: a disk that filled up inside the line.
         """
-        if operation not in OPERATIONS:
-            raise ValueError(f"no operation {operation!r}; one of {', '.join(sorted(OPERATIONS))}")
+        _require_known(operation)
         if keep is not None and operation not in ("write_line", "overwrite"):
             raise ValueError(f"{operation} can not be cut short")
         self._faults.append(_Fault(operation, code, at - 1, times, path_part, keep))
 
+    def interrupt(
+        self,
+        operation: str,
+        action: Callable[[], object],
+        *,
+        at: int = 1,
+        path_part: str = "",
+    ) -> None:
+        """Do ``action`` once, right before the ``at``-th call from now: another process's turn."""
+        _require_known(operation)
+        self._interruptions.append(_Interruption(operation, action, at - 1, path_part))
+
     def heal(self) -> None:
-        """From now on nothing fails."""
+        """From now on nothing fails or is interrupted."""
         self._faults.clear()
+        self._interruptions.clear()
 
     def meet(self, operation: str, path: str) -> tuple[OSError, int | None] | None:
         """Note a call; the error it shall end in and how much it may do before, if it shall."""
         self.trace.append((operation, path))
+        for interruption in [*self._interruptions]:
+            if interruption.operation != operation or interruption.path_part not in path:
+                continue
+            if interruption.wait > 0:
+                interruption.wait -= 1
+                continue
+            self._interruptions.remove(interruption)
+            interruption.action()
         for fault in self._faults:
             if fault.operation != operation or fault.path_part not in path:
                 continue
@@ -173,6 +202,11 @@ class FaultyStorage:
     def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
         self.check("open_writer", path)
         return _FaultyWriter(self, path, self.inside.open_writer(path, create=create))
+
+
+def _require_known(operation: str) -> None:
+    if operation not in OPERATIONS:
+        raise ValueError(f"no operation {operation!r}; one of {', '.join(sorted(OPERATIONS))}")
 
 
 class _FaultyReader:
