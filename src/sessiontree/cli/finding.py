@@ -91,7 +91,7 @@ def search_command(
     if scope.session_dir is not None:
         raise click.UsageError("search looks into profiles; it has no --session-dir.")
     text = " ".join(query)
-    found, total = _search(scope, text, here, role, tools, since, limit)
+    found, total, is_indexing = _search(scope, text, here, role, tools, since, limit)
     if all_agents:
         others = list(_search_foreign(text, scope, here, role, since))
         found += others
@@ -105,7 +105,20 @@ def search_command(
         if not shown:
             output.write_line("Nothing found")
     _write_rest(total, len(shown), tools, role, all_agents)
+    if is_indexing:
+        _finish_index(scope)
     return output.OK if shown else output.FAILURE
+
+
+def _finish_index(scope: Scope) -> None:
+    """Part of the answer was read from the files, which is slow: the next one shall not be."""
+    from sessiontree.discovery.search import update_search_index
+
+    output.write_note(("Indexing, so that the next search is quick; Ctrl+C stops it", "dim"))
+    with output.Progress("Indexed session") as progress:
+        update_search_index(
+            profile=scope.profile if scope.is_profile_named else None, on_progress=progress
+        )
 
 
 def _search(
@@ -116,7 +129,7 @@ def _search(
     tools: bool,
     since: datetime | None,
     limit: int,
-) -> tuple[list[Hit], int | None]:
+) -> tuple[list[Hit], int | None, bool]:
     from sessiontree.cli.start import resume_command
     from sessiontree.discovery.search import search
     from sessiontree.profiles import get_profile
@@ -126,7 +139,7 @@ def _search(
             text,
             cwd=scope.cwd if here else None,
             profile=scope.profile if scope.is_profile_named else None,
-            role="toolResult" if role == "tool" else role,
+            role=role,
             since=since,
             include_tools=tools,
             limit=limit or None,
@@ -144,7 +157,7 @@ def _search(
         )
         for hit in results
     ]
-    return hits, results.total
+    return hits, results.total, results.is_indexing
 
 
 def _search_foreign(

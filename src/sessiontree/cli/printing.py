@@ -30,7 +30,7 @@ def print_answer(manager: SessionManager, prompt: str, model: str | None, scope:
         raise
     if choice.is_offline and (model or "").partition("/")[0] != "offline":
         manager.close()
-        output.fail(choice.reason)
+        output.fail(f"{choice.reason}, or try --model offline")
     if manager.is_persisted:
         _remember(prompt, scope)
     return asyncio.run(_run(manager, prompt, choice))
