@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import uuid
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.samples import (
 from sessiontree import (
     FileSessionStorage,
     NotASessionError,
+    PersistenceError,
     SessionManager,
     SessionNotFoundError,
 )
@@ -75,6 +77,19 @@ def test_pi_names_the_parent_by_its_path(tmp_path: Path, source: Path) -> None:
     forked = SessionManager.fork_from(source, "/other", tmp_path / "target", profile="pi")
     assert forked.header["parentSession"] == str(source)
     assert uuid.UUID(forked.session_id).version == 7
+
+
+def test_a_titled_session_forked_to_pi_stays_pis(source: Path, home: Path) -> None:
+    """pi reads no title in a header: the name goes where pi looks, and the file stays pi's."""
+    forked = SessionManager.fork_from(source, "/other", profile="pi")
+    assert forked.session_name == "Title"
+    assert "title" not in read(str(forked.session_file))[0]
+    again = SessionManager.open(str(forked.session_file))
+    assert again.profile.name == "pi"
+    again.append_message(user("y" * 600_000))
+    assert "spilled" not in read(str(again.session_file))[-1]
+    again.append_model_change("a/b")
+    assert read(str(again.session_file))[-1]["modelId"] == "b"
 
 
 def test_entries_are_copied_byte_for_byte(tmp_path: Path) -> None:
@@ -206,6 +221,24 @@ def test_a_fork_has_what_others_appended(source: Path) -> None:
         out.write(dump(message("f", "a4", user("foreign"))) + b"\n")
     session.fork()
     assert session.get_entry("f") is not None
+
+
+@pytest.mark.parametrize(("operation", "at"), [("write_line", 1), ("write_atomic", 2)])
+def test_a_fork_that_fails_half_way_leaves_nothing_behind(
+    tmp_path: Path, source: Path, operation: str, at: int
+) -> None:
+    (source.with_suffix("")).mkdir()
+    (source.with_suffix("") / "artifact").write_text("x")
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(source, storage=storage)
+    session.branch("a2")
+    before = sorted(source.parent.rglob("*"))
+    storage.fail(operation, errno.ENOSPC, at=at)
+    with pytest.raises(PersistenceError):
+        session.fork()
+    assert sorted(source.parent.rglob("*")) == before
+    assert session.session_file == str(source)
+    assert session.leaf_id == "a2"
 
 
 def test_a_session_without_a_file_has_nothing_to_fork(tmp_path: Path) -> None:

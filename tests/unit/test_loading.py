@@ -487,13 +487,18 @@ def test_a_pipe_where_a_file_should_be_is_one_clear_error(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "x.jsonl")
     code = """
 import sys
-from sessiontree import PersistenceError, SessionManager
+from sessiontree import PersistenceError, SessionManager, load_entries_from_file
+for work in (SessionManager.open, lambda path: SessionManager.fork_from(path, "/work")):
+    try:
+        work(sys.argv[1])
+    except PersistenceError as error:
+        print(error.path == sys.argv[1])
 try:
-    SessionManager.open(sys.argv[1])
-except PersistenceError as error:
-    print(error.path == sys.argv[1])
+    load_entries_from_file(sys.argv[1])
+except OSError:
+    print("True")
 """
-    assert processes.run(code, tmp_path / "x.jsonl", timeout_s=5) == "True\n"
+    assert processes.run(code, tmp_path / "x.jsonl", timeout_s=5) == "True\n" * 3
 
 
 def test_a_file_beneath_a_file_is_one_clear_error(file: Path) -> None:

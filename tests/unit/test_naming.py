@@ -177,6 +177,26 @@ def test_a_name_set_by_another_process_is_seen(file: Path) -> None:
     assert SessionManager.open(file).session_name == "new"
 
 
+def test_a_slot_renamed_by_another_process_shows_after_a_look(file: Path) -> None:
+    write(file, slot("old"), header(), *TALK)
+    one, two = SessionManager.open(file), SessionManager.open(file)
+    one.set_session_name("new")
+    two.refresh()
+    assert two.session_name == "new"
+
+
+def test_the_latest_of_two_renaming_processes_wins_for_both(file: Path) -> None:
+    write(file, slot("old"), header(), *TALK)
+    one, two = SessionManager.open(file), SessionManager.open(file)
+    one.set_session_name("first")
+    two.set_session_name("second")
+    two.rewrite_entries()
+    one.append_message(user("3"))
+    assert one.session_name == "second"
+    one.rewrite_entries()
+    assert SessionManager.open(file).session_name == "second"
+
+
 def test_in_memory_a_name_is_kept_in_memory() -> None:
     session = SessionManager.in_memory()
     session.set_session_name("name")

@@ -437,6 +437,16 @@ def test_a_file_replaced_by_more_of_the_same_is_read(file: Path) -> None:
     assert said(session) == ["1", "2", "ours"]
 
 
+def test_what_is_wrong_with_a_replaced_file_is_told_once(file: Path) -> None:
+    append(file, b"garbage\n")
+    session = SessionManager.open(file)
+    for number in range(3):
+        records = [line + b"\n" for line in file.read_bytes().splitlines()]
+        replace(file, *records, message(f"f{number}", "a2"))
+        session.refresh()
+    assert [warning.line for warning in session.warnings if warning.line] == [4]
+
+
 def test_a_file_replaced_by_less_gets_back_what_it_lost(file: Path) -> None:
     session = SessionManager.open(file)
     lost = [session.append_message(user("3")), session.append_message(assistant("4"))]
@@ -519,7 +529,7 @@ def test_a_file_rewritten_in_place_is_read_anew(file: Path) -> None:
     assert texts([again.get_entries()[2].data["message"]]) == ["theirs, and longer than ours"]
 
 
-@pytest.mark.parametrize("work", ["append", "rewrite", "name"])
+@pytest.mark.parametrize("work", ["append", "rewrite", "name", "changed"])
 def test_a_file_rewritten_in_place_to_the_same_size_is_noticed(tmp_path: Path, work: str) -> None:
     short, long = message("b1", "a", user("x")), message("b2", "b1", user("x" * 90))
     file = write(tmp_path / "x.jsonl", header(), message("a", None), short, long)
@@ -535,10 +545,14 @@ def test_a_file_rewritten_in_place_to_the_same_size_is_noticed(tmp_path: Path, w
             session.rewrite_entries()
         case "name":
             session.set_session_name("name")
+        case "changed":
+            session.get_entries()[0].data["message"]["content"] = "changed"
+            session.rewrite_entries()
+    assert {"a", "c1", "c2"} <= set(ids(session))
     session.close()
     again = SessionManager.open(file)
     assert {"a", "c1", "c2"} <= set(ids(again))
-    assert texts(found.data["message"] for found in again.get_branch("c1")) == ["a", "x" * 90, "x"]
+    assert texts(found.data["message"] for found in again.get_branch("c1"))[1:] == ["x" * 90, "x"]
     assert not [warning for warning in again.warnings if warning.line]
 
 
