@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 MAX_NAME_CHARS = 40
 
+# A day within what datetime can do, so that no time zone leads out of it.
+_FIRST_MOMENT = datetime(1, 1, 2, tzinfo=UTC)
+_LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 # Controls of both sets, line and paragraph separators, and what turns the direction of text round.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -32,6 +35,14 @@ def make_name(*candidates: str | None) -> str:
         if line:
             return shorten(line)
     return ""
+
+
+def to_moment(time_ns: int) -> datetime:
+    """A file's time as a moment; one that no calendar has becomes the nearest that it has."""
+    try:
+        return datetime.fromtimestamp(time_ns / 1e9, UTC)
+    except (OverflowError, ValueError, OSError):
+        return _LAST_MOMENT if time_ns > 0 else _FIRST_MOMENT
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:

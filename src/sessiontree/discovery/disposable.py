@@ -125,6 +125,8 @@ def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
         schema.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
+        # In WAL mode a commit needs no sync to keep the file whole; losing the last is harmless.
+        connection.execute("PRAGMA synchronous = NORMAL")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
             version = _create(connection, schema)
@@ -132,8 +134,6 @@ def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(f"version {version} instead of {schema.version}")
         if check:
             _check(connection, schema)
-        # In WAL mode a commit needs no sync to keep the file whole; losing the last is harmless.
-        connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA trusted_schema = OFF")
     except BaseException:
         connection.close()

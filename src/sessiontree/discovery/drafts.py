@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.paths import DRAFT_SUFFIX, belongs_to, session_folders, session_of_draft
 from sessiontree.profiles import Profile, get_profile
@@ -76,7 +77,7 @@ def _make_info(stat: FileStat, head: Head) -> DraftInfo:
         session_of_draft(stat.path) or stat.path,
         head.session_id,
         head.cwd,
-        datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC),
+        to_moment(stat.mtime_ns),
         head.first_prompt,
     )
 

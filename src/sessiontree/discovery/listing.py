@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sessiontree.core.tree import paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
+from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.leaves import Status
 from sessiontree.discovery.paths import (
     artifacts_dir,
@@ -180,7 +181,7 @@ def make_session_info(
     session_id = summary.session_id
     if session_id is None:
         session_id = named[1] if named else os.path.basename(path)
-    modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+    modified = to_moment(stat.mtime_ns)
     return SessionInfo(
         path,
         session_id,

@@ -10,9 +10,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sessiontree.discovery.catalogue import Unreadable
+from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
@@ -88,7 +89,7 @@ def find_moved_projects(
             counts[head.cwd] += 1
             newest[head.cwd] = max(newest.get(head.cwd, 0), stat.mtime_ns)
     found = [
-        MovedProject(old, count, datetime.fromtimestamp(newest[old] / 1e9, UTC))
+        MovedProject(old, count, to_moment(newest[old]))
         for old, count in counts.items()
         if not os.path.isdir(old)
     ]

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 
-from sessiontree.discovery.display import format_time_ago, make_name
+from sessiontree.discovery.display import format_time_ago, make_name, to_moment
 from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
 from sessiontree.discovery.paths import SESSION_SUFFIX, parse_session_file_name
 from sessiontree.storage.base import FileStat, SessionStorage
@@ -74,7 +75,7 @@ def get_recent_sessions(
         # A session whose header is damaged still goes by its file name.
         if head is None and (not prefix or parse_session_file_name(stat.path) is None):
             continue
-        modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+        modified = to_moment(stat.mtime_ns)
         found.append(RecentSessionInfo(stat.path, modified, head))
     return found
 
@@ -96,7 +97,7 @@ def find_most_recent_session(
 def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
     """The session files of some folders, by mtime; of the same time, by name, later first."""
     files = [stat for folder in folders for stat in list_session_files(storage, folder)]
-    files.sort(key=lambda stat: (stat.mtime_ns, stat.path), reverse=True)
+    files.sort(key=attrgetter("mtime_ns", "path"), reverse=True)
     return iter(files)
 
 

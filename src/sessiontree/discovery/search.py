@@ -23,7 +23,7 @@ from sessiontree.discovery.matching import Matcher, make_snippet
 from sessiontree.discovery.query import Query, parse_query
 from sessiontree.discovery.scanning import Range, Scanner, SessionMatch, roles_for
 from sessiontree.discovery.scope import SearchScope, find_scope
-from sessiontree.discovery.texts import SPOKEN_ROLES
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import FileStat, SessionStorage
@@ -67,6 +67,8 @@ def search(
     most ``max_indexing_s`` (None: until done); ``on_progress`` hears of sessions indexed or read,
     and their number.
     """
+    if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
+        raise ValueError(f"no such role: {role!r}")
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()
     scope = find_scope(cwd, profile, store)

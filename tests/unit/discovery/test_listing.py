@@ -23,7 +23,7 @@ from tests.samples import (
 )
 from tests.unit.discovery.places import put, session_name, talk
 
-from sessiontree import MemorySessionStorage, SessionInfo, SessionManager
+from sessiontree import MemorySessionStorage, SessionInfo, SessionManager, get_recent_sessions
 from sessiontree.discovery import paths
 from sessiontree.discovery.listing import SessionList, list_all_sessions, list_sessions
 from sessiontree.profiles import get_profile
@@ -377,6 +377,18 @@ def test_progress_is_told_for_every_file(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     SessionManager.list("/x", tmp_path, lambda done, total: told.append((done, total)))
     assert told == [(n, 5) for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("time_ns", [2**70, -(2**70)])
+def test_a_time_that_no_calendar_has_hides_nothing(time_ns: int) -> None:
+    storage = MemorySessionStorage(clock_ns=lambda: time_ns)
+    storage.ensure_dir("/s")
+    storage.write_atomic(
+        "/s/x.jsonl", b"".join(dump(line) + b"\n" for line in [header(), *talk("x")])
+    )
+    assert len(list_sessions("/x", "/s", storage=storage)) == 1
+    (recent,) = get_recent_sessions("/s", storage=storage)
+    assert recent.time_ago
 
 
 def test_a_memory_storage_is_listed_as_it_is_now() -> None:

@@ -158,6 +158,11 @@ def test_a_role_can_be_chosen(project: Path, find: Finder) -> None:
     assert ids(find("x -needle", role="user")) == {"answered"}
 
 
+def test_a_role_that_nobody_has_is_an_error(project: Path) -> None:
+    with pytest.raises(ValueError, match="bystander"):
+        search("x", role="bystander")
+
+
 def test_tool_output_counts_only_on_request(project: Path, find: Finder) -> None:
     shell = {"role": "bashExecution", "command": "make", "output": "needle", "timestamp": 1}
     put(
