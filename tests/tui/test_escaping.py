@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sessiontree.cli import output
 from sessiontree.tui import escaping
 from sessiontree.tui.editor import editable
 
@@ -24,8 +23,7 @@ def is_safe(text: str) -> bool:
 
 
 @given(ANY_TEXT)
-def test_a_line_is_escaped_as_on_the_command_line(text: str) -> None:
-    assert escaping.one_line(text) == output.one_line(text)
+def test_a_line_is_safe(text: str) -> None:
     assert is_safe(escaping.one_line(text))
 
 

@@ -64,7 +64,7 @@ def draw_block(
         case "cleared":
             return _indented([_rule("The context was cleared here", room, palette)])
         case "image":
-            return _indented([Text(f"▣ {escaping.one_line(block.text)}", palette.dim)])
+            return _indented([_image(block.text, room, palette)])
         case "error":
             return _indented(_marked("✗", block.text, room, palette.of("error")))
         case "state" | "notice":
@@ -90,7 +90,7 @@ def _indented(lines: list[Text]) -> list[Text]:
 def _said(block: Block, width: int, palette: Palette) -> list[Text]:
     text = Text(escaping.block(block.text.strip("\n")), palette.text)
     lines = wrap_text(text, max(8, width - 2 * MARGIN)) if block.text.strip() else []
-    lines += [Text(f"▣ {escaping.one_line(image)}", palette.dim) for image in block.images]
+    lines += [_image(image, max(8, width - 2 * MARGIN), palette) for image in block.images]
     made = []
     for line in lines or [Text("(empty)", palette.dim)]:
         said = Text.assemble(("▌ ", palette.of("accent")))
@@ -135,7 +135,7 @@ def _tool(block: Block, width: int, palette: Palette, is_folded: bool) -> list[T
         )
     elif block.status == "failed":
         lines += _output(block.text, width, palette, last=_FAILED_LINES, style=palette.of("error"))
-    lines += [Text(f"  ▣ {escaping.one_line(image)}", palette.dim) for image in block.images]
+    lines += _gutter([_image(image, width - 2, palette) for image in block.images], palette)
     return lines
 
 
@@ -160,8 +160,9 @@ def _note(block: Block, width: int, palette: Palette, is_folded: bool) -> list[T
     if is_folded and len(lines) > _COMMAND_LINES:
         more = len(lines) - _COMMAND_LINES
         lines = [*lines[:_COMMAND_LINES], Text(f"… {more:,} more lines", palette.dim)]
-    lines += [Text(f"▣ {escaping.one_line(image)}", palette.dim) for image in block.images]
-    return [Text(f"◆ {title}", palette.of("secondary")), *_gutter(lines, palette)]
+    lines += [_image(image, width - 2, palette) for image in block.images]
+    head = Text(escaping.fit(f"◆ {title}", width), palette.of("secondary"))
+    return [head, *_gutter(lines, palette)]
 
 
 def _summary(block: Block, title: str, width: int, palette: Palette, is_folded: bool) -> list[Text]:
@@ -182,7 +183,7 @@ def _headline(
 ) -> Text:
     """``✓ read  src/app.py            12 lines``."""
     line = Text.assemble((f"{glyph} ", mark))
-    right = f"  {outcome}" if outcome else ""
+    right = "  " + escaping.fit(escaping.one_line(outcome), width // 2) if outcome else ""
     room = max(4, width - 2 - cell_len(right))
     shown = escaping.fit(name, room)
     line.append(shown, palette.text)
@@ -193,8 +194,12 @@ def _headline(
     return line
 
 
+def _image(words: str, width: int, palette: Palette) -> Text:
+    return Text(escaping.fit(f"▣ {escaping.one_line(words)}", width), palette.dim)
+
+
 def _rule(title: str, width: int, palette: Palette) -> Text:
-    shown = escaping.fit(title, max(4, width - 8))
+    shown = escaping.fit(escaping.one_line(title), max(4, width - 8))
     line = Text.assemble(("── ", palette.rule), (shown, palette.of("warning")), " ")
     line.append("─" * max(0, min(width, 72) - line.cell_len), palette.rule)
     return line

@@ -150,6 +150,8 @@ class Conversation:
     def update_answer(self, message: Mapping[str, Any]) -> None:
         """The answer so far: blocks grow or are added."""
         content = message.get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
         for index, part in enumerate(content if isinstance(content, list) else ()):
             made = self._part(part if isinstance(part, dict) else {})
             if index < len(self._answer):

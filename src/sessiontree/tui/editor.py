@@ -6,7 +6,6 @@ earlier prompt, a message of the session, the clipboard) is freed of control cha
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from textual import events
@@ -14,18 +13,13 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from sessiontree.escaping import HAZARDS_IN_BLOCK
 from sessiontree.tui.recall import Recall
-
-# Everything a terminal might act upon; line breaks and tabs are text.
-_UNWANTED = re.compile(
-    "(?![\n\t])[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 
 
 def editable(text: str) -> str:
     """The text as it may stand in an editor."""
-    return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return HAZARDS_IN_BLOCK.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class Editor(TextArea):

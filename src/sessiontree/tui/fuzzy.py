@@ -13,6 +13,7 @@ before letters in order (fuzzy). Knows nothing of sessions: it matches named fie
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,6 +24,8 @@ _REGEX_PREFIX = "re:"
 _REGEX_STEPS = 5_000_000
 _UNBOUNDED = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\})")
 _MAX_UNBOUNDED = 3
+_PATIENCE_S = 5.0
+"""How long a pattern may take over all texts it is tried on."""
 _MIN_FUZZY = 3
 _MAX_FUZZY = 400
 
@@ -89,6 +92,7 @@ class Query:
         """Why the query can't be used, for the person who types it."""
         self._regex: re.Pattern[str] | None = None
         self._window = 0
+        self._spent_s = 0.0
         self._terms: list[tuple[str, bool]] = []
         stripped = text.strip()
         if stripped.startswith(_REGEX_PREFIX):
@@ -105,8 +109,7 @@ class Query:
         if self.error is not None:
             return None
         if self._regex is not None:
-            found = _match_regex(self._regex, self._window, fields)
-            return Match((found,)) if found else None
+            return self._match_regex(self._regex, fields)
         hits = []
         for term, is_phrase in self._terms:
             hit = _best_hit(term, is_phrase, fields)
@@ -114,6 +117,14 @@ class Query:
                 return None
             hits.append(hit)
         return Match(tuple(hits))
+
+    def _match_regex(self, pattern: re.Pattern[str], fields: Sequence[Field]) -> Match | None:
+        started = time.perf_counter()
+        found = _match_regex(pattern, self._window, fields)
+        self._spent_s += time.perf_counter() - started
+        if self._spent_s > _PATIENCE_S:
+            self.error = "this pattern takes too long; try a simpler one"
+        return Match((found,)) if found else None
 
     def _set_regex(self, pattern: str) -> None:
         if not pattern:

@@ -27,7 +27,7 @@ def describe_image(block: Mapping[str, Any]) -> str:
     size = image_size(data)
     if size is not None:
         parts.append(f"{size[0]}×{size[1]}")
-    parts.append(_amount(len(data) * 3 // 4))
+    parts.append(_amount(len(data.rstrip("=")) * 3 // 4))
     return " · ".join(parts)
 
 

@@ -7,6 +7,7 @@ finished of it is taken from a cache, so that each step costs only its own part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -26,7 +27,9 @@ MAX_CHARACTERS = 200_000
 """Longer text is drawn plainly."""
 
 _BULLETS = "•◦▪"
-_MAX_NESTING = 20
+_MAX_NESTING = 100
+# The parser drops what is nested deeper; such a text is not meant as Markdown anyway.
+_TOO_DEEP = re.compile(r"^(?:\s*(?:[>*+-]|\d+[.)])\s*){30}", re.MULTILINE)
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +80,7 @@ def draw_markdown(
 ) -> list[Text]:
     """The text as lines of at most ``width`` columns. Give a text that grows its own splitter."""
     safe = escaping.block(text)
-    if len(safe) > MAX_CHARACTERS:
+    if len(safe) > MAX_CHARACTERS or _TOO_DEEP.search(safe):
         return wrap_text(Text(safe, palette.text), width)
     lines: list[Text] = []
     for piece in (splitter or Splitter()).split(safe):

@@ -64,7 +64,7 @@ class _Item:
         if self.is_exact and key == self._key:
             return False
         drawn = draw_block(self.block, width, palette, is_folded=is_folded, splitter=self.splitter)
-        self.lines = [Text()] * self.gap + drawn
+        self.lines = [Text()] * self.gap + drawn if drawn else []
         self._key = key
         before, self.height = self.height, len(self.lines)
         was_exact, self.is_exact = self.is_exact, True

@@ -46,11 +46,10 @@ def _divide_words(line: Text, width: int) -> list[Text]:
             used = cell_len(word[inner[-1] :]) if inner else full
         else:
             used += full
-    pieces = line.divide(cuts)
-    for number, piece in enumerate(pieces):
-        if number < len(pieces) - 1:
-            piece.rstrip()
-    return list(pieces)
+    pieces = list(line.divide(cuts))
+    for piece in pieces:
+        piece.rstrip()
+    return pieces
 
 
 def _hard_cuts(text: str, width: int) -> list[int]:

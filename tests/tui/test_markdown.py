@@ -1,0 +1,144 @@
+"""Markdown as lines of text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from sessiontree.tui.markdown_lines import Splitter, draw_markdown
+from sessiontree.tui.palette import DARK, LIGHT
+from sessiontree.tui.wrapping import wrap_text
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *("# Head", "text *em* **bold** `code`", "- item", "  - nested", "1. one", "> quote"),
+            *("```python", "def f(): pass", "```", "~~~", "| a | b |", "|---|---|", "| 1 | 2 |"),
+            *(
+                "",
+                "---",
+                "===",
+                "[x](http://y)",
+                "[x]: http://z",
+                "<b>html</b>",
+                "\\",
+                "    indented",
+            ),
+            *("漢字かな", "https://example.org", "![alt](img.png)", "* * *", "a  ", "~~gone~~"),
+        ]
+    ),
+    max_size=14,
+)
+
+
+def draw(text: str, width: int = 40) -> list[str]:
+    return [line.plain.rstrip() for line in draw_markdown(text, width, DARK)]
+
+
+def test_headings_lists_quotes_and_rules() -> None:
+    text = "# Title\n\nSome *text*.\n\n- one\n- two\n  1. deep\n\n> said\n\n---"
+    assert draw(text) == [
+        "Title",
+        "",
+        "Some text.",
+        "",
+        "• one",
+        "• two",
+        "  1. deep",
+        "",
+        "▎ said",
+        "",
+        "─" * 40,
+    ]
+
+
+def test_list_items_hang_below_themselves() -> None:
+    assert draw("10. one two three\n11. x", 12) == ["10. one two", "    three", "11. x"]
+
+
+def test_code_keeps_its_spaces_and_is_highlighted() -> None:
+    lines = draw_markdown("```python\ndef f():\n    return 1\n```", 30, DARK)
+    assert [line.plain.rstrip() for line in lines] == [" def f():", "     return 1"]
+    assert any(span.style == DARK.of("secondary") for span in lines[0].spans)
+
+
+@pytest.mark.parametrize("language", ["", "nonsense", "python", "x" * 500, "jsonl", "sh"])
+def test_any_language_gives_the_code_itself(language: str) -> None:
+    assert draw(f"```{language}\n$ a = 1\n```")[0].strip() == "$ a = 1"
+
+
+def test_a_table_is_in_columns_and_its_cells_wrap() -> None:
+    text = "| name | what it does |\n|---|---|\n| a | a long text that has to wrap |"
+    assert draw(text, 24) == [
+        "name  what it does",
+        "────  ──────────────────",
+        "a     a long text that",
+        "      has to wrap",
+    ]
+
+
+def test_a_table_with_too_many_columns_is_stacked() -> None:
+    head = "|" + "|".join(f"c{n}" for n in range(12)) + "|"
+    rule = "|" + "---|" * 12
+    body = "|" + "|".join(f"value {n}" for n in range(12)) + "|"
+    assert "c0: value 0" in draw(f"{head}\n{rule}\n{body}", 30)
+
+
+def test_a_link_shows_where_it_leads() -> None:
+    assert draw("[click](https://evil.example/x)", 60) == ["click (https://evil.example/x)"]
+    assert draw("<https://a.example>", 60) == ["https://a.example"]
+
+
+def test_html_is_shown_as_it_is_written() -> None:
+    assert draw("<script>x</script> and <b>y</b>", 60) == ["<script>x</script> and <b>y</b>"]
+
+
+def test_control_characters_are_shown_not_sent() -> None:
+    assert draw("a\x1b[31mb `\x07`") == ["a\\x1b[31mb \\x07"]
+
+
+@given(PIECES, st.integers(10, 60))
+def test_no_line_is_wider_than_asked(pieces: list[str], width: int) -> None:
+    for line in draw_markdown("\n".join(pieces), width, DARK):
+        assert "\n" not in line.plain
+        assert line.cell_len <= width
+
+
+@given(PIECES)
+def test_drawing_a_text_as_it_grows_gives_what_drawing_it_whole_gives(pieces: list[str]) -> None:
+    text = "\n".join(pieces)
+    splitter = Splitter()
+    for end in range(0, len(text) + 1, 7):
+        grown = [line.plain for line in draw_markdown(text[:end], 40, DARK, splitter)]
+        assert grown == [line.plain for line in draw_markdown(text[:end], 40, DARK)]
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_markdown(text: str) -> None:
+    draw_markdown(text, 30, LIGHT)
+
+
+def test_deep_nesting_and_huge_texts_end() -> None:
+    assert draw(">" * 5_000 + " x")
+    assert draw("- " * 3_000 + "x")
+    assert len(draw("word " * 100_000)) > 1_000
+
+
+def test_a_splitter_can_be_given_another_text() -> None:
+    splitter = Splitter()
+    draw_markdown("# one\n\ntwo", 40, DARK, splitter)
+    lines = draw_markdown("other", 40, DARK, splitter)
+    assert [line.plain for line in lines] == ["other"]
+
+
+@given(st.text("ab漢 \n", max_size=100), st.integers(2, 12))
+def test_wrapping_keeps_every_letter_and_every_width(text: str, width: int) -> None:
+    kept = wrap_text(Text(text), width, keep_spaces=True)
+    assert "".join(line.plain for line in kept) == text.replace("\n", "")
+    words = wrap_text(Text(text), width)
+    assert "".join(line.plain for line in words).replace(" ", "") == text.replace("\n", "").replace(
+        " ", ""
+    )
+    assert all(line.cell_len <= width for line in (*kept, *(w for w in words if w.plain.strip())))

@@ -1,0 +1,495 @@
+"""The session picker, driven by keys."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from sessiontree.discovery.listing import SessionInfo, SessionList
+from sessiontree.export.view import open_view
+from sessiontree.profiles import Profile
+from sessiontree.tui.dialogs import ConfirmDialog, TextDialog
+from sessiontree.tui.preview_pane import PreviewPane
+from sessiontree.tui.session_picker import PickerApp, SessionPicker
+from sessiontree.tui.session_shelf import Progress, Scope, SessionShelf
+from sessiontree.tui.theme import ThemedApp
+
+from .support import Shop, make_info, screen_lines, screen_text, type_text, until
+
+
+class Rig:
+    """A running picker."""
+
+    def __init__(self, app: PickerApp, pilot: Pilot[Any], picker: SessionPicker) -> None:
+        self.app, self.pilot, self.picker = app, pilot, picker
+
+    @property
+    def names(self) -> list[str]:
+        return [row.guides + row.name for row in self.picker._list.rows]
+
+    @property
+    def current(self) -> str | None:
+        row = self.picker._list.current
+        return row.name if row else None
+
+    @property
+    def text(self) -> str:
+        return screen_text(self.app)
+
+    async def settle(self) -> None:
+        await until(lambda: not self.picker.is_busy, self.pilot)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def type(self, text: str) -> None:
+        await type_text(self.pilot, text)
+        await self.settle()
+
+    async def ended(self) -> str | None:
+        await until(lambda: self.app._exit, self.pilot)
+        return self.app.return_value
+
+
+@asynccontextmanager
+async def picking(
+    shop: Shop,
+    *,
+    size: tuple[int, int] = (100, 24),
+    shelf: SessionShelf | None = None,
+    **options: Any,
+) -> AsyncIterator[Rig]:
+    shelf = shelf or SessionShelf(shop.project, shop.profile)
+    app = PickerApp(lambda: SessionPicker(shelf, **options))
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: isinstance(app.screen, SessionPicker), pilot)
+        picker = app.screen
+        assert isinstance(picker, SessionPicker)
+        rig = Rig(app, pilot, picker)
+        await rig.settle()
+        yield rig
+
+
+@pytest.fixture
+def stocked(shop: Shop) -> Shop:
+    shop.session("please fix the login", title="Login", age_s=10)
+    shop.session("dark mode please", "the tokenizer is unrelated", age_s=7_300)
+    shop.session("third prompt", title="Oldest", age_s=90_000)
+    shop.session("elsewhere", title="Other project", cwd=shop.other_project, age_s=50)
+    return shop
+
+
+# -- choosing ------------------------------------------------------------------------------------
+
+
+async def test_enter_gives_the_path_of_the_chosen_session(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        assert rig.names == ["Login", "dark mode please", "Oldest"]
+        await rig.press("down", "enter")
+        path = await rig.ended()
+    assert path is not None
+    with open_view(path) as view:
+        assert view.path[-1].data["message"]["content"][0]["text"] == "the tokenizer is unrelated"
+
+
+async def test_esc_gives_none(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.press("escape")
+        assert await rig.ended() is None
+        assert not rig.app.was_left
+
+
+async def test_ctrl_c_leaves_the_program(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.press("ctrl+c")
+        assert await rig.ended() is None
+        assert rig.app.was_left
+
+
+async def test_it_resolves_once_however_often_enter_and_esc_are_pressed(stocked: Shop) -> None:
+    ended: list[str | None] = []
+    shelf = SessionShelf(stocked.project, stocked.profile)
+
+    class Waiting(ThemedApp[None]):
+        def on_mount(self) -> None:
+            self.push_screen(SessionPicker(shelf), ended.append)
+
+    app = Waiting()
+    async with app.run_test() as pilot:
+        await until(lambda: isinstance(app.screen, SessionPicker), pilot)
+        picker = app.screen
+        assert isinstance(picker, SessionPicker)
+        await until(lambda: not picker.is_busy, pilot)
+        picker.action_choose()
+        picker.action_choose()
+        picker.action_cancel()
+        await pilot.pause()
+    assert len(ended) == 1
+    assert ended[0] is not None
+
+
+async def test_arrows_and_page_keys_move_and_stop_at_the_ends(shop: Shop) -> None:
+    infos = [make_info(f"s{n:02}", age_s=n) for n in range(50)]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf, size=(80, 24)) as rig:
+        assert rig.current == "s00"
+        await rig.press("up")
+        assert rig.current == "s00"
+        await rig.press("down", "down")
+        assert rig.current == "s02"
+        await rig.press("pagedown")
+        after_page = rig.current
+        assert after_page is not None
+        assert after_page > "s05"
+        await rig.press("pageup", "pageup")
+        assert rig.current == "s00"
+        await rig.press("ctrl+end")
+        assert rig.current == "s49"
+        assert "s49" in rig.text
+        await rig.press("down", "ctrl+home")
+        assert rig.current == "s00"
+
+
+async def test_a_double_click_chooses(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.click("#sessions", offset=(5, 2), times=2)
+        path = await rig.ended()
+    assert path is not None
+
+
+# -- finding -------------------------------------------------------------------------------------
+
+
+async def test_typing_filters_at_once_and_says_why(stocked: Shop) -> None:
+    async with picking(stocked, size=(120, 30)) as rig:
+        await rig.type("tokenizer")
+        assert rig.names == ["dark mode please"]
+        assert "1 of 3 sessions" in rig.text
+        assert "relevance" in rig.text
+        assert "said: dark mode please the tokenizer" in rig.text
+
+
+async def test_enter_right_after_typing_chooses_what_was_typed(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        rig.picker.query_one(Input).value = "Oldest"
+        await rig.pilot.press("enter")
+        path = await rig.ended()
+    assert path is not None
+    with open_view(path) as view:
+        assert view.name == "Oldest"
+
+
+async def test_a_query_that_finds_nothing_says_so_and_enter_does_nothing(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.type("zzzz")
+        assert "Nothing matches zzzz · Tab shows all projects" in rig.text
+        await rig.press("enter")
+        assert not rig.app._exit
+        await rig.pilot.press("escape")
+        assert await rig.ended() is None
+
+
+async def test_a_bad_pattern_says_what_is_wrong(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.type("re:(")
+        assert "not a regular expression" in rig.text
+
+
+async def test_tab_switches_between_this_project_and_all(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        assert "this project" in rig.text
+        await rig.press("tab")
+        assert rig.names == ["Login", "Other project", "dark mode please", "Oldest"]
+        assert "all projects" in rig.text
+        assert "other" in rig.text
+        await rig.press("tab")
+        assert "Other project" not in rig.names
+
+
+async def test_tab_goes_on_to_the_sessions_of_other_agents(stocked: Shop, home: Path) -> None:
+    theirs = Shop(stocked.root)
+    theirs.profile = Profile("omp", str(home / ".omp" / "agent"), "omp")
+    path = theirs.session("asked elsewhere", title="From omp", age_s=3)
+    async with picking(stocked) as rig:
+        await rig.press("tab", "tab")
+        assert rig.names[0] == "From omp"
+        row = next(line for line in screen_lines(rig.app) if "From omp" in line)
+        assert " omp " in row
+        await rig.press("enter")
+        assert await rig.ended() == path
+
+
+async def test_sort_named_only_and_path(stocked: Shop) -> None:
+    parent = stocked.session("root", title="Root", age_s=500)
+    stocked.session("child", title="Child", parent=parent, age_s=5)
+    async with picking(stocked) as rig:
+        assert rig.names[0] == "Child"
+        await rig.press("ctrl+s")
+        assert rig.names[:2] == ["Root", "└ Child"]
+        assert "threaded" in rig.text
+        await rig.press("ctrl+s", "ctrl+s", "ctrl+n")
+        assert "dark mode please" not in rig.names
+        assert "named only" in rig.text
+        await rig.press("ctrl+p")
+        assert ".jsonl" in rig.text
+
+
+async def test_the_preview_shows_the_last_messages_and_can_be_hidden(stocked: Shop) -> None:
+    async with picking(stocked, size=(120, 30)) as rig:
+        await until(lambda: rig.picker.query_one(PreviewPane).is_ready, rig.pilot)
+        assert "please fix the login" in rig.text
+        assert "Understood." in rig.text
+        await rig.press("down")
+        await until(lambda: "the tokenizer is unrelated" in rig.text, rig.pilot)
+        await rig.press("ctrl+t")
+        assert "the tokenizer is unrelated" not in rig.text
+
+
+def damage(path: Path) -> None:
+    """A torn line in this session, and a file beside it that is none."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"{torn\n", *lines[2:]]))
+    (path.parent / "2026-01-01T00-00-00-000Z_dead.jsonl").write_bytes(b"\x00" * 50)
+
+
+def is_there(path: str) -> bool:
+    return os.path.exists(path)
+
+
+# -- states --------------------------------------------------------------------------------------
+
+
+async def test_no_sessions_say_so_and_only_leaving_works(shop: Shop) -> None:
+    async with picking(shop) as rig:
+        assert "No sessions in this project yet · Tab shows all projects" in rig.text
+        await rig.press("enter", "down", "ctrl+d", "ctrl+r", "ctrl+z")
+        assert not rig.app._exit
+        await rig.press("tab")
+        assert "No sessions yet" in rig.text
+        await rig.pilot.press("escape")
+        assert await rig.ended() is None
+
+
+async def test_one_session(shop: Shop) -> None:
+    shop.session("only", title="Only one")
+    async with picking(shop) as rig:
+        assert rig.names == ["Only one"]
+        assert "1 session " in rig.text.replace("·", " ")
+        await rig.press("up", "down", "pagedown")
+        assert rig.current == "Only one"
+
+
+async def test_damaged_sessions_are_listed_marked_and_counted(shop: Shop) -> None:
+    damage(Path(shop.session("fine", title="Hurt")))
+    async with picking(shop, size=(120, 30)) as rig:
+        assert rig.names == ["Hurt"]
+        assert "! Hurt" in rig.text
+        await until(lambda: "damaged" in rig.text, rig.pilot)
+        await until(lambda: rig.picker.query_one(PreviewPane).is_ready, rig.pilot)
+        assert "1 unreadable" in rig.text
+
+
+async def test_hostile_titles_are_escaped(shop: Shop) -> None:
+    infos = [make_info("evil", title="\x1b]0;pwned\x07[red]bold[/red]", first_message="x")]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf) as rig:
+        assert "\x1b" not in rig.text
+        assert "[red]bold[/red]" in rig.text
+
+
+async def test_thousands_of_sessions_are_listed_and_filtered(shop: Shop) -> None:
+    infos = [
+        make_info(f"session number {n}", age_s=n, all_messages_text=f"unique{n} " + "word " * 400)
+        for n in range(5_000)
+    ]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf) as rig:
+        assert len(rig.names) == 5_000
+        await rig.type("unique4321")
+        assert rig.names == ["session number 4321"]
+        for _ in range(3):
+            await rig.press("backspace")
+        assert len(rig.names) > 100
+        await rig.press("ctrl+end", "pageup")
+        assert rig.current is not None
+
+
+async def test_the_list_is_there_before_everything_is_read(shop: Shop) -> None:
+    shop.session("quick", title="Seen at once")
+    may_go_on = threading.Event()
+
+    class SlowShelf(SessionShelf):
+        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+            if on_progress is not None:
+                on_progress(3, 12)
+            may_go_on.wait(20)
+            return super().load(scope, on_progress)
+
+    shelf = SlowShelf(shop.project, shop.profile)
+    app = PickerApp(lambda: SessionPicker(shelf))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await until(lambda: "Seen at once" in screen_text(app), pilot)
+        await until(lambda: "reading 3 of 12" in screen_text(app), pilot)
+        may_go_on.set()
+        await until(lambda: "1 session " in screen_text(app).replace("·", " "), pilot)
+
+
+async def test_leaving_does_not_wait_for_a_listing_that_takes_for_ever(shop: Shop) -> None:
+    never = threading.Event()
+
+    class StuckShelf(SessionShelf):
+        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+            never.wait(60)
+            return SessionList()
+
+    shelf = StuckShelf(shop.project, shop.profile)
+    app = PickerApp(lambda: SessionPicker(shelf))
+    async with app.run_test() as pilot:
+        await until(lambda: isinstance(app.screen, SessionPicker), pilot)
+        await pilot.press("escape")
+        await until(lambda: app._exit, pilot)
+    never.set()
+    assert app.return_value is None
+
+
+async def test_a_listing_that_fails_says_why(shop: Shop) -> None:
+    class BrokenShelf(SessionShelf):
+        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+            raise PermissionError(13, "Permission denied", "/sessions")
+
+    async with picking(shop, shelf=BrokenShelf(shop.project, shop.profile)) as rig:
+        assert "/sessions: Permission denied" in rig.text
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 10), (80, 24), (119, 17), (200, 60)])
+async def test_it_fits_terminals_of_all_sizes(stocked: Shop, size: tuple[int, int]) -> None:
+    async with picking(stocked, size=size) as rig:
+        await rig.press("down")
+        assert rig.current == "dark mode please"
+        assert len(screen_lines(rig.app)) == size[1]
+        assert "❯" in rig.text
+
+
+async def test_resizing_keeps_the_cursor_and_shows_it(stocked: Shop) -> None:
+    async with picking(stocked, size=(140, 40)) as rig:
+        await rig.press("ctrl+end")
+        await rig.pilot.resize_terminal(50, 9)
+        await rig.pilot.pause()
+        assert rig.current == "Oldest"
+        assert "❯" in rig.text
+        await rig.pilot.resize_terminal(160, 50)
+        await rig.pilot.pause()
+        assert "Oldest" in rig.text
+
+
+# -- changing ------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_renamed_and_the_name_can_be_taken_back(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.press("ctrl+r")
+        await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
+        rig.app.screen.query_one(Input).value = "  A better   name "
+        await rig.pilot.press("enter")
+        await until(lambda: "A better name" in rig.names, rig.pilot)
+        assert "Renamed" in rig.text
+        await rig.press("ctrl+z")
+        await until(lambda: "Login" in rig.names, rig.pilot)
+
+
+async def test_a_rename_that_is_cancelled_changes_nothing(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.press("ctrl+r")
+        await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
+        await rig.pilot.press("x", "escape")
+        await rig.settle()
+        assert "Login" in rig.names
+
+
+async def test_a_session_goes_to_the_trash_after_a_yes_and_comes_back(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        row = rig.picker._list.current
+        assert row is not None
+        path = row.info.path
+        await rig.pilot.press("ctrl+d")
+        await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
+        await rig.pilot.press("y")
+        await until(lambda: "Login" not in rig.names, rig.pilot)
+        assert not is_there(path)
+        assert "^Z brings it back" in rig.text
+        await rig.settle()
+        await rig.press("ctrl+z")
+        await until(lambda: "Login" in rig.names, rig.pilot)
+        assert is_there(path)
+
+
+@pytest.mark.parametrize("key", ["n", "escape", "enter"])
+async def test_anything_but_yes_keeps_the_session(stocked: Shop, key: str) -> None:
+    async with picking(stocked) as rig:
+        await rig.pilot.press("ctrl+d")
+        await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
+        await rig.pilot.press(key)
+        await rig.settle()
+        assert "Login" in rig.names
+        assert not rig.app._exit
+
+
+async def test_a_change_that_fails_says_why(stocked: Shop) -> None:
+    class StubbornShelf(SessionShelf):
+        def remove(self, info: SessionInfo) -> Any:
+            raise PermissionError(13, "Permission denied", info.path)
+
+    shelf = StubbornShelf(stocked.project, stocked.profile)
+    async with picking(stocked, shelf=shelf) as rig:
+        await rig.pilot.press("ctrl+d")
+        await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
+        await rig.pilot.press("y")
+        await until(lambda: "That failed" in rig.text, rig.pilot)
+        assert "Login" in rig.names
+
+
+async def test_the_open_session_is_marked_and_can_neither_be_removed_nor_renamed_here(
+    stocked: Shop,
+) -> None:
+    path = stocked.session("this one", title="Open now")
+    async with picking(stocked, open_path=path) as rig:
+        assert "● Open now" in rig.text
+        await rig.press("ctrl+d")
+        assert "stays" in rig.text
+        await rig.press("ctrl+r")
+        assert "/name" in rig.text
+
+
+async def test_candidates_are_all_there_is(shop: Shop) -> None:
+    infos = [make_info("one"), make_info("two", age_s=5)]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf) as rig:
+        assert rig.names == ["one", "two"]
+        assert "Which session?" in rig.text
+        await rig.press("tab")
+        assert rig.names == ["one", "two"]
+        await rig.press("down", "enter")
+        assert await rig.ended() == "/sessions/two.jsonl"
+
+
+def test_pick_session_ends_the_program_on_ctrl_c(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sessiontree.tui.session_picker import pick_session
+
+    def left(app: PickerApp, *_: object, **__: object) -> None:
+        app.was_left = True
+
+    monkeypatch.setattr(PickerApp, "run", left)
+    with pytest.raises(SystemExit) as ended:
+        pick_session(cwd=shop.project, profile=shop.profile)
+    assert ended.value.code == 0

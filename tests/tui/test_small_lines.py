@@ -1,0 +1,308 @@
+"""The small pieces: footer, todos, images, tools in a line, colours, sessions in a line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import Color
+
+from sessiontree.tui.chat_figures import word_branch
+from sessiontree.tui.chat_panels import draw_queue, draw_status, elapsed_text
+from sessiontree.tui.footer import FooterFacts, draw_footer, short_number
+from sessiontree.tui.fuzzy import Query
+from sessiontree.tui.image_lines import describe_image, image_size
+from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palette
+from sessiontree.tui.reading_pane import draw_facts
+from sessiontree.tui.session_lines import draw_heading, draw_session, short_path
+from sessiontree.tui.session_reading import Branches
+from sessiontree.tui.session_rows import SessionIndex
+from sessiontree.tui.todos import Todo, draw_todos, load_todos
+from sessiontree.tui.tool_lines import describe_call, describe_result
+
+from .support import NOW, make_info, result
+
+# -- footer --------------------------------------------------------------------------------------
+
+FACTS = FooterFacts(
+    session="Fix the login",
+    project="~/src/app",
+    branch="branch 2 of 3",
+    model="Claude Opus 5.5",
+    thinking="medium",
+    mode="plan",
+    tokens=12_345,
+    window=200_000,
+    cost=0.123,
+)
+
+
+def test_the_footer_says_everything_where_there_is_room() -> None:
+    line = draw_footer(FACTS, 140, DARK).plain
+    assert line.startswith("Fix the login · branch 2 of 3 · plan mode · ~/src/app ")
+    assert line.endswith("Claude Opus 5.5 · thinking medium · 12.3k of 200k (6%) · $0.12")
+    assert len(line) == 140
+
+
+@given(st.integers(1, 160))
+def test_the_footer_fits_every_width_and_keeps_what_matters_most(width: int) -> None:
+    line = draw_footer(FACTS, width, DARK)
+    assert line.cell_len <= width
+    if width >= 40:
+        assert line.plain.startswith("Fix the login")
+
+
+def test_what_is_not_saved_is_said_even_when_narrow() -> None:
+    facts = FooterFacts(session="s" * 30, project="p" * 30, model="m" * 30, unsaved=2)
+    assert "2 not saved" in draw_footer(facts, 60, DARK).plain
+
+
+def test_an_offline_agent_and_a_session_kept_nowhere_are_named() -> None:
+    line = draw_footer(FooterFacts(session="s", is_offline=True, is_saved=False), 80, DARK).plain
+    assert "offline agent" in line
+    assert "kept nowhere" in line
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1k"),
+        (12_340, "12.3k"),
+        (1_000_000, "1M"),
+        (2_560_000, "2.6M"),
+    ],
+)
+def test_numbers_in_short(number: int, text: str) -> None:
+    assert short_number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("branches", "words"),
+    [
+        (Branches(1, 1), ""),
+        (Branches(2, 3), "branch 2 of 3"),
+        (Branches(2, 3, "works"), "branch 2 of 3 [works]"),
+        (Branches(0, 3), "a new branch"),
+        (Branches(0, 1, is_empty=True), ""),
+        (Branches(1, 1, "start"), "[start]"),
+    ],
+)
+def test_branches_in_words(branches: Branches, words: str) -> None:
+    assert word_branch(branches) == words
+
+
+# -- todos ---------------------------------------------------------------------------------------
+
+
+def todos(tmp_path: Path, value: Any) -> list[Todo]:
+    (tmp_path / "todos.json").write_text(value if isinstance(value, str) else json.dumps(value))
+    return load_todos(str(tmp_path))
+
+
+def test_todos_are_read_in_the_forms_that_agents_write(tmp_path: Path) -> None:
+    flat = [{"content": "a", "status": "completed"}, {"text": "b", "status": "in_progress"}, "c"]
+    expected = [Todo("a", "done"), Todo("b", "active"), Todo("c", "open")]
+    assert todos(tmp_path, flat) == expected
+    assert todos(tmp_path, {"todos": flat}) == expected
+    assert todos(tmp_path, {"phases": [{"name": "one", "tasks": flat}]}) == expected
+
+
+@pytest.mark.parametrize("value", ["", "{", "5", "null", '{"todos": 5}', "[5, null, {}]", '"x"'])
+def test_anything_else_is_no_todo_list(tmp_path: Path, value: str) -> None:
+    assert todos(tmp_path, value) == []
+
+
+def test_no_folder_and_no_file_mean_no_todos(tmp_path: Path) -> None:
+    assert load_todos(None) == []
+    assert load_todos(str(tmp_path / "missing")) == []
+
+
+def test_open_todos_are_shown_with_the_active_one_first_and_done_ones_counted() -> None:
+    lines = draw_todos([Todo("a", "done"), Todo("b", "open"), Todo("c\x1b", "active")], 40, DARK)
+    assert [line.plain for line in lines] == ["Todo · 1 of 3 done", "▸ c\\x1b", "☐ b"]
+    assert draw_todos([Todo("a", "done")], 40, DARK) == []
+
+
+# -- images --------------------------------------------------------------------------------------
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 640, 480) + b"\x08\x02" * 10
+GIF = b"GIF89a" + struct.pack("<HH", 10, 20) + b"\x00" * 10
+JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 33, 44) + b"\x00" * 20
+
+
+@pytest.mark.parametrize(("data", "size"), [(PNG, (640, 480)), (GIF, (10, 20)), (JPEG, (44, 33))])
+def test_the_size_of_an_image_is_read_off_its_head(data: bytes, size: tuple[int, int]) -> None:
+    assert image_size(encoded(data)) == size
+
+
+@given(st.binary(max_size=60))
+def test_no_head_of_an_image_fails(data: bytes) -> None:
+    for head in (b"", PNG[:8], GIF[:6], JPEG[:4]):
+        image_size(encoded(head + data))
+    image_size(data.decode("latin-1"))
+
+
+def test_an_image_is_named_by_kind_size_and_bytes() -> None:
+    block = {"type": "image", "mimeType": "image/png", "data": encoded(PNG)}
+    assert describe_image(block) == "image · png · 640×480 · 44 B"
+    assert describe_image({**block, "fileName": "a.png"}).startswith("a.png · png")
+    assert describe_image({"mimeType": "image/png", "data": "blob:sha256:x"}).endswith("is missing")
+    assert describe_image({}) == "image · unknown kind · its data is missing"
+
+
+# -- tools ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("bash", {"command": "ls", "timeout": 5}, "ls"),
+        ("read", {"path": "a.py"}, "a.py"),
+        ("read", {"path": "a.py", "offset": 10, "limit": 5}, "a.py:10-14"),
+        ("read", {"path": "a.py", "offset": 10}, "a.py:10"),
+        ("grep", {"pattern": "x", "path": "src"}, "x in src"),
+        ("grep", {"pattern": "x"}, "x"),
+        ("other", {"what": "words"}, "words"),
+        ("other", {"a": 1, "b": [2]}, '{"a":1,"b":[2]}'),
+        ("other", {}, ""),
+        ("other", None, ""),
+    ],
+)
+def test_a_call_in_a_few_words(name: str, arguments: Any, words: str) -> None:
+    assert describe_call(name, arguments) == words
+
+
+def test_a_result_in_a_few_words() -> None:
+    assert describe_result(result("1", "x", "a\nb")) == "2 lines"
+    assert describe_result(result("1", "x", "")) == ""
+    assert describe_result(result("1", "x", "a", details={"exitCode": 2})) == "exit 2"
+    image = {"type": "image", "mimeType": "image/png", "data": ""}
+    assert describe_result({"content": [image, image]}) == "2 images"
+
+
+# -- colours -------------------------------------------------------------------------------------
+
+
+def luminance(colour: str) -> float:
+    triplet = Color.parse(colour).get_truecolor()
+    parts = [part / 255 for part in (triplet.red, triplet.green, triplet.blue)]
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=lambda palette: palette.name)
+@pytest.mark.parametrize("ground", ["background", "surface", "panel"])
+def test_all_text_is_readable_on_every_ground(palette: Palette, ground: str) -> None:
+    for colour in ("foreground", "muted", "accent", "secondary", "success", "warning", "error"):
+        ratio = contrast(getattr(palette, colour), getattr(palette, ground))
+        assert ratio >= 4.5, (colour, ratio)
+
+
+@pytest.mark.parametrize(
+    ("environ", "palette"),
+    [
+        ({}, DARK),
+        ({"SESSIONTREE_THEME": "light"}, LIGHT),
+        ({"SESSIONTREE_THEME": "dark", "COLORFGBG": "0;15"}, DARK),
+        ({"COLORFGBG": "0;15"}, LIGHT),
+        ({"COLORFGBG": "15;0"}, DARK),
+        ({"SESSIONTREE_THEME": "nonsense"}, DARK),
+    ],
+)
+def test_the_colours_follow_the_environment(environ: dict[str, str], palette: Palette) -> None:
+    assert choose_palette(environ) is palette
+
+
+# -- sessions in a line --------------------------------------------------------------------------
+
+
+def line_of(query: str = "", width: int = 90, **fields: Any) -> str:
+    index = SessionIndex([make_info(**fields)])
+    index.put_text(index.infos[0].path, index.infos[0].all_messages_text)
+    found = index.rows(Query(query), "recent")
+    assert found
+    drawn = draw_session(found[0], width, DARK, NOW, is_chosen=False, with_project=True)
+    assert drawn.cell_len <= width
+    return drawn.plain
+
+
+def test_a_session_shows_name_project_messages_and_age() -> None:
+    line = line_of(name="Fix the login", message_count=1_234, age_s=7_300)
+    assert line.split() == ["Fix", "the", "login", "/home/me/app", "1,234", "msgs", "2h", "ago"]
+
+
+def test_a_match_in_the_talk_is_shown_beside_the_name() -> None:
+    assert "the tokenizer fails" in line_of(
+        "tokenizer", 120, name="a", all_messages_text="the tokenizer fails"
+    )
+
+
+def test_a_damaged_session_is_marked() -> None:
+    assert line_of(name="x", status="damaged").startswith("  ! x")
+
+
+@pytest.mark.parametrize("width", [5, 12, 20, 33, 47, 61, 80, 200])
+def test_a_line_fits_every_width(width: int) -> None:
+    line_of("x", width, name="漢字 " * 20 + "\x1b", all_messages_text="x")
+
+
+def test_the_heading_says_how_a_session_ended() -> None:
+    index = SessionIndex([make_info("a", status="interrupted")])
+    found = index.rows(Query(""), "recent")
+    assert found
+    lines = [line.plain for line in draw_heading(found[0], 60, DARK, NOW)]
+    assert lines == ["a", "2 messages · just now · no answer yet", "/home/me/app · id-a"]
+
+
+def test_paths_below_home_are_short() -> None:
+    assert short_path("/home/me/src", "/home/me") == "~/src"
+    assert short_path("/home/me", "/home/me") == "~"
+    assert short_path("/home/merlin", "/home/me") == "/home/merlin"
+    assert short_path("", "/home/me") == "?"
+
+
+# -- status and queue ----------------------------------------------------------------------------
+
+
+def test_the_status_says_what_goes_on_else_what_was_said() -> None:
+    assert draw_status("Running bash", 65, None, 80, DARK).plain.endswith("Running bash · 1m 5s")
+    assert draw_status("", 0, ("Resumed session", False), 80, DARK).plain == "Resumed session"
+    assert draw_status("", 0, None, 80, DARK).plain == ""
+    assert elapsed_text(59.9) == "59s"
+
+
+def test_the_queue_shows_a_line_for_each_and_counts_the_rest() -> None:
+    lines = draw_queue(["one"], [f"n{n}" for n in range(6)], 40, DARK)
+    assert lines[0].plain == "↳ steer  one"
+    assert lines[1].plain == "↳ next  n0"
+    assert lines[-1].plain == "  … 2 more"
+
+
+def test_facts_stand_in_two_columns_and_wrap_below_themselves() -> None:
+    lines = draw_facts([("Key", "does this and that and more"), ("", ""), ("K", "x")], 20, DARK)
+    assert [line.plain.rstrip() for line in lines] == [
+        "Key  does this and",
+        "     that and more",
+        "",
+        "K    x",
+    ]

@@ -1,0 +1,306 @@
+"""The tree picker, driven by keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from sessiontree.errors import EntryNotFoundError
+from sessiontree.tui.dialogs import ChoiceDialog, TextDialog
+from sessiontree.tui.theme import ThemedApp
+from sessiontree.tui.tree_entries import Kind, TreeEntry
+from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
+from sessiontree.tui.tree_rows import Label, TreeModel
+
+from .support import NOW, screen_lines, screen_text, until
+
+
+def entry(entry_id: str, parent: str | None, kind: Kind, text: str) -> TreeEntry:
+    name = {"user": "you", "tool": "bash"}.get(kind, kind)
+    return TreeEntry(
+        entry_id, parent, "2026-03-01T10:00:00.000Z", kind, name, text, is_prompt=kind == "user"
+    )
+
+
+ENTRIES = [
+    entry("m1", None, "state", "anthropic/claude"),
+    entry("u1", "m1", "user", "first prompt"),
+    entry("a1", "u1", "assistant", "first answer"),
+    entry("u2", "a1", "user", "one way"),
+    entry("t1", "u2", "tool", "pytest -q"),
+    entry("a2", "t1", "assistant", "it failed"),
+    entry("u3", "a1", "user", "other way"),
+    entry("a3", "u3", "assistant", "it works"),
+]
+
+
+class Session:
+    """A tree that can be labeled, in memory."""
+
+    def __init__(self, entries: list[TreeEntry], leaf: str | None) -> None:
+        self.entries, self.leaf = entries, leaf
+        self.labels: dict[str, Label] = {}
+        self.refuses = False
+
+    async def load(self) -> TreeModel:
+        return TreeModel(self.entries, self.leaf, dict(self.labels))
+
+    async def set_label(self, entry_id: str, label: str | None) -> None:
+        if self.refuses:
+            raise EntryNotFoundError(entry_id)
+        self.labels.pop(entry_id, None)
+        if label is not None:
+            self.labels[entry_id] = Label(label, "2026-03-01T11:00:00.000Z")
+
+
+class Host(ThemedApp[None]):
+    def __init__(self, picker: TreePicker) -> None:
+        super().__init__()
+        self.picker = picker
+        self.results: list[TreeChoice | None] = []
+
+    def on_mount(self) -> None:
+        self.push_screen(self.picker, self.results.append)
+
+
+class Rig:
+    def __init__(self, app: Host, pilot: Pilot[Any], session: Session) -> None:
+        self.app, self.pilot, self.session = app, pilot, session
+
+    @property
+    def ids(self) -> list[str]:
+        return [row.entry.id for row in self.app.picker._list.rows]
+
+    @property
+    def current(self) -> str | None:
+        row = self.app.picker._list.current
+        return row.entry.id if row else None
+
+    @property
+    def text(self) -> str:
+        return screen_text(self.app)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def result(self) -> TreeChoice | None:
+        await until(lambda: self.app.results, self.pilot)
+        assert len(self.app.results) == 1
+        return self.app.results[0]
+
+    async def until_screen(self, kind: type[Any]) -> None:
+        await until(lambda: isinstance(self.app.screen, kind), self.pilot)
+
+
+@asynccontextmanager
+async def picking(
+    entries: list[TreeEntry] | None = None,
+    leaf: str | None = "a3",
+    size: tuple[int, int] = (100, 30),
+    **labels: str,
+) -> AsyncIterator[Rig]:
+    session = Session(ENTRIES if entries is None else entries, leaf)
+    for entry_id, text in labels.items():
+        session.labels[entry_id] = Label(text, "2026-03-01T11:00:00.000Z")
+    picker = TreePicker(TreeSource(session.load, session.set_label), clock=lambda: NOW)
+    app = Host(picker)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: app.screen is picker and not picker.is_busy, pilot)
+        yield Rig(app, pilot, session)
+
+
+async def test_it_opens_where_the_conversation_stands() -> None:
+    async with picking() as rig:
+        assert rig.current == "a3"
+        assert rig.ids == ["u1", "a1", "u2", "t1", "a2", "u3", "a3"]
+        assert "← here" in rig.text
+        assert "You are here: nothing changes" in rig.text
+
+
+async def test_what_a_choice_will_do_is_said_before_enter() -> None:
+    async with picking() as rig:
+        await rig.press("up")
+        assert "Back to before this, its text goes into the editor; 2 messages stay" in rig.text
+        await rig.press("up")
+        assert "Go on from here; 2 messages stay on the branch you leave" in rig.text
+
+
+async def test_esc_cancels_and_enter_where_we_are_changes_nothing() -> None:
+    async with picking() as rig:
+        await rig.press("escape", "escape", "enter")
+        assert await rig.result() is None
+    async with picking() as rig:
+        await rig.press("enter")
+        assert await rig.result() is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "choice"),
+    [
+        ((), TreeChoice("a2", False, None)),
+        (("down",), TreeChoice("a2", True, None)),
+    ],
+)
+async def test_leaving_messages_asks_about_a_summary(
+    keys: tuple[str, ...], choice: TreeChoice
+) -> None:
+    async with picking() as rig:
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        assert "You leave 2 messages behind" in rig.text
+        await rig.press(*keys, "enter")
+        assert await rig.result() == choice
+
+
+async def test_a_summary_with_instructions_asks_for_them() -> None:
+    async with picking() as rig:
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "down", "enter")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = "what failed"
+        await rig.press("enter")
+        assert await rig.result() == TreeChoice("a2", True, "what failed")
+
+
+async def test_esc_in_the_summary_question_goes_back_to_the_tree() -> None:
+    async with picking() as rig:
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("escape")
+        await rig.until_screen(TreePicker)
+        assert rig.app.results == []
+        assert rig.current == "a2"
+
+
+async def test_going_deeper_asks_nothing() -> None:
+    async with picking(leaf="a1") as rig:
+        await rig.press("down", "down", "down", "enter")
+        assert await rig.result() == TreeChoice("a2")
+
+
+async def test_tab_goes_through_the_filters() -> None:
+    async with picking(u2="dead end") as rig:
+        await rig.press("tab")
+        assert "no tools" in rig.text
+        assert "t1" not in rig.ids
+        await rig.press("tab")
+        assert rig.ids == ["u1", "u2", "u3"]
+        await rig.press("tab")
+        assert rig.ids == ["u2"]
+        await rig.press("tab")
+        assert rig.ids[0] == "m1"
+        assert "everything" in rig.text
+        await rig.press("tab", "shift+tab")
+        assert "everything" in rig.text
+
+
+async def test_typing_searches() -> None:
+    async with picking() as rig:
+        await rig.press(*"way")
+        assert rig.ids == ["u2", "u3"]
+        await rig.press(*"zzz")
+        assert "Nothing matches wayzzz" in rig.text
+        await rig.press("enter")
+        assert rig.app.results == []
+
+
+async def test_left_folds_and_right_unfolds() -> None:
+    async with picking() as rig:
+        await rig.press("ctrl+home", "down", "left")
+        assert rig.ids == ["u1", "a1"]
+        assert "▸ 5 folded" in rig.text
+        assert rig.current == "a1"
+        await rig.press("right")
+        assert len(rig.ids) == 7
+        await rig.press("ctrl+end", "left", "right")
+        assert len(rig.ids) == 7
+
+
+async def test_jumping_from_prompt_to_prompt() -> None:
+    async with picking() as rig:
+        await rig.press("ctrl+up")
+        assert rig.current == "u3"
+        await rig.press("ctrl+up", "ctrl+up", "ctrl+up")
+        assert rig.current == "u1"
+        await rig.press("alt+down")
+        assert rig.current == "u2"
+
+
+async def test_a_label_is_set_shown_with_its_time_and_taken_away() -> None:
+    async with picking() as rig:
+        await rig.press("ctrl+l")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = "works"
+        await rig.press("enter")
+        await until(lambda: "[works · 1h ago]" in rig.text, rig.pilot)
+        assert rig.session.labels["a3"].text == "works"
+        await rig.press("ctrl+l")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = ""
+        await rig.press("enter")
+        await until(lambda: "Label taken away" in rig.text, rig.pilot)
+        assert rig.session.labels == {}
+
+
+async def test_a_label_that_can_not_be_set_says_why() -> None:
+    async with picking() as rig:
+        rig.session.refuses = True
+        await rig.press("ctrl+l")
+        await rig.until_screen(TextDialog)
+        await rig.press("x", "enter")
+        await until(lambda: "Not labeled: Entry a3 not found" in rig.text, rig.pilot)
+
+
+async def test_the_chosen_entry_is_shown_whole_and_can_be_hidden() -> None:
+    long = entry("u1", None, "user", "word " * 60 + "the end")
+    async with picking([long], "u1") as rig:
+        assert "the end" in rig.text
+        assert "you · 2h ago · u1" in rig.text
+        await rig.press("ctrl+t")
+        assert "the end" not in rig.text
+
+
+async def test_an_empty_session_says_so() -> None:
+    async with picking([], None) as rig:
+        assert "The session is empty" in rig.text
+        await rig.press("enter", "left", "right", "ctrl+l", "tab", "ctrl+up", "down")
+        assert rig.app.results == []
+        await rig.press("escape")
+        assert await rig.result() is None
+
+
+async def test_thousands_of_entries_and_deep_branches_stay_readable() -> None:
+    entries = [entry("e0", None, "user", "start")]
+    for n in range(1, 3_000):
+        entries += [
+            entry(f"e{n}", f"e{n - 1}", "assistant", f"text {n}"),
+            entry(f"s{n}", f"e{n - 1}", "user", f"side {n}"),
+        ]
+    async with picking(entries, "e2999", size=(80, 24)) as rig:
+        assert rig.current == "e2999"
+        assert "text 2999" in rig.text
+        await rig.press("pageup", "ctrl+home")
+        assert rig.current == "e0"
+
+
+@pytest.mark.parametrize("size", [(24, 6), (50, 12), (80, 24), (200, 60)])
+async def test_it_fits_terminals_of_all_sizes(size: tuple[int, int]) -> None:
+    async with picking(size=size, a1="a label that is rather long") as rig:
+        await rig.press("up", "up", "up")
+        assert len(screen_lines(rig.app)) == size[1]
+        assert "❯" in rig.text
+        assert all(len(line) <= size[0] for line in screen_lines(rig.app))
+
+
+async def test_hostile_text_is_escaped() -> None:
+    evil = entry("u1", None, "user", "\x1b[2J[bold]x[/bold]\u202e")
+    async with picking([evil], "u1", u1="\x1b]0;x\x07") as rig:
+        assert "\x1b" not in rig.text
+        assert "[bold]x[/bold]" in rig.text
