@@ -82,7 +82,7 @@ class _Known:
 class _Reading:
     """A session's new text, ready to be written; with a ``base``, what was appended to that."""
 
-    path: str
+    stat: FileStat
     base: _Known | None
     stamp: freshness.Stamp
     has_final_newline: bool
@@ -152,7 +152,6 @@ class SearchIndex:
         """
         left: list[FileStat] = []
         batch: list[_Reading] = []
-        gathered = 0
         for done, stat in enumerate(stale):
             is_late = deadline is not None and time.monotonic() >= deadline
             if is_late or (should_stop is not None and should_stop()):
@@ -163,13 +162,12 @@ class SearchIndex:
                 left.append(stat)
             else:
                 batch.append(reading)
-                gathered += reading.size
-            if gathered >= _BATCH_CHARS or len(batch) >= _BATCH_SESSIONS:
-                self._write(batch)
-                batch, gathered = [], 0
+            if len(batch) >= _BATCH_SESSIONS or sum(item.size for item in batch) >= _BATCH_CHARS:
+                left += self._write(batch)
+                batch = []
             if on_progress is not None:
                 on_progress(done + 1, len(stale))
-        self._write(batch)
+        left += self._write(batch)
         self._seal({os.path.dirname(stat.path) for stat in left})
         return left
 
@@ -189,7 +187,7 @@ class SearchIndex:
                 base = None
             start = base.row.stamp.size if base is not None else 0
             is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
-            made = _Reading(stat.path, base, stamp, is_whole)
+            made = _Reading(stat, base, stamp, is_whole)
             _gather(made, reader, start, found.size)
             return made
         except OSError:
@@ -197,21 +195,21 @@ class SearchIndex:
         finally:
             reader.close()
 
-    def _write(self, batch: list[_Reading]) -> None:
+    def _write(self, batch: list[_Reading]) -> list[FileStat]:
+        """Write what was read; gives what could not be, because of another process."""
         if not batch:
-            return
-        with self._transaction():
-            for reading in batch:
-                self._write_one(reading)
+            return []
+        with self._transaction() as is_open:
+            return [reading.stat for reading in batch if not (is_open and self._write_one(reading))]
 
-    def _write_one(self, reading: _Reading) -> None:
-        folder, name = _key(reading.path)
+    def _write_one(self, reading: _Reading) -> bool:
+        folder, name = _key(reading.stat.path)
         now = self._load_one(folder, name)
         if now is not None and now.row.stamp.read_ns >= reading.stamp.read_ns:
-            return  # another process has it newer
+            return True  # another process has it newer
         base = reading.base
         if base is not None and (now is None or now.no != base.no):
-            return  # what it was to be added to is not there any more; next time, then
+            return False  # what it was to be added to is not there any more; next time, then
         segments = list(base.row.segments) if base is not None else []
         data = _encode_row(
             IndexRow(
@@ -238,6 +236,7 @@ class SearchIndex:
                 for at, (_, user, assistant) in enumerate(reading.segments)
             ],
         )
+        return True
 
     def _seal(self, unfinished: set[str]) -> None:
         """Note which folders are wholly indexed, so that next time one look at them is enough."""
@@ -247,12 +246,16 @@ class SearchIndex:
             if folder not in unfinished
         ]
         if finished:
-            with self._transaction():
-                self._database.executemany("INSERT OR REPLACE INTO folders VALUES (?, ?)", finished)
+            with self._transaction() as is_open:
+                if is_open:
+                    self._database.executemany(
+                        "INSERT OR REPLACE INTO folders VALUES (?, ?)", finished
+                    )
 
     def _forget(self, gone: list[_Known]) -> None:
-        with self._transaction():
-            self._bury(gone)
+        with self._transaction() as is_open:
+            if is_open:
+                self._bury(gone)
 
     def _bury(self, gone: Iterable[_Known]) -> None:
         for item in gone:
@@ -270,10 +273,17 @@ class SearchIndex:
         return bool(dead > _DEAD_SHARE * (live + dead))
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
+    def _transaction(self) -> Iterator[bool]:
+        """All or nothing; gives False, and does nothing, if another process does not let us in."""
         try:
-            yield
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if disposable.is_corruption(error):
+                raise
+            yield False
+            return
+        try:
+            yield True
             self._database.execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:

@@ -415,6 +415,22 @@ def test_an_index_with_damaged_pages_is_made_anew(project: Path) -> None:
     assert not search("needle", max_indexing_s=0).is_indexing
 
 
+def test_an_index_that_is_being_written_to_still_answers(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disposable, "BUSY_TIMEOUT_S", 0.05)
+    say(project, "a", "needle")
+    update_search_index()
+    database = sqlite3.connect(search_index.SCHEMA.path, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    say(project, "b", "needle")
+    found = search("needle")
+    database.execute("ROLLBACK")
+    database.close()
+    assert ids(found) == {"a", "b"}
+    assert (found.indexing.done, found.indexing.total) == (1, 2)
+
+
 def test_where_no_index_can_be_search_still_works(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
