@@ -96,6 +96,7 @@ class SessionLog:
         self._error: PersistenceError | None = None
         self._is_sync_suspect = False
         self._has_new_name = False
+        self._is_stale = False
         self._late = Changes()
         self.dialect = dialect
         self.durability = durability
@@ -108,6 +109,7 @@ class SessionLog:
 
     def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
         """Continue a file that was just read."""
+        self._is_stale = False
         self.document = document
         self.tree = document.tree
         self.is_draft = is_draft
@@ -195,7 +197,7 @@ class SessionLog:
         document = self.document
         if document is None:
             return False
-        if self._late.foreign:
+        if self._late.foreign or self._is_stale:
             return True
         try:
             found = self._storage.stat(self.file)
@@ -228,7 +230,7 @@ class SessionLog:
 
     def _catch_up(self, document: SessionDocument, found: FileStat, changes: Changes) -> bool:
         """Read what others appended; False if the file is not what was read plus an append."""
-        if not found.is_same_file(document.stat):
+        if self._is_stale or not found.is_same_file(document.stat):
             return False
         refresh_slot(document)
         if found.size == document.end:
@@ -287,38 +289,55 @@ class SessionLog:
             document = self._document()
             writer = self._open_writer()
             entry = Entry.from_wire(data)
-            before = _Mark.of(document)
+            mark = self._write(writer, document, entry, line)
             try:
-                self._write(writer, document, entry, line)
                 if self.is_draft and is_answer(data):
                     self._promote(writer, document)
                 if self.durability == "entry":
                     self._sync(writer)
             except OSError:
-                # not acknowledged, so it must not be found: take it back, or if even that fails,
-                # read it again with what others write
-                with contextlib.suppress(OSError):
-                    writer.truncate(before.end)
-                before.restore(document)
+                self._take_back(writer, document, mark)
                 raise
             return entry
 
     def _write(
         self, writer: SessionStorageWriter, document: SessionDocument, entry: Entry, line: bytes
-    ) -> None:
+    ) -> _Mark:
+        """Append the entry's line; where the file ended before it."""
         prefix = b"" if document.has_final_newline else b"\n"
         whole = prefix + line + b"\n"
         offset = writer.write_line(whole)
         if offset != document.end:
-            # somebody who takes no lock wrote in between; their lines come first in the file
-            scan = read_growth(document, offset)
-            if scan is not None:
-                self._late.foreign += merge_growth(document, scan)
+            self._take_in(document, offset)
+        mark = _Mark.of(document)
         entry.attach(document.payloads, offset + len(prefix), len(line))
         document.stat = replace(document.stat, size=offset + len(whole))
         document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
         document.line += 2 if prefix else 1
+        return mark
+
+    def _take_in(self, document: SessionDocument, end: int) -> None:
+        """Somebody who takes no lock wrote just before us; their lines come first in the file."""
+        scan = read_growth(document, end)
+        if scan is not None:
+            self._late.foreign += merge_growth(document, scan)
+        else:
+            # they ended a line that we had seen half written: read the file anew, next time
+            self._is_stale = True
+            note_end(document, end)
+
+    def _take_back(
+        self, writer: SessionStorageWriter, document: SessionDocument, mark: _Mark
+    ) -> None:
+        """A line that was not acknowledged must not be found, unless another's follows it.
+
+        If it stays, it is read again with what others write.
+        """
+        with contextlib.suppress(OSError):
+            if writer.stat().size == document.end:
+                writer.truncate(mark.end)
+        mark.restore(document)
 
     def _start_file(self, header: Header) -> None:
         """The draft of a new session, with its header."""
