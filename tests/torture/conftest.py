@@ -6,6 +6,7 @@ import json
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,14 +35,18 @@ class Budget:
 
 @pytest.fixture
 def budget(request: pytest.FixtureRequest) -> Budget:
-    """This test's part of the time: the whole divided among the tests of the session."""
+    """This test's part of the time: each attack gets the same, divided among its cases."""
     total = float(os.environ.get("TORTURE_SECONDS", "600"))
-    attacks = [
-        item
+    attacks = Counter(
+        _attack_of(item)
         for item in request.session.items
         if isinstance(item, pytest.Function) and "budget" in item.fixturenames
-    ]
-    return Budget(total / max(1, len(attacks)))
+    )
+    return Budget(total / max(1, len(attacks)) / max(1, attacks[_attack_of(request.node)]))
+
+
+def _attack_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 @pytest.fixture
