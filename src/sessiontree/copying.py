@@ -6,9 +6,10 @@ refers to it; a move that fails half-way is taken back.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from sessiontree.core.tree import SessionTree
@@ -48,6 +49,8 @@ def derive_header(
     wire.pop("title", None)
     if title:
         wire["title"] = title
+    else:
+        wire.pop("titleSource", None)
     wire["parentSession"] = parent
     return cast("Header", wire)
 
@@ -65,8 +68,11 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
     try:
         dialect = place.profile.dialect
         parent = source_path if dialect == "pi" else source.header.get("id", source_path)
-        header = derive_header(source.header, source.title, place, dialect, parent)
-        return write_session(
+        title = source.title
+        header = derive_header(
+            source.header, title if dialect != "pi" else None, place, dialect, parent
+        )
+        copy = write_session(
             place,
             header,
             source.tree.entries,
@@ -75,6 +81,9 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
             artifacts=paths.artifacts_dir(source_path),
             source_blobs=source_blobs if source_blobs.has_fallbacks else None,
         )
+        if dialect == "pi" and title is not None:
+            _finish(copy, lambda: copy.rename(title))
+        return copy
     finally:
         source.payloads.reader.close()
 
@@ -113,9 +122,29 @@ def write_session(
             is_draft=is_draft,
         )
         log.note_new_name()
-    except OSError as error:
-        raise PersistenceError.from_os_error(log.file, error) from error
+    except BaseException as error:
+        _discard(place.storage, log)
+        if isinstance(error, OSError):
+            raise PersistenceError.from_os_error(log.file, error) from error
+        raise
     return LiveSession(place, header, log)
+
+
+def _finish(copy: LiveSession, step: Callable[[], object]) -> None:
+    """The last step of a copy; if it fails, the copy is removed again."""
+    try:
+        step()
+    except BaseException:
+        copy.abandon()
+        if isinstance(copy.log, SessionLog):
+            _discard(copy.place.storage, copy.log)
+        raise
+
+
+def _discard(storage: SessionStorage, log: SessionLog) -> None:
+    with contextlib.suppress(OSError):
+        storage.unlink(log.file)
+        storage.remove_dir(paths.artifacts_dir(log.path))
 
 
 def _copy_folder(storage: SessionStorage, source: str, target: str) -> None:
@@ -146,7 +175,7 @@ def fork_live(session: LiveSession) -> LiveSession | None:
         artifacts=paths.artifacts_dir(log.path),
     )
     copy.move_leaf(session.tree.leaf_id)
-    copy.mark_leaf()
+    _finish(copy, copy.mark_leaf)
     return copy
 
 

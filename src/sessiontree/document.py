@@ -260,9 +260,7 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
     """What was appended since the document was read; None if it is not an append."""
     reader = document.payloads.reader
     start = document.end
-    if end < start or reader.read_at(start - len(document.tail), len(document.tail)) != (
-        document.tail
-    ):
+    if end < start or not is_tail_kept(document):
         return None
     scan = scan_entries(
         read_chunks(reader, start, end), document.payloads, offset=start, line=document.line
@@ -272,13 +270,26 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
     return scan
 
 
-def refresh_slot(document: SessionDocument) -> None:
-    """Another process may have changed the title where it stands."""
+def is_tail_kept(document: SessionDocument) -> bool:
+    """Whether the file still ends, up to where it was read, in the bytes it did."""
+    tail = document.tail
+    return document.payloads.reader.read_at(document.end - len(tail), len(tail)) == tail
+
+
+def is_slot_kept(document: SessionDocument) -> bool:
+    """Whether the title slot, if there is one that changes in place, is what was read."""
     slot = document.slot
     if slot is None or not slot.is_in_place:
+        return True
+    return document.payloads.reader.read_at(0, len(slot.line)) == slot.line
+
+
+def refresh_slot(document: SessionDocument) -> None:
+    """Another process may have changed the title where it stands."""
+    if document.slot is None or is_slot_kept(document):
         return
-    line = document.payloads.reader.read_at(0, len(slot.line))
-    if line == slot.line or not line.endswith(b"\n"):
+    line = document.payloads.reader.read_at(0, len(document.slot.line))
+    if not line.endswith(b"\n"):
         return
     try:
         found = read_title_slot(codec.decode(line), line)

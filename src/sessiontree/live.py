@@ -10,17 +10,16 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
-from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.log import Changes, SessionLog, UnsavedLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import Header, TitleSlot
+from sessiontree.model.header import Header, TitleSlot, apply_title_slot
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Profile
@@ -169,11 +168,11 @@ class LiveSession:
         for entry in changes.replaced.entries:
             if entry.id in self.tree.by_id:
                 continue
-            try:
-                self._homeless.append(Entry.from_wire(entry.data))
-            except (PersistenceError, ValueError):
+            data = _read_again(entry)
+            if data is None:
                 lost += 1
                 continue
+            self._homeless.append(Entry.from_wire(data))
             self.tree.add(self._homeless[-1])
         if lost:
             self._warnings.append(
@@ -286,35 +285,32 @@ class LiveSession:
             self.append("session_info", {"name": clean})
             return
         document = self.log.document
+        slot = document.slot if document is not None else None
+        made = TitleSlot(
+            clean, "user" if clean else None, format_timestamp(self.place.clock())
+        ).sealed()
+        if slot is not None and slot.is_in_place:
+            self._rename_in_place(made)
+            return
         before = {key: self.header.get(key) for key in ("title", "titleSource")}
         self.change_header(title=clean or None, titleSource="user" if clean else None)
-        slot = document.slot if document is not None else None
+        if document is not None and slot is not None:
+            document.slot = made
         try:
-            if document is not None and slot is not None:
-                self._rename_slot(document, slot, clean)
-            else:
-                self.rewrite()
+            self.rewrite()
         except SessionTreeError:
             self.change_header(**before)
             if document is not None:
                 document.slot = slot
             raise
 
-    def _rename_slot(self, document: SessionDocument, slot: TitleSlot, name: str) -> None:
-        """In place if the slot is a line of the standard size, else with a rewrite.
-
-        In place, the header line keeps its old title until a rewrite; readers believe the slot.
-        """
-        updated = format_timestamp(self.place.clock())
-        made = TitleSlot(name, "user" if name else None, updated)
-        if not slot.is_in_place:
-            document.slot = replace(made, line=made.encode())
-            self.rewrite()
-            return
+    def _rename_in_place(self, slot: TitleSlot) -> None:
+        """The header line keeps its old title until a rewrite; readers believe the slot."""
         log = cast("SessionLog", self.log)
         with log.exclusive() as changes:
             self._merge(changes)
-            log.overwrite_slot(replace(made, line=made.encode()))
+            log.overwrite_slot(slot)
+            apply_title_slot(self.header, slot)
 
     # -- durability ------------------------------------------------------------------------
 
@@ -369,3 +365,12 @@ class LiveSession:
 
     def _has_content(self) -> bool:
         return any(entry.type in ("message", "custom_message") for entry in self.tree.entries)
+
+
+def _read_again(entry: Entry) -> WireEntry | None:
+    """The data of an entry whose file may have been overwritten; None if it was."""
+    try:
+        data = entry.data
+    except (PersistenceError, ValueError):
+        return None
+    return data if isinstance(data, dict) and data.get("id") == entry.id else None

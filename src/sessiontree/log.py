@@ -23,6 +23,8 @@ from sessiontree.document import (
     TAIL_BYTES,
     FilePayloads,
     SessionDocument,
+    is_slot_kept,
+    is_tail_kept,
     load_document,
     merge_growth,
     note_end,
@@ -203,7 +205,9 @@ class SessionLog:
             found = self._storage.stat(self.file)
         except OSError:
             return True
-        return not found.is_same_file(document.stat) or found.size != document.end
+        if not found.is_same_file(document.stat) or found.size != document.end:
+            return True
+        return not (is_slot_kept(document) and is_tail_kept(document))
 
     def _hold(self, changes: Changes) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
@@ -234,7 +238,7 @@ class SessionLog:
             return False
         refresh_slot(document)
         if found.size == document.end:
-            return True
+            return is_tail_kept(document)
         scan = read_growth(document, found.size)
         if scan is None:
             return False
@@ -277,7 +281,9 @@ class SessionLog:
         if changes.replaced is None:
             changes.replaced = before.tree
         document.tree.leaf_id = before.tree.leaf_id
-        document.warnings[:0] = before.warnings
+        document.warnings[:0] = [
+            warning for warning in before.warnings if warning not in document.warnings
+        ]
         self.adopt(document, is_draft=self.is_draft)
 
     def append(self, data: WireEntry, header: Header) -> Entry:

@@ -42,12 +42,15 @@ def profile_for(
     """The profile asked for; else the one whose folder the file lies in; else the default."""
     if profile is not None:
         return get_profile(profile)
-    absolute = os.path.realpath(path)
     for candidate in list_profiles():
-        root = os.path.realpath(candidate.agent_dir)
-        if absolute.startswith(root + os.sep):
+        if _lies_in(candidate, path):
             return candidate
     return get_profile(default)
+
+
+def _lies_in(profile: Profile, path: str) -> bool:
+    """Whether a file lies in a profile's own folder."""
+    return os.path.realpath(path).startswith(os.path.realpath(profile.agent_dir) + os.sep)
 
 
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
@@ -108,7 +111,6 @@ def open_session(
 
     Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
     """
-    is_explicit = profile is not None
     path = os.path.abspath(path)
     path, target = _find_draft(path, storage)
     found = profile_for(path, profile, default_profile)
@@ -136,7 +138,9 @@ def open_session(
         clock,
     )
     seen = (
-        None if is_explicit else detect_dialect(document.title is not None, document.tree.entries)
+        None
+        if profile is not None or _lies_in(found, path)
+        else detect_dialect(document.title is not None, document.tree.entries)
     )
     log = make_log(place, path, seen or found.dialect, durability)
     if target is not None:

@@ -151,7 +151,7 @@ def test_an_entry_is_one_write_of_one_whole_line(tmp_path: Path, storage: Faulty
     for number in range(10):
         session.append_message(user(f"é\n\u2028{number}"))
         assert storage.calls["write_line"] == number + 1
-    assert set(storage.calls) <= {"write_line", "lock"}
+    assert set(storage.calls) <= {"write_line", "lock", "read_at"}
     added = file.read_bytes()[size:]
     assert added.count(b"\n") == 10
     assert [json.loads(line)["message"]["content"][:2] for line in added.splitlines()] == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from sessiontree.model import codec
@@ -39,6 +39,10 @@ class TitleSlot:
     def is_in_place(self) -> bool:
         """Whether the slot stands in its file as a line of the standard size."""
         return len(self.line) == SLOT_BYTES
+
+    def sealed(self) -> TitleSlot:
+        """The same slot with its line made."""
+        return replace(self, line=self.encode())
 
     def encode(self) -> bytes:
         """The slot's line with its newline: as it was read, else made with the title cut to fit."""
