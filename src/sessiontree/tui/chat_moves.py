@@ -70,10 +70,17 @@ async def resume(chat: ChatScreen, query: str) -> None:
 
 async def open_path(chat: ChatScreen, path: str) -> None:
     """Go to the session in this file; into another project only as a fork."""
-    session = chat.session
-    if path == session.session_file:
+    if path == chat.session.session_file:
         chat.say("This session is open already")
         return
+    try:
+        await _open_path(chat, path)
+    except (SessionTreeError, OSError) as error:
+        chat.say(f"Nothing changed: {error}", is_bad=True)
+
+
+async def _open_path(chat: ChatScreen, path: str) -> None:
+    session = chat.session
     name, cwd = await asyncio.to_thread(_describe, path)
     if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
         question = ConfirmDialog(

@@ -78,11 +78,13 @@ class Conversation:
     _calls: dict[str, Block] = field(default_factory=dict)
     _answer: list[Block] = field(default_factory=list)
     """The blocks of the answer that is streaming in, one for each content block."""
+    _states: dict[str, str] = field(default_factory=lambda: {"Mode": "none"})
+    """The settings as they were last, by name."""
 
     # -- entries of a session --------------------------------------------------------------------
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Add entries of a path. Settings before the first message say nothing and are left out."""
+        """Add entries of a path."""
         for entry in entries:
             try:
                 data = entry.decode()
@@ -106,9 +108,17 @@ class Conversation:
             case "reset_boundary":
                 self._add(Block("cleared"), entry.id)
             case _:
-                state = _state(entry.type, data)
-                if state and self.blocks:
-                    self._add(Block("state", state), entry.id)
+                self._add_state(entry, data)
+
+    def _add_state(self, entry: Entry, data: WireEntry) -> None:
+        """A setting is told when it changes, not when it is first made."""
+        found = _state(entry.type, data)
+        if found is None:
+            return
+        name, value = found
+        before, self._states[name] = self._states.get(name), value
+        if before is not None and before != value:
+            self._add(Block("state", f"{name}: {value}"), entry.id)
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -294,21 +304,21 @@ def _compaction(data: Mapping[str, Any]) -> Block:
     return Block("compaction", _text(data.get("summary")), short, outcome=size)
 
 
-def _state(kind: str, data: WireEntry) -> str:
+def _state(kind: str, data: WireEntry) -> tuple[str, str] | None:
+    """Name and value of a setting; None for what is no setting."""
     match kind:
         case "model_change":
             change = read_model_change(data)
             if change is None:
-                return ""
+                return None
             role = "" if change[0] == "default" else f" ({change[0]})"
-            return f"Model{role}: {change[1]}"
+            return f"Model{role}", change[1]
         case "thinking_level_change":
-            return f"Thinking: {_text(data.get('thinkingLevel')) or 'off'}"
+            return "Thinking", _text(data.get("thinkingLevel")) or "off"
         case "mode_change":
-            mode = _text(data.get("mode")) or "none"
-            return "Mode ended" if mode == "none" else f"Mode: {mode}"
+            return "Mode", _text(data.get("mode")) or "none"
         case _:
-            return ""
+            return None
 
 
 def _images(content: object) -> tuple[str, ...]:

@@ -1,0 +1,493 @@
+"""Going elsewhere from the chat: other sessions, other branches, copies; and what may go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from textual.widgets import Input
+
+from sessiontree import SessionManager
+from sessiontree.export.view import open_view
+from sessiontree.runtime.hooks import Cancel, Hooks
+from sessiontree.runtime.testing_agent import Reply
+from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, TextDialog
+from sessiontree.tui.list_picker import ListPicker
+from sessiontree.tui.reading_pane import ReadingPane
+from sessiontree.tui.session_picker import SessionPicker
+from sessiontree.tui.tree_picker import TreePicker
+
+from .support import ChatRig, Shop, assistant, running_chat, user
+
+
+def blocks(rig: ChatRig) -> list[tuple[str, str]]:
+    return [(block.kind, block.text) for block in rig.chat.transcript.blocks]
+
+
+def texts(rig: ChatRig) -> list[str]:
+    return [text for kind, text in blocks(rig) if kind in ("user", "answer")]
+
+
+def talked(shop: Shop, *messages: str, cwd: str | None = None) -> SessionManager:
+    manager = shop.create(cwd)
+    for number, text in enumerate(messages):
+        manager.append_message(user(text) if number % 2 == 0 else assistant(text))
+    return manager
+
+
+async def pick_first(rig: ChatRig, command: str = "/resume") -> None:
+    await rig.send(command)
+    await rig.until_screen(SessionPicker)
+    await rig.press("enter")
+
+
+# -- resuming ------------------------------------------------------------------------------------
+
+
+async def test_resuming_shows_the_other_conversation_and_says_so(shop: Shop) -> None:
+    path = shop.session("the other prompt", "the other answer", title="Zebra")
+    write_todos(path, "other todo")
+    async with running_chat(talked(shop, "this prompt", "this answer")) as rig:
+        await rig.send("/resume Zebra")
+        await rig.until_screen(SessionPicker)
+        assert "this prompt" not in rig.text
+        await rig.press("enter")
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["the other prompt", "the other answer"]
+        assert rig.session.session_file == path
+        assert "☐ other todo" in rig.text
+        assert rig.chat.facts.session == "Zebra"
+
+
+def write_todos(path: str, text: str) -> None:
+    folder = Path(path).with_suffix("")
+    folder.mkdir()
+    (folder / "todos.json").write_text(json.dumps([text]))
+
+
+async def test_a_picker_that_is_left_changes_nothing(shop: Shop) -> None:
+    shop.session("other", title="Other")
+    async with running_chat(talked(shop, "this prompt", "this answer")) as rig:
+        file = rig.session.session_file
+        rig.chat.editor.put("/resume")
+        await rig.press("enter")
+        await rig.until_screen(SessionPicker)
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+        assert rig.session.session_file == file
+        assert texts(rig) == ["this prompt", "this answer"]
+        assert "Resumed" not in rig.said
+
+
+async def test_a_switch_that_a_hook_calls_off_leaves_the_screen_as_it_was(shop: Shop) -> None:
+    shop.session("other", title="Other")
+    hooks = Hooks()
+    hooks.on("session_before_switch", lambda _: Cancel())
+    async with running_chat(talked(shop, "this prompt", "this answer"), hooks=hooks) as rig:
+        shown = list(rig.chat.transcript.blocks)
+        await rig.send("/resume Other")
+        await rig.until_screen(SessionPicker)
+        await rig.press("enter")
+        await rig.until_said("called off")
+        assert all(a is b for a, b in zip(rig.chat.transcript.blocks, shown, strict=True))
+        assert "Resumed" not in rig.text
+
+
+async def test_a_switch_that_fails_leaves_the_screen_as_it_was_and_says_why(shop: Shop) -> None:
+    path = shop.session("other", title="Other")
+    async with running_chat(talked(shop, "this prompt", "this answer")) as rig:
+        shown = list(rig.chat.transcript.blocks)
+        await rig.send("/resume Other")
+        await rig.until_screen(SessionPicker)
+        replace_by_folder(path)
+        await rig.press("enter")
+        await rig.until_said("Nothing changed")
+        assert all(a is b for a, b in zip(rig.chat.transcript.blocks, shown, strict=True))
+        await rig.ask("still here?")
+        assert texts(rig)[-2:] == ["still here?", "Done."]
+
+
+def replace_by_folder(path: str) -> None:
+    os.unlink(path)
+    os.mkdir(path)
+
+
+async def test_switching_while_it_answers_stops_the_answer_and_keeps_it(shop: Shop) -> None:
+    shop.session("other", title="Other")
+    reply = Reply("one two three", hold=True)
+    async with running_chat(talked(shop, "a", "b"), reply) as rig:
+        first = str(rig.session.session_file)
+        await rig.send("go")
+        await rig.agent.wait_held()
+        await rig.send("/resume Other")
+        await rig.until_screen(SessionPicker)
+        await rig.press("enter")
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["other", "Understood."]
+        assert "Esc stops" not in rig.text
+    with open_view(first) as view:
+        ends = [entry.data.get("message", {}).get("stopReason") for entry in view.path]
+    assert "aborted" in ends
+
+
+async def test_choosing_the_open_session_says_so(shop: Shop) -> None:
+    async with running_chat(talked(shop, "this prompt", "this answer")) as rig:
+        await pick_first(rig)
+        await rig.until_said("open already")
+
+
+async def test_a_session_of_another_project_is_forked_after_a_yes(shop: Shop) -> None:
+    path = shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        await rig.send("/resume")
+        await rig.until_screen(SessionPicker)
+        await rig.press("tab")
+        await rig.until_screen(SessionPicker)
+        await rig.type("Elsewhere")
+        await rig.until_screen(SessionPicker)
+        await rig.press("enter")
+        await rig.until_screen(ConfirmDialog)
+        assert "Fork into current directory?" in rig.text
+        await rig.press("y")
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["over there", "answer"]
+        assert rig.session.session_file != path
+        assert rig.session.cwd == shop.project
+
+
+async def test_a_session_of_another_project_stays_there_after_a_no(shop: Shop) -> None:
+    shop.session("over there", title="Elsewhere", cwd=shop.other_project)
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        file = rig.session.session_file
+        await rig.send("/resume Elsewhere")
+        await rig.until_screen(SessionPicker)
+        await rig.press("tab")
+        await rig.until_screen(SessionPicker)
+        await rig.press("enter")
+        await rig.until_screen(ConfirmDialog)
+        await rig.press("enter")
+        await rig.until_said('Session "Elsewhere" is in another project')
+        assert rig.session.session_file == file
+
+
+# -- new sessions and copies ---------------------------------------------------------------------
+
+
+async def test_new_starts_an_empty_session(shop: Shop) -> None:
+    async with running_chat(talked(shop, "old", "answer"), "Hi.") as rig:
+        first = rig.session.session_id
+        await rig.send("/new")
+        await rig.until_said("New session")
+        assert texts(rig) == []
+        assert rig.session.session_id != first
+        await rig.ask("fresh")
+        assert texts(rig) == ["fresh", "Hi."]
+
+
+async def test_fork_goes_on_in_a_copy(shop: Shop) -> None:
+    async with running_chat(talked(shop, "old", "answer"), "In the copy.") as rig:
+        first = str(rig.session.session_file)
+        await rig.send("/fork")
+        await rig.until_said("copy")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["old", "answer"]
+        assert rig.session.session_file != first
+        await rig.ask("more")
+    with open_view(first) as view:
+        assert not any("more" in str(entry.data) for entry in view.path)
+
+
+async def test_forking_what_is_not_on_disk_says_so(shop: Shop) -> None:
+    async with running_chat(SessionManager.in_memory(shop.project, profile=shop.profile)) as rig:
+        await rig.send("/fork")
+        await rig.until_said("Nothing to fork")
+        await rig.send("/clone")
+        await rig.until_said("Nothing to copy")
+
+
+async def test_clone_copies_and_stays(shop: Shop) -> None:
+    async with running_chat(talked(shop, "old", "answer")) as rig:
+        first = str(rig.session.session_file)
+        await rig.send("/clone")
+        await rig.until_said("Copied")
+        assert rig.session.session_file == first
+        assert len(session_files(first)) == 2
+
+
+def session_files(path: str) -> list[Path]:
+    return sorted(Path(path).parent.glob("*.jsonl"))
+
+
+async def test_branch_asks_an_earlier_prompt_anew_in_a_new_session(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1", "two", "2", "three", "3")) as rig:
+        first = rig.session.session_file
+        await rig.send("/branch")
+        await rig.until_screen(ListPicker)
+        assert "three" in rig.text
+        await rig.type("two")
+        await rig.until_screen(ListPicker)
+        await rig.press("enter")
+        await rig.until(lambda: rig.chat.editor.text == "two")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["one", "1"]
+        assert rig.session.session_file != first
+
+
+async def test_branch_without_a_prompt_says_so(shop: Shop) -> None:
+    async with running_chat(shop.create()) as rig:
+        await rig.send("/branch")
+        await rig.until_said("no prompt to branch from")
+
+
+# -- the tree ------------------------------------------------------------------------------------
+
+
+async def test_choosing_a_prompt_in_the_tree_puts_it_into_the_editor(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1", "two", "2")) as rig:
+        await rig.send("/tree")
+        await rig.until_screen(TreePicker)
+        await rig.press("up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("enter")
+        await rig.until(lambda: rig.chat.editor.text == "two")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["one", "1"]
+        assert rig.chat.facts.branch == "a new branch"
+        await rig.press("enter")
+        await rig.until(lambda: texts(rig) == ["one", "1", "two", "Done."] and rig.is_idle)
+        assert rig.chat.facts.branch == "branch 2 of 2"
+
+
+async def test_a_summary_of_the_branch_that_is_left_is_shown(shop: Shop) -> None:
+    manager = talked(shop, "one", "1", "two", "2")
+    async with running_chat(manager, summaries=["Tried two things."]) as rig:
+        await rig.send("/tree")
+        await rig.until_screen(TreePicker)
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "enter")
+        await rig.until_said("Going on from here")
+        await rig.until(lambda: rig.is_idle)
+        assert blocks(rig)[-1][0] == "summary"
+        assert "Tried two things." in blocks(rig)[-1][1]
+
+
+async def test_a_summary_that_fails_leaves_everything_as_it_was(shop: Shop) -> None:
+    manager = talked(shop, "one", "1", "two", "2")
+    async with running_chat(manager) as rig:
+        rig.agent.summaries.append(Reply("", error="no quota"))
+        leaf = rig.session.manager.leaf_id
+        await rig.send("/tree")
+        await rig.until_screen(TreePicker)
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "enter")
+        await rig.until_said("no quota")
+        assert rig.session.manager.leaf_id == leaf
+        assert texts(rig) == ["one", "1", "two", "2"]
+
+
+async def test_a_move_that_a_hook_calls_off_is_said(shop: Shop) -> None:
+    hooks = Hooks()
+    hooks.on("session_before_tree", lambda _: Cancel())
+    async with running_chat(talked(shop, "one", "1", "two", "2"), hooks=hooks) as rig:
+        await rig.send("/tree")
+        await rig.until_screen(TreePicker)
+        await rig.press("up", "up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("enter")
+        await rig.until_said("called off")
+        assert texts(rig) == ["one", "1", "two", "2"]
+
+
+async def test_labels_set_in_the_tree_are_in_the_session_and_in_the_footer(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/tree")
+        await rig.until_screen(TreePicker)
+        await rig.press("ctrl+l")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = "checkpoint"
+        await rig.press("enter")
+        await rig.until(lambda: "[checkpoint · just now]" in rig.text)
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+        entries = await rig.session.read(lambda m: [m.get_label(e.id) for e in m.get_entries()])
+        assert "checkpoint" in entries
+
+
+# -- the other commands --------------------------------------------------------------------------
+
+
+async def test_naming_by_argument_by_dialog_and_clearing(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/name  The   best one ")
+        await rig.until_said("called The best one")
+        await rig.until(lambda: rig.chat.facts.session == "The best one")
+        await rig.send("/name")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = ""
+        await rig.press("enter")
+        await rig.until_said("cleared")
+        assert rig.session.session_name is None
+
+
+async def test_labeling_the_last_message_and_a_chosen_one(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/label good")
+        await rig.until_said("Labeled good")
+        assert rig.chat.facts.branch == "[good]"
+        await rig.press("ctrl+up", "up", "l")
+        await rig.until_screen(TextDialog)
+        rig.app.screen.query_one(Input).value = "question"
+        await rig.press("enter")
+        await rig.until_said("Labeled question")
+    async with running_chat(shop.create()) as rig:
+        await rig.send("/label x")
+        await rig.until_said("Nothing to label")
+
+
+async def test_choosing_a_model_by_name_and_from_the_list(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/model claude-opus-5-5")
+        await rig.until_said("Model: Claude Opus 5.5")
+        await rig.send("/model")
+        await rig.until_screen(ListPicker)
+        await rig.type("sonnet 5.5")
+        await rig.until_screen(ListPicker)
+        await rig.press("enter")
+        await rig.until_said("Model: Claude Sonnet 5.5")
+        await rig.send("/model no-such-model")
+        await rig.until_said("not known")
+        assert rig.session.model is not None
+        assert rig.session.model.name == "Claude Sonnet 5.5"
+
+
+async def test_choosing_how_much_to_think(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/model claude-opus-5-5")
+        await rig.until_said("Model")
+        await rig.send("/thinking high")
+        await rig.until_said("Thinking: high")
+        await rig.send("/thinking")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("up", "enter")
+        await rig.until_said("Thinking: medium")
+        await rig.send("/thinking enormously")
+        await rig.until_said("no level enormously")
+
+
+async def test_plan_mode_goes_on_and_off_and_is_in_the_footer(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/plan")
+        await rig.until_said("Plan mode: nothing is written or run")
+        await rig.until(lambda: "plan mode" in rig.text)
+        assert rig.agent.mode == "plan"
+        await rig.send("/plan")
+        await rig.until_said("Plan mode ended")
+        assert rig.agent.mode == "none"
+
+
+async def test_compacting_shows_the_summary_and_refuses_where_there_is_nothing(shop: Shop) -> None:
+    manager = talked(shop, *(f"{'word ' * 4_000}{n}" for n in range(12)))
+    async with running_chat(manager, summaries=["All that was said.", "Turn."]) as rig:
+        await rig.send("/compact keep names")
+        await rig.until_said("summed up")
+        await rig.until(lambda: rig.is_idle)
+        assert any(kind == "compaction" for kind, _ in blocks(rig))
+        assert "keep names" in str(rig.agent.completions[0].messages)
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/compact")
+        await rig.until_said("Nothing to compact (session too small)")
+
+
+async def test_facts_help_and_their_closing(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1"), size=(110, 40)) as rig:
+        await rig.send("/session")
+        await rig.until_screen(ReadingPane)
+        assert rig.session.session_id in rig.text
+        assert "1 yours, 1 answers" in rig.text
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+        await rig.send("/help")
+        await rig.until_screen(ReadingPane)
+        assert "Alt+Enter" in rig.text
+        await rig.press("pagedown", "pagedown", "pagedown")
+        await rig.until(lambda: "/quit" in rig.text)
+        await rig.press("q")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+
+
+async def test_exporting_never_overwrites(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "the answer")) as rig:
+        await rig.send("/export")
+        await rig.until_said("Written to")
+        await rig.send("/export")
+        await rig.until_said("-2.md")
+        await rig.send("/export mine.json")
+        await rig.until_said("mine.json")
+        await rig.send("/export mine.json")
+        await rig.until_said("File exists")
+    written = files_in(shop.project)
+    assert [path.suffix for path in written] == [".json", ".md", ".md"]
+    assert "the answer" in written[1].read_text()
+    assert json.loads(written[0].read_text())["entries"]
+
+
+def files_in(folder: str) -> list[Path]:
+    return sorted(Path(folder).iterdir())
+
+
+async def test_copying_the_last_answer(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "the **answer**")) as rig:
+        await rig.send("/copy")
+        await rig.until_said("Copied 14 characters")
+        assert rig.app.clipboard == "the **answer**"
+    async with running_chat(shop.create()) as rig:
+        await rig.send("/copy")
+        await rig.until_said("no answer to copy")
+
+
+async def test_searching_all_sessions_and_opening_one(shop: Shop) -> None:
+    path = shop.session("where is the flux capacitor", "In the garage.", title="Flux")
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/search capacitor")
+        await rig.until_screen(ListPicker)
+        await rig.until(lambda: "flux capacitor" in rig.text)
+        await rig.press("enter")
+        await rig.until_said("Resumed session")
+        assert rig.session.session_file == path
+
+
+async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/search zzzzz")
+        await rig.until_screen(ListPicker)
+        assert "Nothing found" in rig.text
+        await rig.press("enter", "escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+
+
+async def test_samples_are_added_and_removed_in_one_step_each(shop: Shop) -> None:
+    async with running_chat(shop.create()) as rig:
+        await rig.send("/demo")
+        await rig.until_said("3 sample sessions added")
+        await rig.send("/demo")
+        await rig.until_said("there already")
+        await rig.send("/resume Sample branched")
+        await rig.until_screen(SessionPicker)
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+        await rig.send("/demo remove")
+        await rig.until_screen(ConfirmDialog)
+        await rig.press("y")
+        await rig.until_said("3 samples moved to the trash")
+
+
+async def test_quit_leaves(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/quit")
+        await rig.until(lambda: rig.app._exit)
