@@ -362,6 +362,38 @@ def test_a_line_of_many_megabytes(file: Path) -> None:
     assert [len(text) for text in said(session)] == [1, 1, 1, 1, 40_000_000, 1]
 
 
+MEASURE = """
+import resource, sys
+from sessiontree import SessionManager
+session = SessionManager.in_memory()
+session.append_message({"role": "user", "content": "x"})
+session.build_session_context()
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+before = peak()
+session = SessionManager.open(sys.argv[1])
+shown = len(session.build_session_context().messages)
+session.get_tree()
+session.append_message({"role": "user", "content": "x", "timestamp": 1})
+print(shown, peak() - before)
+"""
+
+
+def test_a_session_of_100_megabytes_costs_tens_of_them(file: Path) -> None:
+    """Most of it is hidden by a compaction, as in every session that grew so large."""
+    text = "x" * 10_000
+    with file.open("wb") as out:
+        out.write(lines(header(), message("0", None)))
+        for number in range(1, 10_000):
+            out.write(dump(message(str(number), str(number - 1), user(text))) + b"\n")
+        kept = {"summary": "S", "firstKeptEntryId": "9900", "tokensBefore": 1}
+        out.write(dump(entry("compaction", "k", "9999", **kept)) + b"\n")
+    assert file.stat().st_size > 100_000_000
+    shown, megabytes = map(int, processes.run(MEASURE, file).split())
+    assert shown == 101
+    assert megabytes < 40
+
+
 # -- trees that files bring ----------------------------------------
 
 
