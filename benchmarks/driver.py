@@ -89,8 +89,9 @@ def append(args: Arguments) -> Info:
     measure(work)
     each.sort()
     assert manager.session_file is not None
-    written = Path(manager.session_file).read_bytes().count(b"\n")
-    return {"p99_us": round(each[int(len(each) * 0.99)] * 1e6), "lines": written}
+    written = Path(manager.session_file).read_bytes()
+    p99_us = round(each[int(len(each) * 0.99)] * 1e6)
+    return {"p99_us": p99_us, "lines": written.count(b"\n"), "bytes": len(written)}
 
 
 def list_project(args: Arguments) -> Info:
