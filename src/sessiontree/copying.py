@@ -15,7 +15,7 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
 from sessiontree.document import document_of_copy, load_document
-from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.live import LiveSession, Place
 from sessiontree.log import Durability, SessionLog, UnsavedLog, is_answer
 from sessiontree.model import codec
@@ -135,10 +135,15 @@ def _finish(copy: LiveSession, step: Callable[[], object]) -> None:
     try:
         step()
     except BaseException:
-        copy.abandon()
-        if isinstance(copy.log, SessionLog):
-            _discard(copy.place.storage, copy.log)
+        discard_live(copy)
         raise
+
+
+def discard_live(copy: LiveSession) -> None:
+    """Remove a copy that nobody will go over to."""
+    copy.abandon()
+    if isinstance(copy.log, SessionLog):
+        _discard(copy.place.storage, copy.log)
 
 
 def _discard(storage: SessionStorage, log: SessionLog) -> None:
@@ -311,23 +316,39 @@ def move_live(session: LiveSession, place: Place) -> None:
         raise
 
 
+def _is_leftover(session: LiveSession, path: str) -> bool:
+    """Whether a file is what an earlier, failed move of this session left, and holds no more."""
+    try:
+        found = load_document(session.place.storage, path)
+    except (OSError, NotASessionError):
+        return False
+    if found is None:
+        return True
+    found.payloads.reader.close()
+    return found.header.get("id") == session.header.get("id") and all(
+        entry.id in session.tree.by_id for entry in found.tree.entries
+    )
+
+
 def _move_file(session: LiveSession, log: SessionLog, place: Place, path: str) -> None:
     storage = place.storage
     old_file, old_artifacts = log.file, paths.artifacts_dir(log.path)
     artifacts = paths.artifacts_dir(path)
     storage.ensure_dir(place.session_dir)
-    if storage.exists(path):
+    if storage.exists(path) and not _is_leftover(session, path):
         raise PersistenceError(path, "is there already; the session was not moved")
 
     def commit() -> None:
         has_artifacts = storage.exists(old_artifacts)
-        if has_artifacts:
-            storage.rename(old_artifacts, artifacts)
         try:
+            if has_artifacts:
+                storage.rename(old_artifacts, artifacts)
             storage.unlink(old_file)
         except OSError:
-            if has_artifacts:
-                storage.rename(artifacts, old_artifacts)
+            # also when the rename itself was done and only its sync failed
+            if has_artifacts and not storage.exists(old_artifacts):
+                with contextlib.suppress(OSError):
+                    storage.rename(artifacts, old_artifacts)
             raise
 
     session.move(place, path, commit)

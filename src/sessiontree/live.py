@@ -319,6 +319,7 @@ class LiveSession:
 
     def recover(self) -> None:
         """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        self._is_header_changed = False
         if self.log.recover():
             self.rewrite()
         else:

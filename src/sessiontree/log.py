@@ -99,6 +99,7 @@ class SessionLog:
         self._is_sync_suspect = False
         self._has_new_name = False
         self._is_stale = False
+        self._is_unlocked = False
         self._late = Changes()
         self.dialect = dialect
         self.durability = durability
@@ -219,6 +220,14 @@ class SessionLog:
                 self._restore_deleted(changes)
                 return None
         found = writer.lock()
+        if not writer.has_locks and not self._is_unlocked:
+            self._is_unlocked = True
+            changes.warnings.append(
+                SessionWarning(
+                    f"{self.file} is on a file system without locks; "
+                    "do not work on this session from two programs at once"
+                )
+            )
         is_held = False
         try:
             if found is None or not found.is_same_file(writer.stat()):
@@ -429,10 +438,15 @@ class SessionLog:
         """
         with self._guard():
             document = self._document()
-            self.filer.keep_rejected(document, self.file)
-            placed = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
-            self._close_writer()
-            self._stand_on(self.file, document, placed)
+            try:
+                self.filer.keep_rejected(document, self.file)
+                placed = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
+                self._close_writer()
+                self._stand_on(self.file, document, placed)
+            except (OSError, PersistenceError):
+                # the new file may have taken its place before the failure: look before going on
+                self._is_stale = True
+                raise
 
     def move(
         self, path: str, head: bytes, entries: Sequence[Entry], commit: Callable[[], object]
@@ -454,7 +468,10 @@ class SessionLog:
             raise
         self._close_writer()
         self.path = path
-        self._stand_on(file, document, placed)
+        try:
+            self._stand_on(file, document, placed)
+        except OSError:
+            self._is_stale = True  # it has moved; the new file is read when it is next needed
 
     def _stand_on(self, path: str, before: SessionDocument, placed: Iterable[PlacedEntry]) -> None:
         """Go on with the file just written: the same entries, at their new places."""

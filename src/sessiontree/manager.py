@@ -416,7 +416,7 @@ class SessionManager:
         forked = copying.fork_live(self._session)
         if forked is None or forked.file is None or old is None:
             return None
-        self._switch(forked)
+        self._switch_to_copy(forked)
         return old, forked.file
 
     def create_branched_session(self, leaf_id: str) -> str | None:
@@ -424,7 +424,7 @@ class SessionManager:
 
         None if the session is kept nowhere. EntryNotFoundError.
         """
-        self._switch(copying.branch_live(self._session, leaf_id))
+        self._switch_to_copy(copying.branch_live(self._session, leaf_id))
         return self.session_file
 
     def move_to(self, new_cwd: StrPath) -> None:
@@ -477,6 +477,13 @@ class SessionManager:
         except SessionTreeError:
             if error is None:
                 raise
+
+    def _switch_to_copy(self, copy: LiveSession) -> None:
+        try:
+            self._switch(copy)
+        except BaseException:
+            copying.discard_live(copy)
+            raise
 
     def _switch(self, session: LiveSession) -> None:
         """Leave the old session, then stand on the new one; a failing leave changes nothing.

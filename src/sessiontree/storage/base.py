@@ -57,6 +57,10 @@ Piece = bytes | FileRange
 class SessionStorageWriter(Protocol):
     """Appends whole lines to one file."""
 
+    @property
+    def has_locks(self) -> bool:
+        """Whether the last ``lock`` kept others out; some network file systems have no locks."""
+
     def lock(self) -> FileStat | None:
         """Hold the file for this process alone; gives what its name stands for now.
 

@@ -219,6 +219,7 @@ class _MemoryWriter:
         self._path = path
         self._file = file
         self._depth = 0
+        self.has_locks = True
 
     def lock(self) -> FileStat | None:
         self._file.lock.acquire()

@@ -244,6 +244,10 @@ class _FaultyWriter:
             raise error
         return keep
 
+    @property
+    def has_locks(self) -> bool:
+        return self._inside.has_locks
+
     def lock(self) -> FileStat | None:
         self._check("lock")
         return self._inside.lock()
