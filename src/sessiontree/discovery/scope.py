@@ -15,11 +15,14 @@ from sessiontree.storage.base import FileStat, SessionStorage
 
 @dataclass(slots=True)
 class SearchScope:
-    """The files in question with their profiles, and all session files of their folders."""
+    """The files in question, all session files of their folders, and whose folders those are."""
 
     files: dict[str, FileStat] = field(default_factory=dict)
-    profiles: dict[str, Profile] = field(default_factory=dict)
     by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
+    owners: dict[str, Profile] = field(default_factory=dict)
+
+    def profile_of(self, path: str) -> Profile:
+        return self.owners[os.path.dirname(path)]
 
 
 def find_scope(
@@ -33,11 +36,12 @@ def find_scope(
         for folder in folders:
             if folder in scope.by_folder:
                 continue  # two profiles may share one agent folder
-            scope.by_folder[folder] = list_session_files(storage, folder)
-            for stat in scope.by_folder[folder]:
-                if belongs is None or _is_of(stat, belongs, storage):
-                    scope.files[stat.path] = stat
-                    scope.profiles[stat.path] = each
+            found = list_session_files(storage, folder)
+            scope.by_folder[folder] = found
+            scope.owners[folder] = each
+            if belongs is not None:
+                found = [stat for stat in found if _is_of(stat, belongs, storage)]
+            scope.files.update({stat.path: stat for stat in found})
     return scope
 
 

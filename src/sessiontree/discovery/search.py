@@ -239,14 +239,14 @@ class _Run:
         for score, candidate, match in shown:
             info = infos.get(candidate.stat.path)
             if info is not None:
-                profile = self.scope.profiles[candidate.stat.path]
+                profile = self.scope.profile_of(candidate.stat.path)
                 results.append(_make_hit(info, match, score, profile))
 
     def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
         surveyed = survey(stats, self.storage, is_complete=False)
         return {
             stat.path: make_session_info(
-                stat, summary, self.scope.profiles[stat.path].dialect, self.storage
+                stat, summary, self.scope.profile_of(stat.path).dialect, self.storage
             )
             for stat, summary in surveyed.found
         }

@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 
@@ -52,6 +53,8 @@ _BOUNDARY = " ꙮ "
 # Old rows cost space and a little ranking; a fifth of all is the point to start over.
 _MOST_DEAD = 1_000
 _DEAD_SHARE = 0.2
+
+_WHAT_COUNTS = attrgetter("path", "size", "mtime_ns", "ctime_ns", "inode", "device")
 
 OnProgress = Callable[[int, int], object]
 
@@ -374,16 +377,13 @@ def _gather(made: _Reading, reader: SessionStorageReader, start: int, size: int)
 
 
 def _digest(files: list[FileStat]) -> bytes | None:
-    ordered = sorted(files, key=lambda stat: stat.path)
+    """What tells whether any file of a folder is not what it was; None if it can't be told."""
+    ordered = sorted(files, key=attrgetter("path"))
     try:
-        return hashlib.blake2b(
-            _encode_row(
-                [(s.path, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.device) for s in ordered]
-            ),
-            digest_size=16,
-        ).digest()
+        encoded = _encode_row(list(map(_WHAT_COUNTS, ordered)))
     except UnicodeEncodeError:
         return None
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 def _key(path: str) -> tuple[bytes, bytes]:
