@@ -102,10 +102,11 @@ import json, sys
 from sessiontree import *
 from sessiontree.discovery.search import search
 found = SessionManager.list("/code/pi", sys.argv[1])
+locked = SessionManager.list("/code/pi", sys.argv[1] + "/locked")
 print(json.dumps({
     "ids": [info.id for info in found],
     "unreadable": [(item.path.rsplit("/", 1)[1], item.reason) for item in found.unreadable],
-    "locked": len(SessionManager.list("/code/pi", sys.argv[1] + "/locked")),
+    "locked": [item.reason for item in locked.unreadable],
     "recent": [info.id for info in get_recent_sessions(sys.argv[1])],
     "chosen": (SessionManager.continue_recent("/code/pi", sys.argv[1]).session_id),
 }))
@@ -132,7 +133,7 @@ def test_files_and_folders_that_may_not_be_read_are_told_of(
     assert found == {
         "ids": ["good"],
         "unreadable": [["secret.jsonl", "Permission denied"]],
-        "locked": 0,
+        "locked": ["Permission denied"],
         "recent": ["good"],
         "chosen": "good",
     }

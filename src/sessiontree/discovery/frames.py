@@ -25,8 +25,18 @@ TIME_FROM_END = len(',"timestamp":1771237230000}}')
 END = b"}}"
 
 USER = b'user"'
-ASSISTANT = b'assistant"'
 TOOL_RESULT = b'toolResult"'
+
+
+def is_tool_result(data: bytes, start: int, end: int) -> bool:
+    """Whether the line from ``start`` to ``end`` is framed as one whole tool result."""
+    return (
+        data.startswith(TOOL_RESULT, start + AT_ROLE_NAME)
+        and data.startswith(ROLE, start + AT_ROLE)
+        and data.startswith(ENTRY, start)
+        and data.startswith(TIME, end - TIME_FROM_END)
+        and data.find(ENTRY, start + 1, end) < 0
+    )
 
 
 class LongLine:

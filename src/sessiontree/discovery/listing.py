@@ -167,8 +167,10 @@ def list_all_sessions(
     store = storage if storage is not None else FileSessionStorage()
     try:
         folders = sorted(store.list_dirs(chosen.sessions_dir))
-    except OSError:
-        folders = []
+    except OSError as error:
+        found = SessionList()
+        found.unreadable.append(Unreadable(chosen.sessions_dir, error.strerror or str(error)))
+        return found
     return _list_folders(folders, on_progress, chosen, store, None)
 
 
@@ -240,9 +242,13 @@ def _survey_folders(
     storage: SessionStorage,
     belongs: Callable[[str], bool] | None,
 ) -> SessionList:
-    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
-    surveyed = survey(files, storage, on_progress)
     made = SessionList()
+
+    def report(folder: str, error: OSError) -> None:
+        made.unreadable.append(Unreadable(folder, error.strerror or str(error)))
+
+    files = [stat for folder in folders for stat in list_session_files(storage, folder, report)]
+    surveyed = survey(files, storage, on_progress)
     made.unreadable += surveyed.unreadable
     found: list[tuple[FileStat, SessionInfo]] = []
     for stat, summary in surveyed.found:

@@ -7,7 +7,7 @@ see ``listing``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -101,11 +101,20 @@ def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
     return iter(files)
 
 
-def list_session_files(storage: SessionStorage, folder: str) -> list[FileStat]:
-    """The session files right in a folder; hidden files are none. [] if it cannot be read."""
+def list_session_files(
+    storage: SessionStorage,
+    folder: str,
+    on_error: Callable[[str, OSError], object] | None = None,
+) -> list[FileStat]:
+    """The session files right in a folder; hidden files are none.
+
+    A folder that cannot be read has none; ``on_error`` hears of it.
+    """
     try:
         files = storage.list_files(folder, SESSION_SUFFIX)
-    except OSError:
+    except OSError as error:
+        if on_error is not None:
+            on_error(folder, error)
         return []
     # by slicing: this runs for every file of every listing
     return [stat for stat in files if stat.path[stat.path.rfind(os.sep) + 1] != "."]

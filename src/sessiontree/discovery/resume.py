@@ -20,6 +20,7 @@ from sessiontree.discovery.paths import (
     belongs_to,
     draft_path,
     parse_session_file_name,
+    same_cwd,
     session_folders,
     session_of_draft,
 )
@@ -102,7 +103,7 @@ def choose_recent(
     folders = session_folders(chosen, cwd)
     if session_dir is not None:
         folders = [os.path.abspath(session_dir)]
-        if crumb is not None and os.path.dirname(crumb) != folders[0]:
+        if crumb is not None and not same_cwd(os.path.dirname(crumb), folders[0]):
             crumb = None
     if crumb is not None:
         return crumb if store.exists(crumb) else draft_path(crumb)

@@ -131,13 +131,7 @@ class Scanner:
         data, at, cut = block.data, 0, block.cut
         while at < cut:
             end = line_end(data, at, cut)
-            is_tool_result = (
-                data.startswith(frames.TOOL_RESULT, at + frames.AT_ROLE_NAME)
-                and data.startswith(frames.ROLE, at + frames.AT_ROLE)
-                and data.startswith(frames.TIME, end - frames.TIME_FROM_END)
-                and data.find(frames.ENTRY, at + 1, end) < 0
-            )
-            if self._wants_tools or not is_tool_result:
+            if self._wants_tools or not frames.is_tool_result(data, at, end):
                 line = data[at:end]
                 if self._may_match(line):
                     yield line, block.offset + at

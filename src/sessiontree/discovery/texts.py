@@ -84,15 +84,9 @@ def read_texts(
 def texts_of_block(block: Block, include_tools: bool = False) -> Iterator[SaidText]:
     """What the whole lines of a block say."""
     data, at, cut = block.data, 0, block.cut
-    startswith = data.startswith
     while at < cut:
         end = line_end(data, at, cut)
-        if include_tools or not (
-            startswith(frames.TOOL_RESULT, at + frames.AT_ROLE_NAME)
-            and startswith(frames.ROLE, at + frames.AT_ROLE)
-            and startswith(frames.TIME, end - frames.TIME_FROM_END)
-            and data.find(frames.ENTRY, at + 1, end) < 0
-        ):
+        if include_tools or not frames.is_tool_result(data, at, end):
             yield from texts_of_line(data[at:end], block.offset + at, include_tools=include_tools)
         at = end + 1
 
