@@ -539,6 +539,25 @@ async def test_the_conversation_can_be_walked_with_keys(shop: Shop) -> None:
         assert rig.chat.editor.has_focus
 
 
+async def test_typing_in_the_conversation_goes_to_the_editor(shop: Shop) -> None:
+    async with running_chat(shop.create(), "a") as rig:
+        await rig.ask("hi")
+        await rig.press("ctrl+up")
+        await rig.type("new prompt")
+        assert rig.chat.editor.text == "new prompt"
+
+
+async def test_a_running_command_survives_that_the_conversation_is_read_anew(shop: Shop) -> None:
+    async with running_chat(shop.create(), "a") as rig:
+        await rig.ask("hi")
+        await rig.send("!echo begun; sleep 60")
+        await rig.until(lambda: "│ begun" in rig.text)
+        await rig.chat.reload()
+        await rig.until(lambda: "│ begun" in rig.text)
+        await rig.press("escape")
+        await rig.until(lambda: "stopped" in rig.text)
+
+
 async def test_a_click_on_the_first_line_folds_and_unfolds(shop: Shop) -> None:
     reply = Reply("Done.", thinking="a thought\nand another")
     async with running_chat(shop.create(), reply) as rig:
@@ -600,6 +619,17 @@ async def test_ctrl_c_in_a_picker_leaves_the_program(shop: Shop) -> None:
         await rig.until_screen(TreePicker)
         await rig.press("ctrl+c")
         await rig.until(lambda: rig.app._exit)
+
+
+async def test_ctrl_c_in_a_question_answers_no_and_stays(shop: Shop) -> None:
+    answers: list[bool] = []
+    async with running_chat(shop.create(), WRITE, "Done.", open_with=confirming(answers)) as rig:
+        await rig.send("go")
+        await rig.until_screen(ToolDialog)
+        await rig.press("ctrl+c")
+        await rig.until(lambda: ("answer", "Done.") in blocks(rig) and rig.is_idle)
+        assert answers == [False]
+        assert not rig.app._exit
 
 
 async def test_a_session_that_can_not_be_opened_ends_the_program_with_the_reason(

@@ -64,6 +64,11 @@ def test_code_keeps_its_spaces_and_is_highlighted() -> None:
     assert any(span.style == DARK.of("secondary") for span in lines[0].spans)
 
 
+def test_the_last_line_of_a_diff_is_coloured_too() -> None:
+    line = draw_markdown("```diff\n-a\n+b\n```", 20, DARK)[-1]
+    assert any(span.style == DARK.of("success") for span in line.spans)
+
+
 @pytest.mark.parametrize("language", ["", "nonsense", "python", "x" * 500, "jsonl", "sh"])
 def test_any_language_gives_the_code_itself(language: str) -> None:
     assert draw(f"```{language}\n$ a = 1\n```")[0].strip() == "$ a = 1"

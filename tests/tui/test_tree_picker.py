@@ -126,9 +126,11 @@ async def test_it_opens_where_the_conversation_stands() -> None:
 async def test_what_a_choice_will_do_is_said_before_enter() -> None:
     async with picking() as rig:
         await rig.press("up")
-        assert "Back to before this, its text goes into the editor; 2 messages stay" in rig.text
+        assert (
+            "Say this anew, its text in the editor · 2 messages stay on the old branch" in rig.text
+        )
         await rig.press("up")
-        assert "Go on from here; 2 messages stay on the branch you leave" in rig.text
+        assert "Go on from here · 2 messages stay on the old branch" in rig.text
 
 
 async def test_esc_cancels_and_enter_where_we_are_changes_nothing() -> None:

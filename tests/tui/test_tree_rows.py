@@ -180,21 +180,20 @@ def test_choosing_a_prompt_goes_back_to_before_it_with_its_text() -> None:
     assert choice.leaf_id == "b"
     assert choice.leaves == 3
     assert choice.sentence == (
-        "Back to before this, its text goes into the editor; "
-        "3 messages stay on the branch you leave"
+        "Say this anew, its text in the editor · 3 messages stay on the old branch"
     )
 
 
 def test_choosing_the_first_prompt_goes_back_to_the_start() -> None:
     choice = plan_choice(BRANCHED, "a")
     assert choice.leaf_id is None
-    assert choice.sentence.startswith("Back to the start")
+    assert choice.sentence.startswith("Begin anew")
 
 
 def test_choosing_an_answer_goes_on_from_it() -> None:
     choice = plan_choice(BRANCHED, "d")
     assert (choice.leaf_id, choice.leaves) == ("d", 3)
-    assert choice.sentence == "Go on from here; 3 messages stay on the branch you leave"
+    assert choice.sentence == "Go on from here · 3 messages stay on the old branch"
 
 
 def test_choosing_where_we_are_changes_nothing_even_with_settings_behind_it() -> None:

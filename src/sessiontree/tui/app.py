@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
 
 from sessiontree.agents import AgentChoice, create_agent
 from sessiontree.errors import SessionTreeError
@@ -85,8 +86,11 @@ class ChatApp(ThemedApp[None]):
         self.exit()
 
     def action_interrupt(self) -> None:
+        """Ctrl+C: a question counts as not answered; a picker, or the chat, is left."""
         chat = self._chat
-        if chat is None or self.screen is not chat or chat.interrupt():
+        if isinstance(self.screen, ModalScreen):
+            self.screen.dismiss(None)
+        elif chat is None or self.screen is not chat or chat.interrupt():
             self.exit()
 
     def action_leave(self) -> None:

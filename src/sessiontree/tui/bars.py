@@ -36,7 +36,7 @@ class Bar(Widget):
     def render(self) -> Text:
         line = self._draw(self.content_size.width)
         line.no_wrap = True
-        line.overflow = "ellipsis"
+        line.truncate(max(0, self.content_size.width), overflow="ellipsis")
         return line
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from sessiontree.profiles import Profile
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.storage.history import HistoryStorage
+
+logger = logging.getLogger(__name__)
 
 _TICK_S = 1 / 15
 _POLL_S = 1.0
@@ -328,8 +331,10 @@ class ChatScreen(Screen[None]):
                 await session.prompt(prompt)
         except AgentBusyError:
             await session.follow_up(prompt)
-        except SessionTreeError as error:
-            self.say(str(error), is_bad=True)
+        except Exception as error:
+            if not isinstance(error, SessionTreeError):
+                logger.exception("a prompt failed")
+            self.say(f"Not sent: {error}", is_bad=True)
             self.editor.add(prompt)
 
     def _run_shell(self, command: str, *, is_excluded: bool) -> None:
@@ -448,6 +453,14 @@ class ChatScreen(Screen[None]):
 
     def action_enter_transcript(self) -> None:
         self.transcript.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Whoever types while in the conversation means the editor."""
+        letter = event.character if event.is_printable else None
+        if letter and letter not in "cl " and self.transcript.has_focus:
+            event.stop()
+            self.editor.focus()
+            self.editor.insert(letter)
 
     def action_back_to_editor(self) -> None:
         self.editor.focus()

@@ -7,6 +7,7 @@ screen as it was and says why.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from sessiontree.tui.session_lines import count_text, short_path
 if TYPE_CHECKING:
     from sessiontree.tui.chat import ChatScreen
 
+logger = logging.getLogger(__name__)
+
 Handler = Callable[[str], Awaitable[None]]
 
 
@@ -38,7 +41,9 @@ class ChatCommands:
         handler: Handler = getattr(self, command.name)
         try:
             await handler(argument)
-        except (SessionTreeError, OSError, ValueError, KeyError) as error:
+        except Exception as error:
+            if not isinstance(error, (SessionTreeError, OSError, ValueError)):
+                logger.exception("/%s failed", command.name)
             self._chat.say(_word_error(error), is_bad=True)
 
     # -- moving ----------------------------------------------------------------------------------
@@ -268,6 +273,4 @@ def _word_error(error: Exception) -> str:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}" if error.filename else reason
-    if isinstance(error, KeyError):
-        return f"There is no {error.args[0] if error.args else 'such thing'}"
     return str(error) or type(error).__name__

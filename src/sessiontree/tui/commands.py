@@ -29,11 +29,11 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("resume", "[words]", "open another session"),
     Command("new", "", "start a new session"),
-    Command("tree", "", "see all branches and go on from another place (Esc Esc)"),
+    Command("tree", "", "all branches; go on from another place (Esc Esc)"),
     Command("branch", "", "ask an earlier prompt anew, in a new session"),
     Command("fork", "", "copy this session into a new one and go on there"),
     Command("clone", "", "copy this session and stay in this one"),
-    Command("name", "[name]", "name the session; without a name: show or clear it"),
+    Command("name", "[name]", "name the session, or clear its name"),
     Command("label", "[label]", "label the last message, to find it in the tree"),
     Command("session", "", "facts about this session"),
     Command("model", "[model]", "choose another model"),

@@ -26,9 +26,10 @@ def highlight(code: str, language: str, palette: Palette) -> Text:
         return Text(code, palette.text)
     styles = _styles(palette)
     made = Text(style=palette.text)
-    for token, value in lexer.get_tokens(code):
+    # Several lexers know a line only by its end.
+    for token, value in lexer.get_tokens(f"{code}\n"):
         made.append(value, _style_of(token, styles))
-    return made
+    return made[: len(code)]
 
 
 @lru_cache(maxsize=64)

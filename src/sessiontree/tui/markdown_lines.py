@@ -78,7 +78,10 @@ def _split(text: str) -> tuple[list[str], int]:
 def draw_markdown(
     text: str, width: int, palette: Palette, splitter: Splitter | None = None
 ) -> list[Text]:
-    """The text as lines of at most ``width`` columns. Give a text that grows its own splitter."""
+    """The text as lines of at most ``width`` columns. Give a text that grows its own splitter.
+
+    The lines are shared with later calls: they must not be changed.
+    """
     safe = escaping.block(text)
     if len(safe) > MAX_CHARACTERS or _TOO_DEEP.search(safe):
         return wrap_text(Text(safe, palette.text), width)
@@ -87,7 +90,7 @@ def draw_markdown(
         drawn = _draw_piece(piece, max(width, 8), palette)
         if lines and drawn:
             lines.append(Text())
-        lines += [line.copy() for line in drawn]
+        lines += drawn
     return lines
 
 

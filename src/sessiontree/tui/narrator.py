@@ -48,7 +48,15 @@ class Narrator:
         self.needs_reload = False
 
     def install(self, conversation: Conversation, known: frozenset[str]) -> None:
-        """This is the conversation now; ``known`` entries are in it. What was held follows."""
+        """This is the conversation now; ``known`` entries are in it. What was held follows.
+
+        A command that the user runs at this moment goes on in it.
+        """
+        conversation.blocks += [
+            block
+            for block in self.conversation.blocks
+            if block.kind == "command" and block.status == "running"
+        ]
         self.conversation = conversation
         self.is_changed = True
         held, self._held = self._held or [], None

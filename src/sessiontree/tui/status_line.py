@@ -55,6 +55,7 @@ class StatusLine(Bar):
             yield
         finally:
             self._work.remove(work)
+            self.refresh()
 
     def tick(self) -> None:
         """Time has passed."""

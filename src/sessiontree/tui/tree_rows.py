@@ -224,12 +224,12 @@ class Choice:
     def sentence(self) -> str:
         """What will happen, for the person about to press Enter."""
         left = "1 message stays" if self.leaves == 1 else f"{self.leaves:,} messages stay"
-        behind = f"; {left} on the branch you leave" if self.leaves else ""
+        behind = f" · {left} on the old branch" if self.leaves else ""
         if self.entry.is_prompt:
             if not self.is_move:
                 return "You are just before this: its text goes into the editor"
-            back = "the start" if self.leaf_id is None else "before this"
-            return f"Back to {back}, its text goes into the editor{behind}"
+            again = "Begin anew" if self.leaf_id is None else "Say this anew"
+            return f"{again}, its text in the editor{behind}"
         return f"Go on from here{behind}" if self.is_move else "You are here: nothing changes"
 
 
