@@ -96,6 +96,7 @@ class SessionDocument:
     tree: SessionTree
     payloads: FilePayloads
     stat: FileStat
+    end: int
     head_end: int
     line: int
     tail: bytes
@@ -105,10 +106,6 @@ class SessionDocument:
     gaps: list[int] = field(default_factory=list)
     skipped: list[SkippedText] = field(default_factory=list)
     warnings: list[SessionWarning] = field(default_factory=list)
-
-    @property
-    def end(self) -> int:
-        return self.stat.size
 
     @property
     def title(self) -> str | None:
@@ -182,7 +179,8 @@ def _read_document(
         slot=head.slot,
         tree=tree,
         payloads=payloads,
-        stat=replace(stat, size=scan.end),
+        stat=stat,
+        end=scan.end,
         head_end=head.end,
         line=scan.line,
         header_line=head.header_line,
@@ -327,7 +325,7 @@ def _line_of(warning: SessionWarning) -> int:
 def note_end(document: SessionDocument, end: int) -> None:
     """The file has been read or written up to ``end``."""
     reader = document.payloads.reader
-    document.stat = replace(document.stat, size=end)
+    document.end = end
     document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))
 
 
@@ -343,22 +341,20 @@ def document_of_copy(
     reader = storage.open_reader(path)
     payloads = FilePayloads(path, reader, blobs)
     stat = reader.stat()
-    tree = SessionTree()
     with paused_gc():
-        for entry, offset, length in placed:
-            tree.add(
-                Entry(
-                    entry.type,
-                    entry.id,
-                    entry.parent_id,
-                    entry.timestamp,
-                    payloads,
-                    offset,
-                    length,
-                    entry.cached,
-                )
+        tree = SessionTree(
+            Entry(
+                entry.type,
+                entry.id,
+                entry.parent_id,
+                entry.timestamp,
+                payloads,
+                offset,
+                length,
+                entry.cached,
             )
-    tree.leaf_id = tree.last_id
+            for entry, offset, length in placed
+        )
     document = SessionDocument(
         path=path,
         header=header,
@@ -366,6 +362,7 @@ def document_of_copy(
         tree=tree,
         payloads=payloads,
         stat=stat,
+        end=stat.size,
         head_end=len(head),
         line=len(tree.entries) + 2,
         tail=b"",

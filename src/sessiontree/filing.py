@@ -13,7 +13,7 @@ from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
 from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry, PayloadSource, WireEntry
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import FileRange, Piece, SessionStorage, SessionStorageReader
@@ -78,15 +78,24 @@ class SessionFiler:
         run: _Run | None = None
         copied: set[bytes] = set()
         for entry in entries:
+            if (
+                run is not None
+                and entry.offset == run.end
+                and entry.source is run.source
+                and not entry.is_changed
+                and not (find_changes and entry.cached is not None)
+            ):
+                run.end += entry.length + 1
+                placed.append((entry, offset, entry.length))
+                offset += entry.length + 1
+                continue
             reader = None if source_blobs is not None else _reader_of(entry, find_changes)
-            if run is not None and not (reader is run.reader and entry.offset == run.end):
+            if run is not None:
                 yield from run.pieces()
                 run = None
-            if reader is not None:
+            if reader is not None and entry.source is not None:
                 length = entry.length
-                if run is None:
-                    run = _Run(reader, entry.offset, entry.offset)
-                run.end = entry.offset + length + 1
+                run = _Run(entry.source, reader, entry.offset, entry.offset + length + 1)
             else:
                 line = self._line_of(entry, find_changes)
                 if source_blobs is not None and b"blob:sha256:" in line:
@@ -140,6 +149,7 @@ class SessionFiler:
 class _Run:
     """Neighbouring lines of one file; ``end`` is where the next one would begin."""
 
+    source: PayloadSource
     reader: SessionStorageReader
     start: int
     end: int

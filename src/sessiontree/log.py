@@ -15,7 +15,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sessiontree.core.tree import SessionTree
@@ -73,7 +73,7 @@ class _Mark:
         return cls(document.end, document.tail, document.has_final_newline, document.line)
 
     def restore(self, document: SessionDocument) -> None:
-        document.stat = replace(document.stat, size=self.end)
+        document.end = self.end
         document.tail = self.tail
         document.has_final_newline = self.has_final_newline
         document.line = self.line
@@ -326,7 +326,7 @@ class SessionLog:
             self._take_in(document, offset)
         mark = _Mark.of(document)
         entry.attach(document.payloads, offset + len(prefix), len(line))
-        document.stat = replace(document.stat, size=offset + len(whole))
+        document.end = offset + len(whole)
         document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
         document.line += 2 if prefix else 1

@@ -34,10 +34,11 @@ class SessionTreeNode(msgspec.Struct, eq=False, gc=False):
 class SessionTree:
     """All entries in insertion order, and where the conversation stands."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.by_id: dict[str, Entry] = {}
-        self.leaf_id: str | None = None
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """A tree of entries that are known to be sound, with the leaf at the last one."""
+        self.entries: list[Entry] = list(entries)
+        self.by_id: dict[str, Entry] = {entry.id: entry for entry in self.entries}
+        self.leaf_id: str | None = self.last_id
         self._children: dict[str | None, list[Entry]] | None = None
         self._labels: dict[str, tuple[str, str]] | None = None
 
@@ -90,19 +91,22 @@ class SessionTree:
     def nodes(self) -> list[SessionTreeNode]:
         """The whole tree as nested nodes; roots in file order, children oldest first."""
         labels = self.labels()
+        roots: list[SessionTreeNode] = []
+        forks: list[list[SessionTreeNode]] = []
         with paused_gc():
             nodes = {entry.id: SessionTreeNode(entry) for entry in self.entries}
-            roots = []
-            forks = []
+            find = nodes.get
             for node in nodes.values():
-                parent = nodes.get(node.entry.parent_id)  # type: ignore[arg-type]
+                parent = find(node.entry.parent_id)  # type: ignore[arg-type]
                 if parent is None:
                     roots.append(node)
-                    continue
-                siblings = parent.children
-                siblings.append(node)
-                if len(siblings) == 2:
-                    forks.append(siblings)
+                elif parent.children:
+                    siblings = parent.children
+                    siblings.append(node)
+                    if len(siblings) == 2:
+                        forks.append(siblings)
+                else:
+                    parent.children.append(node)
             for siblings in forks:
                 _sort_by_time(siblings)
         for target_id, (label, timestamp) in labels.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
+from functools import lru_cache
 
 ENTRY_ID_LENGTH = 8
 
@@ -44,8 +45,12 @@ def new_uuid7(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
 
 def format_timestamp(time_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds and Z: ``2026-02-16T10:20:30.000Z``."""
-    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+    return f"{_format_second(time_ms // 1000)}.{time_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _format_second(time_s: int) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def parse_timestamp(text: object) -> int | None:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class FileStat:
+
+class FileStat(msgspec.Struct, frozen=True, gc=False):
     """What a storage knows of a file without reading it."""
 
     path: str

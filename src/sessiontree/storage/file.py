@@ -271,6 +271,8 @@ class _FileWriter:
     def _hold_gate(self) -> None:
         """Living omp serialises its writers by a lock on a file beside the session."""
         if self._gate_fd < 0:
+            if not os.access(self._gate, os.F_OK):
+                return
             try:
                 self._gate_fd = os.open(self._gate, os.O_RDWR | _CLOEXEC)
             except OSError:
