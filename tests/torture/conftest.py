@@ -6,13 +6,16 @@ import json
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 REPORT = Path(__file__).parents[2] / ".bench" / "torture.json"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "share(n): takes n times the usual share of the time")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,18 +38,25 @@ class Budget:
 
 @pytest.fixture
 def budget(request: pytest.FixtureRequest) -> Budget:
-    """This test's part of the time: each attack gets the same, divided among its cases."""
+    """This test's part of the time: each attack has its share, divided among its cases."""
     total = float(os.environ.get("TORTURE_SECONDS", "600"))
-    attacks = Counter(
-        _attack_of(item)
+    attacks = [
+        item
         for item in request.session.items
         if isinstance(item, pytest.Function) and "budget" in item.fixturenames
-    )
-    return Budget(total / max(1, len(attacks)) / max(1, attacks[_attack_of(request.node)]))
+    ]
+    shares = {_attack_of(item): _share_of(item) for item in attacks}
+    cases = sum(_attack_of(item) == _attack_of(request.node) for item in attacks)
+    return Budget(total * _share_of(request.node) / sum(shares.values()) / cases)
 
 
 def _attack_of(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
+
+
+def _share_of(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("share")
+    return float(marker.args[0]) if marker is not None else 1.0
 
 
 @pytest.fixture

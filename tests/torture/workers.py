@@ -15,8 +15,9 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from sessiontree import SessionManager
@@ -29,15 +30,20 @@ Work = Callable[[random.Random, Acknowledge], None]
 class Child:
     pid: int
     pipe: int
+    received: bytearray = field(default_factory=bytearray)
 
     def kill(self) -> list[tuple[str, Any]]:
         """End the child at once; what it had been told is done."""
         os.kill(self.pid, signal.SIGKILL)
         return self.collect()
 
+    def wait_for_word(self) -> None:
+        """Return as soon as the child has acknowledged something."""
+        self.received += os.read(self.pipe, 1 << 16)
+
     def collect(self) -> list[tuple[str, Any]]:
         """Wait for the end of the child; what it had been told is done."""
-        received = bytearray()
+        received = self.received
         while chunk := os.read(self.pipe, 1 << 16):
             received += chunk
         os.close(self.pipe)
@@ -68,6 +74,12 @@ def start(work: Work, seed: int) -> Child:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def collect(children: Iterable[Child]) -> list[list[tuple[str, Any]]]:
+    """Wait for all of them at once, so that none waits on a full pipe; what each had been told."""
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        return list(pool.map(Child.collect, children))
 
 
 def pause(rng: random.Random) -> None:
