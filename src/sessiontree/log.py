@@ -79,6 +79,26 @@ class _Mark:
         document.line = self.line
 
 
+class _Guard:
+    """Every write passes through one of these; a generator would cost more than the lock."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: SessionLog) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is not None:
+            failure = self._log.note_failure(error)
+            if failure is not None:
+                raise failure from error
+
+
 class SessionLog:
     """The file of one session. Not for use by several threads at once."""
 
@@ -144,18 +164,19 @@ class SessionLog:
         if self._error is not None:
             raise self._error
 
-    @contextlib.contextmanager
-    def _guard(self) -> Iterator[None]:
+    def _guard(self) -> _Guard:
         """Turn the system's errors into ours, log the first, and keep it."""
-        try:
-            yield
-        except PersistenceError as error:
+        return _Guard(self)
+
+    def note_failure(self, error: BaseException) -> PersistenceError | None:
+        """Keep an error that stops this log; the one to raise in place of the system's."""
+        if isinstance(error, PersistenceError):
             self._latch(error)
-            raise
-        except OSError as error:
+        elif isinstance(error, OSError):
             failure = PersistenceError.from_os_error(self.file, error)
             self._latch(failure)
-            raise failure from error
+            return failure
+        return None
 
     def _latch(self, error: PersistenceError) -> None:
         if self._error is None:
@@ -204,11 +225,11 @@ class SessionLog:
             return True
         try:
             found = self._storage.stat(self.file)
+            if not found.is_same_file(document.stat) or found.size != document.end:
+                return True
+            return not (is_slot_kept(document) and is_tail_kept(document))
         except OSError:
-            return True
-        if not found.is_same_file(document.stat) or found.size != document.end:
-            return True
-        return not (is_slot_kept(document) and is_tail_kept(document))
+            return True  # whoever looks closer will be told
 
     def _hold(self, changes: Changes) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
@@ -404,8 +425,10 @@ class SessionLog:
             raise
 
     def close(self) -> None:
-        """Let go of the file; entries stay readable."""
-        self._close_writer()
+        """Let go of the file; entries stay readable. Raises PersistenceError."""
+        error = self._close_writer()
+        if error is not None:
+            raise PersistenceError.from_os_error(self.file, error) from error
 
     def discard_draft(self) -> None:
         """Remove a draft that holds nothing of worth."""
@@ -418,10 +441,17 @@ class SessionLog:
             self._writer = self._storage.open_writer(self.file, create=False)
         return self._writer
 
-    def _close_writer(self) -> None:
+    def _close_writer(self) -> OSError | None:
+        """Let go of the writer; what a network file system says only now, if anything."""
         writer, self._writer = self._writer, None
-        if writer is not None:
+        if writer is None:
+            return None
+        try:
             writer.close()
+        except OSError as error:
+            self._is_sync_suspect = True
+            return error
+        return None
 
     def _document(self) -> SessionDocument:
         if self.document is None:

@@ -66,19 +66,24 @@ class FileSessionStorage:
 
     def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
         found = []
+        prefix = os.path.join(folder, "")
         try:
-            listing = os.scandir(folder)
+            handle = _open_folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        with listing:
-            for item in listing:
-                if not item.name.endswith(suffix):
-                    continue
-                try:
-                    if item.is_file():
-                        found.append(_to_stat(item.path, item.stat()))
-                except OSError:
-                    continue  # a link in a loop, or gone since the listing
+        try:
+            with os.scandir(handle) as listing:
+                for item in listing:
+                    if not item.name.endswith(suffix):
+                        continue
+                    try:
+                        if item.is_file():
+                            found.append(_to_stat(prefix + item.name, item.stat()))
+                    except OSError:
+                        continue  # a link in a loop, or gone since the listing
+        finally:
+            if isinstance(handle, int):
+                os.close(handle)
         return found
 
     def list_names(self, folder: str, suffix: str = "") -> list[str]:
@@ -343,6 +348,13 @@ class _FileWriter:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+def _open_folder(folder: str) -> int | str:
+    """A folder to scan: by descriptor where that is possible, which makes each look shorter."""
+    if os.scandir not in os.supports_fd:
+        return folder
+    return os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
 
 
 def _gate_of(path: str) -> str:
