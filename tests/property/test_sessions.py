@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import settings
@@ -11,12 +12,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.samples import assistant, dump, header, lines, message, user
 
-from sessiontree import MemorySessionStorage, PersistenceError, SessionManager
+from sessiontree import (
+    MemorySessionStorage,
+    PersistenceError,
+    SessionManager,
+    SessionTreeError,
+)
 from sessiontree.testing import FaultyStorage
 
 PATH = "/s/session.jsonl"
 WHO = st.integers(0, 1)
 PICK = st.integers(0, 1_000)
+CODES = st.sampled_from([errno.ENOSPC, errno.EIO])
+OPERATIONS = st.sampled_from(
+    [
+        *["write_line", "fsync", "flush", "lock", "truncate", "close", "open_writer"],
+        *["open_reader", "read_at", "rename", "write_atomic", "sync_dir", "ensure_dir"],
+        *["exists", "stat", "unlink"],
+    ]
+)
 
 
 class SharedSession(RuleBasedStateMachine):
@@ -156,5 +170,103 @@ def _text(data: dict[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
+class FailingSession(RuleBasedStateMachine):
+    """Two windows on one session, from its draft on, while any step of the storage may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = MemorySessionStorage()
+        self.storage = FaultyStorage(self.inside)
+        self.promised: dict[str, tuple[str | None, str]] = {}
+        self.count = 0
+
+    @initialize(durability=st.sampled_from(["flush", "entry"]), is_answered=st.booleans())
+    def begin(self, durability: Any, is_answered: bool) -> None:
+        self.durability = durability
+        first = SessionManager.create("/work", "/s", storage=self.storage, durability=durability)
+        self.managers = [first]
+        self.promise(first, user("first"))
+        if is_answered:
+            self.promise(first, {"role": "assistant", "content": "answer"})
+        self.path = str(first.session_file)
+        self.managers.append(self.open())
+
+    def open(self) -> SessionManager:
+        return SessionManager.open(self.path, storage=self.storage, durability=self.durability)
+
+    def promise(self, manager: SessionManager, said: dict[str, Any]) -> None:
+        parent = manager.leaf_id
+        self.promised[manager.append_message(said)] = (parent, said["content"])
+
+    def attempt(self, who: int, data: st.DataObject, work: Callable[[SessionManager], Any]) -> None:
+        """Do it while something may fail; whatever failed is recovered from."""
+        if data.draw(st.integers(0, 2), label="sound") == 0:
+            self.storage.fail(
+                data.draw(OPERATIONS, label="operation"),
+                data.draw(CODES, label="code"),
+                at=data.draw(st.integers(1, 3), label="at"),
+                times=data.draw(st.sampled_from([1, 2, None]), label="times"),
+            )
+        manager = self.managers[who]
+        try:
+            work(manager)
+        except SessionTreeError:
+            self.storage.heal()
+            manager.recover()
+        self.storage.heal()
+
+    @rule(who=WHO, data=st.data(), role=st.sampled_from(["user", "assistant"]))
+    def append(self, who: int, data: st.DataObject, role: str) -> None:
+        self.count += 1
+        said = {"role": role, "content": f"text {self.count}"}
+        self.attempt(who, data, lambda manager: self.promise(manager, said))
+
+    @rule(who=WHO, pick=PICK)
+    def branch(self, who: int, pick: int) -> None:
+        manager = self.managers[who]
+        entries = manager.get_entries()
+        manager.branch(entries[pick % len(entries)].id)
+
+    @rule(who=WHO, data=st.data())
+    def name(self, who: int, data: st.DataObject) -> None:
+        self.attempt(who, data, lambda manager: manager.set_session_name("name"))
+
+    @rule(who=WHO, data=st.data())
+    def rewrite(self, who: int, data: st.DataObject) -> None:
+        self.attempt(who, data, SessionManager.rewrite_entries)
+
+    @rule(who=WHO, data=st.data())
+    def flush(self, who: int, data: st.DataObject) -> None:
+        self.attempt(who, data, SessionManager.flush)
+
+    @rule(who=WHO, data=st.data())
+    def refresh(self, who: int, data: st.DataObject) -> None:
+        self.attempt(who, data, SessionManager.refresh)
+
+    @rule(who=WHO, data=st.data())
+    def close(self, who: int, data: st.DataObject) -> None:
+        self.attempt(who, data, SessionManager.close)
+
+    @rule(who=WHO)
+    def reopen(self, who: int) -> None:
+        self.managers[who].close()
+        self.managers[who] = self.open()
+
+    def teardown(self) -> None:
+        for manager in self.managers:
+            manager.refresh()
+        for manager in self.managers:
+            manager.close()
+        fresh = self.open()
+        found = {entry.id: (entry.parent_id, _text(entry.data)) for entry in fresh.get_entries()}
+        assert {entry_id: found.get(entry_id) for entry_id in self.promised} == self.promised
+        last = self.managers[-1]
+        last.refresh()
+        assert {entry.id for entry in last.get_entries()} == set(found)
+        assert len(self.inside.list_names("/s")) == 1
+
+
 SharedSession.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestSharedSession = SharedSession.TestCase
+FailingSession.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestFailingSession = FailingSession.TestCase

@@ -423,6 +423,29 @@ def test_a_payload_that_can_not_be_read_is_one_clear_error(
     assert said(session) == ["1", "2", "<toolCall>", "4"]
 
 
+def test_a_look_that_fails_is_one_clear_error(
+    session: SessionManager, storage: FaultyStorage
+) -> None:
+    storage.fail("read_at", errno.EIO, times=None)
+    storage.fail("stat", errno.EIO, times=None)
+    with pytest.raises(PersistenceError, match=r"session\.jsonl"):
+        session.refresh()
+    storage.heal()
+    session.recover()
+    assert session.refresh() == 0
+
+
+def test_a_close_that_the_system_reports_as_failed_is_one_clear_error(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    """Network file systems tell of a full disk only when the file is closed."""
+    session.append_message(user("5"))
+    storage.fail("close", errno.ENOSPC)
+    with pytest.raises(PersistenceError, match=r"session\.jsonl"):
+        session.close()
+    assert said(SessionManager.open(file))[-1] == "5"
+
+
 # -- rights ----------------------------------------
 
 
