@@ -185,8 +185,9 @@ def test_a_slot_renamed_by_another_process_shows_after_a_look(file: Path) -> Non
     assert two.session_name == "new"
 
 
-def test_the_latest_of_two_renaming_processes_wins_for_both(file: Path) -> None:
-    write(file, slot("old"), header(), *TALK)
+@pytest.mark.parametrize("head", [slot("old"), b""], ids=["slot", "header"])
+def test_the_latest_of_two_renaming_processes_wins_for_both(file: Path, head: bytes) -> None:
+    write(file, head, header(), *TALK)
     one, two = SessionManager.open(file), SessionManager.open(file)
     one.set_session_name("first")
     two.set_session_name("second")
