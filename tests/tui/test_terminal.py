@@ -1,0 +1,336 @@
+"""The installed command in a real terminal (tmux): from the shell and back to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .support import Shop
+
+PROGRAM = str(Path(sys.executable).with_name("sessiontree"))
+PATIENCE_S = 40.0
+PROMPT = "READY>"
+
+
+class Terminal:
+    """A shell in a tmux window of its own server."""
+
+    def __init__(self, root: Path, width: int = 100, height: int = 30) -> None:
+        # A socket's path is short by law; a test's folder is not.
+        self._socket = f"sessiontree-test-{os.getpid()}-{time.monotonic_ns()}"
+        self.root = root
+        self._runs = 0
+        env = {
+            "HOME": str(root / "home"),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "PS1": f"{PROMPT} ",
+            "SESSIONTREE_AGENT_DIR": str(root / "agent"),
+            "XDG_CACHE_HOME": str(root / "home" / ".cache"),
+        }
+        (root / "home").mkdir(exist_ok=True)
+        variables = [f"{name}={value}" for name, value in env.items()]
+        shell = ["env", "-i", *variables, "bash", "--norc", "--noprofile"]
+        size = ["-x", str(width), "-y", str(height)]
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(root / "app"), *shell)
+        self.until(lambda: PROMPT in self.text)
+
+    def _tmux(self, *arguments: str) -> str:
+        ended = subprocess.run(
+            ["tmux", "-L", self._socket, *arguments], capture_output=True, text=True, check=True
+        )
+        return ended.stdout
+
+    @property
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a full-screen program has the terminal."""
+        return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def keys(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+
+    def run(self, command: str) -> None:
+        """Type a command into the shell; its number and exit code are printed after it."""
+        self._runs += 1
+        self.type(f'clear; {command}; echo "[{self._runs} exit $?]"')
+        self.keys("Enter")
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"it never came to that:\n{self.text}"
+            time.sleep(0.05)
+
+    def until_shown(self, *words: str) -> None:
+        self.until(lambda: all(word in self.text for word in words))
+
+    def until_ended(self) -> int:
+        """Wait for the shell to be back, in its own screen; the exit code."""
+        found: list[str] = []
+
+        def is_back() -> bool:
+            found[:] = re.findall(rf"\[{self._runs} exit (\d+)\]", self.text)
+            return bool(found) and not self.is_program
+
+        self.until(is_back)
+        return int(found[0])
+
+    def is_sane(self) -> bool:
+        """Whether the terminal echoes and breaks lines as a shell expects."""
+        self.run("stty -a | grep -o -- '-\\?echo\\b\\|-\\?icanon'")
+        self.until_ended()
+        return "-echo" not in self.text and "-icanon" not in self.text
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], check=False)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    Shop(tmp_path)
+    made = Terminal(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _needs_tmux() -> None:
+    assert shutil.which("tmux"), "these tests need tmux"
+
+
+def session_id(path: str) -> str:
+    return Path(path).stem.rpartition("_")[2]
+
+
+def test_a_new_session_is_talked_to_left_and_continued(terminal: Terminal) -> None:
+    terminal.run(PROGRAM)
+    terminal.until_shown("offline agent", "New session in")
+    terminal.type("list")
+    terminal.keys("Enter")
+    terminal.until_shown("▌ list", "no model was asked")
+    terminal.keys("C-c")
+    terminal.until_shown("Ctrl+C again leaves")
+    terminal.keys("C-c")
+    assert terminal.until_ended() == 0
+    assert "Resume with: " in terminal.text
+    assert terminal.is_sane()
+    terminal.run(f"{PROGRAM} -c")
+    terminal.until_shown("▌ list", "no model was asked", "Resuming")
+    terminal.type("/quit")
+    terminal.keys("Enter")
+    assert terminal.until_ended() == 0
+
+
+def test_what_is_printed_on_leaving_resumes_the_session(terminal: Terminal, shop: Shop) -> None:
+    path = shop.session("remember the milk", "I will.", title="Milk")
+    terminal.run(f"{PROGRAM} --resume {session_id(path)[:-1]}")
+    terminal.until_shown("remember the milk", "I will.", 'Resuming "Milk"')
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+    found = re.search(r"Resume with: (.+)", terminal.text.replace("\n", ""))
+    assert found is not None
+    assert session_id(path) in found[1]
+
+
+def test_the_picker_resumes_what_is_chosen(terminal: Terminal, shop: Shop) -> None:
+    shop.session("first prompt", "first answer", title="First", age_s=100)
+    shop.session("second prompt", "second answer", title="Second", age_s=10)
+    terminal.run(f"{PROGRAM} --resume")
+    terminal.until_shown("Resume a session", "First", "Second", "2 sessions")
+    terminal.type("Fir")
+    terminal.until_shown("1 of 2 sessions")
+    terminal.keys("Enter")
+    terminal.until_shown("first prompt", "first answer", "Ask, or / for commands")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+
+
+def test_a_picker_that_is_cancelled_says_so(terminal: Terminal, shop: Shop) -> None:
+    shop.session("a prompt", title="A session")
+    terminal.run(f"{PROGRAM} --resume")
+    terminal.until_shown("Resume a session", "A session")
+    terminal.keys("Escape")
+    assert terminal.until_ended() == 0
+    assert "No session selected" in terminal.text
+
+
+def test_ctrl_c_in_the_picker_restores_the_terminal_and_ends_with_0(
+    terminal: Terminal, shop: Shop
+) -> None:
+    shop.session("a prompt", title="A session")
+    terminal.run(f"{PROGRAM} --resume")
+    terminal.until_shown("Resume a session", "A session")
+    terminal.keys("C-c")
+    assert terminal.until_ended() == 0
+    assert "No session selected" not in terminal.text
+    assert terminal.is_sane()
+
+
+def test_without_sessions_there_is_nothing_to_pick(terminal: Terminal) -> None:
+    terminal.run(f"{PROGRAM} --resume")
+    assert terminal.until_ended() == 0
+    assert "No sessions found" in terminal.text
+
+
+def test_an_ambiguous_prefix_opens_the_picker_on_just_those(terminal: Terminal, shop: Shop) -> None:
+    for name, new_id in (("one", "aa11"), ("two", "aa22"), ("three", "bb33")):
+        give_id(Path(shop.session(f"prompt {name}", title=f"Candidate {name}")), new_id)
+    terminal.run(f"{PROGRAM} --resume aa")
+    terminal.until_shown("Which session?", "Candidate one", "Candidate two")
+    assert "Candidate three" not in terminal.text
+    terminal.type("one")
+    terminal.until_shown("1 of 2 sessions")
+    terminal.keys("Enter")
+    terminal.until_shown("prompt one", "Ask, or / for commands")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+
+
+def give_id(path: Path, new_id: str) -> None:
+    """Have a session file look as if it had been made with this id."""
+    old_id = session_id(str(path))
+    path.write_text(path.read_text().replace(old_id, new_id))
+    path.rename(path.with_name(path.name.replace(old_id, new_id)))
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_a_session_of_another_project_is_forked_after_a_yes(
+    terminal: Terminal, shop: Shop, answer: str, code: int
+) -> None:
+    path = shop.session("over there", "the answer", title="Elsewhere", cwd=shop.other_project)
+    terminal.run(f"{PROGRAM} --resume {session_id(path)}")
+    terminal.until_shown("Fork into current directory? [y/N]")
+    terminal.type(answer)
+    terminal.keys("Enter")
+    if answer == "y":
+        terminal.until_shown("over there", "the answer", "Ask, or / for commands")
+        terminal.keys("C-d")
+    assert terminal.until_ended() == code
+    if answer == "n":
+        assert f'Session "{session_id(path)}" is in another project' in terminal.text
+
+
+def start_and_talk(terminal: Terminal) -> int:
+    """The program with one answered prompt; its process id."""
+    terminal.run(f"bash -c 'echo $$ > pid; exec {PROGRAM} --name Watched'")
+    terminal.until_shown("New session in")
+    terminal.type("list")
+    terminal.keys("Enter")
+    terminal.until_shown("▌ list", "no model was asked")
+    return int((terminal.root / "app" / "pid").read_text())
+
+
+def test_a_killed_program_loses_nothing_and_is_continued(terminal: Terminal) -> None:
+    os.kill(start_and_talk(terminal), signal.SIGKILL)
+    terminal.until_shown("exit 137]")
+    after = Terminal(terminal.root)
+    try:
+        after.run(f"{PROGRAM} -c")
+        after.until_shown("▌ list", "no model was asked", "Watched")
+        after.keys("C-d")
+        assert after.until_ended() == 0
+    finally:
+        after.close()
+
+
+def test_a_prompt_is_not_lost_when_the_program_is_killed_before_the_answer(
+    terminal: Terminal,
+) -> None:
+    terminal.run(f"bash -c 'echo $$ > pid; exec {PROGRAM}'")
+    terminal.until_shown("New session in")
+    terminal.type("run: sleep 60")
+    terminal.keys("Enter")
+    terminal.until_shown("Run a command in")
+    os.kill(int((terminal.root / "app" / "pid").read_text()), signal.SIGKILL)
+    terminal.until_shown("exit 137]")
+    after = Terminal(terminal.root)
+    try:
+        after.run(f"{PROGRAM} -c")
+        after.until_shown("▌ run: sleep 60")
+        after.keys("C-d")
+        assert after.until_ended() == 0
+    finally:
+        after.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_terminated_program_saves_and_restores_the_terminal(
+    terminal: Terminal, number: int, code: int
+) -> None:
+    os.kill(start_and_talk(terminal), number)
+    assert terminal.until_ended() == code
+    assert terminal.is_sane()
+
+
+def test_a_tool_is_confirmed_and_a_command_is_run(terminal: Terminal, shop: Shop) -> None:
+    terminal.run(PROGRAM)
+    terminal.until_shown("New session in")
+    terminal.type("run: echo made-by-tool > made.txt")
+    terminal.keys("Enter")
+    terminal.until_shown("Run a command in", "y yes")
+    terminal.type("y")
+    terminal.until_shown("✓ bash")
+    assert (Path(shop.project) / "made.txt").read_text() == "made-by-tool\n"
+    terminal.type("!cat made.txt")
+    terminal.keys("Enter")
+    terminal.until_shown("$ cat made.txt", "│ made-by-tool")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+
+
+def test_several_lines_esc_esc_and_alt_enter_work_in_a_plain_terminal(terminal: Terminal) -> None:
+    terminal.run(PROGRAM)
+    terminal.until_shown("New session in")
+    terminal.type("first line")
+    terminal.keys("C-j")
+    terminal.type("second line")
+    terminal.until_shown("› first line\n   second line")
+    terminal.keys("M-Enter")
+    terminal.until_shown("▌ first line", "no model was asked")
+    terminal.keys("Escape", "Escape")
+    terminal.until_shown("Go on from where?")
+    terminal.keys("Up", "Enter")
+    terminal.until_shown("You leave", "No summary")
+    terminal.keys("Enter")
+    terminal.until_shown("› first line\n   second line")
+    terminal.keys("C-q")
+    assert terminal.until_ended() == 0
+
+
+def test_a_small_terminal_and_a_resize_do_no_harm(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.session("a prompt", "an answer", title="A session")
+    terminal = Terminal(tmp_path, width=40, height=10)
+    try:
+        terminal.run(f"{PROGRAM} -c")
+        terminal.until_shown("an answer")
+        terminal._tmux("resize-window", "-x", "120", "-y", "40")
+        terminal.until_shown("an answer", "offline agent")
+        terminal._tmux("resize-window", "-x", "25", "-y", "6")
+        terminal.until_shown("›")
+        terminal.keys("C-d")
+        assert terminal.until_ended() == 0
+    finally:
+        terminal.close()
