@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from tests.samples import Wire, assistant, header, message, user, write
@@ -44,8 +43,3 @@ def talk(*texts: str, start: str = "a") -> list[Wire]:
         parent = entry_id
     return made
 
-
-def age_of_files(folder: Path, files: Iterable[Path], newest: float = 1_790_000_000) -> None:
-    """Give files mtimes a minute apart, the first one newest."""
-    for number, file in enumerate(files):
-        os.utime(folder / file, (newest - 60 * number, newest - 60 * number))
