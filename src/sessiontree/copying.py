@@ -17,7 +17,7 @@ from sessiontree.discovery import paths
 from sessiontree.document import document_of_copy, load_document
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.live import LiveSession, Place
-from sessiontree.log import Durability, SessionLog, UnsavedLog, is_answer
+from sessiontree.log import Durability, SessionLog, is_answer
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
@@ -26,6 +26,7 @@ from sessiontree.opening import make_blob_store, make_log, make_session_id
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.unsaved import UnsavedLog
 
 _PLAIN_ID = re.compile(r"[0-9A-Za-z_-]+")
 # What is true of one file only.

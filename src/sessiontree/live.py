@@ -16,14 +16,16 @@ from typing import Any, cast
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
 from sessiontree.errors import PersistenceError, SessionTreeError
-from sessiontree.log import Changes, SessionLog, UnsavedLog
+from sessiontree.log import SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot, apply_title_slot
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Profile
+from sessiontree.shared_file import Changes
 from sessiontree.storage.base import SessionStorage
+from sessiontree.unsaved import UnsavedLog
 
 LEAF_MARKER = "sessiontree.leaf"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")

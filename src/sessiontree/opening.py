@@ -12,7 +12,7 @@ from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document, salvage_document
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.live import Clock, LiveSession, Place, now_ms
-from sessiontree.log import Durability, SessionLog, UnsavedLog
+from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd, make_header
@@ -21,6 +21,7 @@ from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.unsaved import UnsavedLog
 
 
 def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:

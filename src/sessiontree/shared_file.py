@@ -1,0 +1,210 @@
+"""A session's file as several processes see it: locked, caught up with, replaced, deleted.
+
+Owns which file the session stands on, how far it was read, and the writer. Every change of what is
+on disk by somebody else is noticed here; what is written is the log's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sessiontree.core.tree import SessionTree
+from sessiontree.document import (
+    SessionDocument,
+    is_slot_kept,
+    is_tail_kept,
+    load_document,
+    merge_growth,
+    note_end,
+    read_growth,
+    refresh_slot,
+)
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model.scanning import SessionWarning
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageWriter, read_chunks
+from sessiontree.storage.blobs import BlobStore
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was found in the file that this process had not written.
+
+    ``replaced`` is the tree that was in use before the file turned out to be another one.
+    """
+
+    foreign: int = 0
+    replaced: SessionTree | None = None
+    warnings: list[SessionWarning] = field(default_factory=list)
+
+
+class SharedFile:
+    """The file that a session stands on, and what others do to it."""
+
+    def __init__(
+        self, storage: SessionStorage, blobs: BlobStore, draft_path: Callable[[str], str]
+    ) -> None:
+        self._storage = storage
+        self._blobs = blobs
+        self._draft_path = draft_path
+        self._writer: SessionStorageWriter | None = None
+        self._is_stale = False
+        self._is_unlocked = False
+        self._is_sync_suspect = False
+        self._late = Changes()
+        self.path = ""
+        self.tree = SessionTree()
+        self.document: SessionDocument | None = None
+        self.is_draft = False
+
+    def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
+        """Continue a file that was just read."""
+        self._is_stale = False
+        self.document = document
+        self.tree = document.tree
+        self.is_draft = is_draft
+        if not is_draft:
+            self.path = document.path
+
+    def begin(self, path: str, *, is_draft: bool = True) -> None:
+        """A new session that will be written to ``path``, as a draft at first."""
+        self.path = path
+        self.is_draft = is_draft
+
+    @property
+    def file(self) -> str:
+        """The file written to now: the draft until the session file exists."""
+        return self._draft_path(self.path) if self.is_draft else self.path
+
+    def is_behind(self) -> bool:
+        """Whether the file is no longer what was read and written here."""
+        document = self.document
+        if document is None:
+            return False
+        if self._late.foreign or self._is_stale:
+            return True
+        try:
+            found = self._storage.stat(self.file)
+            if not found.is_same_file(document.stat) or found.size != document.end:
+                return True
+            return not (is_slot_kept(document) and is_tail_kept(document))
+        except OSError:
+            return True  # whoever looks closer will be told
+
+    def _hold(self, changes: Changes) -> SessionStorageWriter | None:
+        """Lock what the name stands for and catch up with it; None if that has to be redone."""
+        writer = self._writer
+        if writer is None:
+            try:
+                writer = self._writer = self._storage.open_writer(self.file, create=False)
+            except FileNotFoundError:
+                self._restore_deleted(changes)
+                return None
+        found = writer.lock()
+        if not writer.has_locks and not self._is_unlocked:
+            self._is_unlocked = True
+            changes.warnings.append(
+                SessionWarning(
+                    f"{self.file} is on a file system without locks; "
+                    "do not work on this session from two programs at once"
+                )
+            )
+        is_held = False
+        try:
+            if found is None or not found.is_same_file(writer.stat()):
+                self._close_writer()
+            elif self._catch_up(self._document(), found, changes):
+                is_held = True
+            else:
+                self._reload(changes)
+        finally:
+            if not is_held:
+                writer.unlock()
+        return writer if is_held else None
+
+    def _catch_up(self, document: SessionDocument, found: FileStat, changes: Changes) -> bool:
+        """Read what others appended; False if the file is not what was read plus an append."""
+        if self._is_stale or not found.is_same_file(document.stat):
+            return False
+        refresh_slot(document)
+        if found.size == document.end:
+            return is_tail_kept(document)
+        scan = read_growth(document, found.size)
+        if scan is None:
+            return False
+        changes.foreign += merge_growth(document, scan)
+        return True
+
+    def _restore_deleted(self, changes: Changes) -> None:
+        """The file is gone, but its bytes are still to be had from the open reader.
+
+        A draft that is gone may have become the session file by another process's doing.
+        """
+        document = self._document()
+        if self.is_draft and self._storage.exists(self.path):
+            self.is_draft = False
+            self._reload(changes)
+            return
+        self._storage.ensure_dir(os.path.dirname(self.file))
+        reader = document.payloads.reader
+        self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
+        changes.warnings.append(
+            SessionWarning(f"{self.file} was deleted by another program; written anew")
+        )
+        self._reload(changes)
+
+    def _reload(self, changes: Changes) -> None:
+        """The name stands for other bytes than were read: read them."""
+        before = self._document()
+        try:
+            document = load_document(self._storage, self.file, self._blobs)
+        except NotASessionError as error:
+            raise PersistenceError(self.file, "was overwritten and is no session any more") from (
+                error
+            )
+        if document is None:
+            raise PersistenceError(self.file, "was emptied by another program")
+        if document.header.get("id") != before.header.get("id"):
+            raise PersistenceError(
+                self.file, f"now holds another session ({document.header.get('id')})"
+            )
+        if changes.replaced is None:
+            changes.replaced = before.tree
+        document.tree.leaf_id = before.tree.leaf_id
+        document.warnings[:0] = [
+            warning for warning in before.warnings if warning not in document.warnings
+        ]
+        self.adopt(document, is_draft=self.is_draft)
+
+    def _take_in(self, document: SessionDocument, end: int) -> None:
+        """Somebody who takes no lock wrote just before us; their lines come first in the file."""
+        scan = read_growth(document, end)
+        if scan is not None:
+            self._late.foreign += merge_growth(document, scan)
+        else:
+            # they ended a line that we had seen half written: read the file anew, next time
+            self._is_stale = True
+            note_end(document, end)
+
+    def _open_writer(self) -> SessionStorageWriter:
+        if self._writer is None:
+            self._writer = self._storage.open_writer(self.file, create=False)
+        return self._writer
+
+    def _close_writer(self) -> OSError | None:
+        """Let go of the writer; what a network file system says only now, if anything."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return None
+        try:
+            writer.close()
+        except OSError as error:
+            self._is_sync_suspect = True
+            return error
+        return None
+
+    def _document(self) -> SessionDocument:
+        if self.document is None:
+            raise PersistenceError(self.path, "has not been written yet")
+        return self.document

@@ -1,0 +1,48 @@
+"""The log of a session that is kept nowhere: everything succeeds, nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from sessiontree.core.tree import SessionTree
+from sessiontree.document import SessionDocument
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import Header
+from sessiontree.profiles import Dialect
+from sessiontree.shared_file import Changes
+
+
+class UnsavedLog:
+    """The log of a session that is kept nowhere."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.tree = SessionTree()
+        self.document: SessionDocument | None = None
+
+    has_failed = False
+
+    def is_behind(self) -> bool:
+        return False
+
+    def check(self) -> None:
+        """Nothing can have failed."""
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[Changes]:
+        yield Changes()
+
+    def append(self, data: WireEntry, header: Header) -> Entry:  # noqa: ARG002
+        codec.encode(data)  # what could not be saved is refused here too
+        return Entry.from_wire(data)
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def recover(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is held."""
