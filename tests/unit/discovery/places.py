@@ -42,4 +42,3 @@ def talk(*texts: str, start: str = "a") -> list[Wire]:
         made.append(message(entry_id, parent, content))
         parent = entry_id
     return made
-
