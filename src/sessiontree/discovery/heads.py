@@ -45,23 +45,26 @@ def read_head(storage: SessionStorage, path: str) -> Head | None:
     """
     reader = storage.open_reader(path)
     try:
-        prefix = reader.read_at(0, PREFIX_BYTES)
-        head = parse_head(prefix)
-        if head is not None and head.is_cut and len(prefix) >= PREFIX_BYTES:
-            head = parse_head(reader.read_at(0, _LONGEST_HEADER_BYTES))
+        head = parse_head(reader.read_at(0, PREFIX_BYTES))
+        if head is not None and head.is_cut:
+            longer = reader.read_at(0, _LONGEST_HEADER_BYTES)
+            head = parse_head(longer, _LONGEST_HEADER_BYTES)
         return head
     finally:
         reader.close()
 
 
-def parse_head(prefix: bytes) -> Head | None:
-    """The head that a file's first bytes show; None if they show no session header."""
+def parse_head(prefix: bytes, limit: int = PREFIX_BYTES) -> Head | None:
+    """The head that a file's first bytes show; None if they show no session header.
+
+    A prefix of ``limit`` bytes is taken for cut: its last line goes on.
+    """
     lines = prefix.split(b"\n")
+    rest = lines.pop() if len(prefix) >= limit else b""
     slot_title: str | None = None
     head: Head | None = None
     for number, line in enumerate(lines):
-        is_last = number == len(lines) - 1
-        for item in read_line(line, 0 if number == 0 else 1, number + 1):
+        for item in read_line(line, number, number + 1):
             if not isinstance(item, Record):
                 continue
             if head is None:
@@ -74,10 +77,9 @@ def parse_head(prefix: bytes) -> Head | None:
                 head = _from_header(item.value, slot_title)
             elif _note_prompt(head, item.value):
                 return head
-        if is_last and head is None:
-            return _from_cut_header(line, slot_title)
-        if is_last and head is not None and line:
-            head.first_prompt = _cut_prompt(line)
+    if head is None:
+        return _from_cut_header(rest, slot_title)
+    head.first_prompt = _cut_prompt(rest)
     return head
 
 
