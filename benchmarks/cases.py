@@ -296,7 +296,7 @@ def _id_of(file: Path) -> str:
 
 def copies(world: World, sizes: Sizes) -> Iterator[Case]:
     size = _mb(sizes.bytes[-1])
-    for op, words in (("fork", "fork"), ("branched", "open + branched session")):
+    for op, words in (("fork", "fork"), ("branched", "branched session")):
         build = partial(_on_files, world, op, sizes.bytes, world.corpus.conversation)
         yield Case(f"{words} {size}", build, target=0.1, memory_mb=40)
 

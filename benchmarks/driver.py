@@ -145,12 +145,10 @@ def fork(args: Arguments) -> Info:
 
 
 def branched(args: Arguments) -> Info:
-    def work() -> str | None:
-        manager = SessionManager.open(args["file"], args["scratch"])
-        assert manager.leaf_id is not None
-        return manager.create_branched_session(manager.leaf_id)
-
-    made = measure(work)
+    manager = SessionManager.open(args["file"], args["scratch"])
+    leaf_id = manager.leaf_id
+    assert leaf_id is not None
+    made = measure(lambda: manager.create_branched_session(leaf_id))
     assert made is not None
     return {"bytes": Path(made).stat().st_size}
 

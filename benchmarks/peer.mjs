@@ -109,10 +109,8 @@ const ops = {
     info.bytes = fs.statSync(manager.getSessionFile()).size;
   },
   branched: async () => {
-    const made = await time(async () => {
-      const manager = await SessionManager.open(args.file, args.scratch);
-      return manager.createBranchedSession(manager.getLeafId());
-    });
+    const manager = await SessionManager.open(args.file, args.scratch);
+    const made = await time(() => manager.createBranchedSession(manager.getLeafId()));
     info.bytes = fs.statSync(made).size;
   },
 };

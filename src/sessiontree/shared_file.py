@@ -112,7 +112,7 @@ class SharedFile:
             )
         is_held = False
         try:
-            if found is None or not found.is_same_file(writer.stat()):
+            if found is None or not writer.owns(found):
                 self._close_writer()
             elif self._catch_up(self._document(), found, changes):
                 is_held = True

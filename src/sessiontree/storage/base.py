@@ -73,6 +73,9 @@ class SessionStorageWriter(Protocol):
     def unlock(self) -> None:
         """Let go of one ``lock``."""
 
+    def owns(self, found: FileStat) -> bool:
+        """Whether this is the writer's own file."""
+
     def stat(self) -> FileStat:
         """The writer's own file, whatever its name stands for now."""
 

@@ -284,6 +284,9 @@ class _FileWriter:
                 return
         locks.lock(self._gate_fd, self._path)
 
+    def owns(self, found: FileStat) -> bool:
+        return found.inode == self._own.st_ino and found.device == self._own.st_dev
+
     def stat(self) -> FileStat:
         return _to_stat(self._path, os.fstat(self._fd))
 

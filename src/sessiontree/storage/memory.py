@@ -231,6 +231,9 @@ class _MemoryWriter:
             self._depth -= 1
             self._file.lock.release()
 
+    def owns(self, found: FileStat) -> bool:
+        return found.inode == self._file.inode
+
     def stat(self) -> FileStat:
         return self._file.stat(self._path)
 

@@ -248,6 +248,9 @@ class _FaultyWriter:
     def has_locks(self) -> bool:
         return self._inside.has_locks
 
+    def owns(self, found: FileStat) -> bool:
+        return self._inside.owns(found)
+
     def lock(self) -> FileStat | None:
         self._check("lock")
         return self._inside.lock()
