@@ -235,11 +235,16 @@ class StorageContract:
         assert storage.read(f"{root}/ab/y") == b"2"
         assert not storage.exists(f"{root}/a")
 
-    def test_what_is_not_there_can_not_be_renamed(self, storage: SessionStorage, root: str) -> None:
+    def test_nothing_is_renamed_from_or_to_nowhere(
+        self, storage: SessionStorage, root: str
+    ) -> None:
         _fill(storage, root, y=b"2")
         with _raises(FileNotFoundError):
             storage.rename(f"{root}/x", f"{root}/y")
+        with _raises(FileNotFoundError):
+            storage.rename(f"{root}/y", f"{root}/nowhere/y")
         assert storage.read(f"{root}/y") == b"2"
+        assert not storage.exists(f"{root}/nowhere")
 
     def test_a_file_is_removed_at_most_once(self, storage: SessionStorage, root: str) -> None:
         _fill(storage, root, x=b"1")
