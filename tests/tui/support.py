@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.app import App
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from sessiontree import SessionManager
@@ -165,6 +167,17 @@ async def type_text(pilot: Pilot[Any], text: str) -> None:
     """Type as a person does; a line break is Ctrl+J."""
     names = {" ": "space", "\n": "ctrl+j"}
     await pilot.press(*(names.get(letter, letter) for letter in text))
+
+
+def burst(app: App[Any], *keys: str) -> None:
+    """Press keys faster than anything can react; a text of several letters is typed."""
+    named = {"enter", "backspace", "up", "down", "tab", "escape"}
+    for key in keys:
+        if key in named or "+" in key:
+            app.post_message(events.Key(key, None))
+        else:
+            for letter in key:
+                app.post_message(events.Key(_character_to_key(letter), letter))
 
 
 @dataclass

@@ -17,9 +17,10 @@ from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
 from sessiontree.tui.chat import OpenedSession
 from sessiontree.tui.confirming import Confirmer, ToolDialog
 from sessiontree.tui.list_picker import ListPicker
+from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.tree_picker import TreePicker
 
-from .support import Shop, assistant, call, result, running_chat, screen_lines, user
+from .support import Shop, assistant, burst, call, result, running_chat, screen_lines, user
 
 
 def blocks(rig: Any) -> list[tuple[str, str]]:
@@ -174,6 +175,16 @@ async def test_several_lines_by_three_keys(shop: Shop) -> None:
         assert rig.chat.editor.size.height == 4
         await rig.press("enter")
         await rig.until(lambda: ("user", "one\ntwo\nthree\nfour") in blocks(rig))
+
+
+async def test_keys_that_come_all_at_once_take_effect_in_their_order(shop: Shop) -> None:
+    async with running_chat(shop.create(), "ok") as rig:
+        burst(rig.app, "abX", "backspace", "c", "ctrl+j", "d", "enter", "typed after")
+        await rig.until(lambda: ("user", "abc\nd") in blocks(rig) and rig.is_idle)
+        assert rig.chat.editor.text == "typed after"
+        rig.chat.editor.put("")
+        burst(rig.app, "/sess", "enter")
+        await rig.until_screen(ReadingPane)
 
 
 async def test_an_empty_editor_sends_nothing(shop: Shop) -> None:

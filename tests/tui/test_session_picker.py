@@ -22,7 +22,7 @@ from sessiontree.tui.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.session_shelf import Progress, Scope, SessionShelf
 from sessiontree.tui.theme import ThemedApp
 
-from .support import Shop, make_info, screen_lines, screen_text, type_text, until
+from .support import Shop, burst, make_info, screen_lines, screen_text, type_text, until
 
 
 class Rig:
@@ -178,14 +178,24 @@ async def test_typing_filters_at_once_and_says_why(stocked: Shop) -> None:
         assert "said: dark mode please the tokenizer" in rig.text
 
 
-async def test_enter_right_after_typing_chooses_what_was_typed(stocked: Shop) -> None:
+@pytest.mark.parametrize(
+    ("keys", "title"),
+    [
+        (("Oldest", "enter"), "Oldest"),
+        (("OldX", "backspace", "est", "enter"), "Oldest"),
+        (("down", "down", "enter"), "Oldest"),
+        (("o", "down", "up", "enter"), "Oldest"),
+    ],
+)
+async def test_keys_that_come_all_at_once_choose_what_was_meant(
+    stocked: Shop, keys: tuple[str, ...], title: str
+) -> None:
     async with picking(stocked) as rig:
-        rig.picker.query_one(Input).value = "Oldest"
-        await rig.pilot.press("enter")
+        burst(rig.app, *keys)
         path = await rig.ended()
     assert path is not None
     with open_view(path) as view:
-        assert view.name == "Oldest"
+        assert view.name == title
 
 
 async def test_a_query_that_finds_nothing_says_so_and_enter_does_nothing(stocked: Shop) -> None:

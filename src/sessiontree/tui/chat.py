@@ -302,11 +302,12 @@ class ChatScreen(Screen[None]):
         parsed = commands.parse_input(text)
         if isinstance(parsed, commands.Mistake):
             self.say(parsed.message, is_bad=True)
+            self.editor.put_back(text)
             return
         if self._session is None:
             self.say("The session is still being opened")
+            self.editor.put_back(text)
             return
-        self.editor.put("")
         self._remember(text)
         self.transcript.follow()
         match parsed:
@@ -360,7 +361,7 @@ class ChatScreen(Screen[None]):
             case "page_down":
                 self.action_page(1)
             case what:
-                self._complete(what)
+                self._complete(what, event.text)
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -413,29 +414,33 @@ class ChatScreen(Screen[None]):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
-        editor = self.editor
-        self.query_one("#prompt", Static).update("$" if editor.text.startswith("!") else "›")
-        editor.is_completing = self.query_one(Completions).look(editor.text)
+        text = self.editor.text
+        self.query_one("#prompt", Static).update("$" if text.startswith("!") else "›")
+        self.query_one(Completions).look(text if self.editor.is_completing else "")
 
     def _close_completions(self) -> None:
-        self.editor.is_completing = False
+        self.editor.close_completions()
         self.query_one(Completions).close()
 
-    def _complete(self, what: str) -> None:
+    def _complete(self, what: str, text: str) -> None:
         rows = self.query_one(Completions)
-        command = rows.current
-        if not self.editor.is_completing or command is None:
-            return
         match what:
             case "completion_up":
                 rows.action_cursor(-1)
             case "completion_down":
                 rows.action_cursor(1)
-            case "complete_and_send" if not command.needs_argument:
-                self._close_completions()
-                self.send(f"/{command.name}", is_queued=False)
+            case "complete" | "complete_and_send":
+                command = rows.choose(text)
+                if command is None:
+                    return
+                if what == "complete_and_send" and not command.needs_argument:
+                    self.send(f"/{command.name}", is_queued=False)
+                elif what == "complete_and_send":
+                    self.editor.put_back(f"/{command.name} ")
+                elif self.editor.text == text:
+                    self.editor.put(f"/{command.name} ")
             case _:
-                self.editor.put(f"/{command.name} ")
+                pass
 
     # -- the conversation ------------------------------------------------------------------------
 

@@ -25,14 +25,21 @@ class Completions(RowList[Command]):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def look(self, text: str) -> bool:
-        """Show what the text could become; whether there is anything."""
+    def look(self, text: str) -> None:
+        """Show what the text could become, if anything."""
         found = complete(text)
+        if found == list(self.rows) and self.display == bool(found):
+            return
         self.display = bool(found)
-        if found:
-            self.styles.height = min(len(found), _MAX_ROWS)
-            self.show_rows(found)
-        return bool(found)
+        self.styles.height = min(len(found), _MAX_ROWS)
+        self.show_rows(found)
+
+    def choose(self, text: str) -> Command | None:
+        """What the text is to become: the chosen command, if the list is about this text."""
+        found = complete(text)
+        if self.current is not None and list(self.rows) == found:
+            return self.current
+        return found[0] if found else None
 
     def close(self) -> None:
         """Go away until something else is typed."""

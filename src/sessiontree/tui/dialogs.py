@@ -18,6 +18,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from sessiontree.tui import escaping
+from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.theme import palette_of
@@ -73,12 +74,12 @@ class TextDialog(ModalScreen[str | None]):
         palette = palette_of(self)
         with Vertical(classes="dialog"):
             yield Static(Text(escaping.one_line(self._question), palette.strong))
-            yield Input(escaping.one_line(self._text), classes="dialog-input", compact=True)
+            yield LineInput(escaping.one_line(self._text), classes="dialog-input")
             keys = (("Enter", self._enter), ("Esc", "cancel"))
             yield Static(draw_keys(palette, keys), classes="dialog-keys")
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        self.query_one(LineInput).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

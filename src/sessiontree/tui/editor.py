@@ -2,6 +2,8 @@
 
 Owns the keys and tells what was meant; sends nothing itself. Text that comes from elsewhere (an
 earlier prompt, a message of the session, the clipboard) is freed of control characters first.
+
+Every key takes effect here, in the order it was pressed, before the next one is looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from sessiontree.escaping import HAZARDS_IN_BLOCK
+from sessiontree.tui.commands import complete
+from sessiontree.tui.ordered_keys import run_bindings
 from sessiontree.tui.recall import Recall
 
 
@@ -42,9 +46,10 @@ class Editor(TextArea):
     class Asked(Message):
         """A key was pressed that is about something else than the text."""
 
-        def __init__(self, what: str) -> None:
+        def __init__(self, what: str, text: str = "") -> None:
             super().__init__()
             self.what = what
+            self.text = text
 
     def __init__(self) -> None:
         super().__init__(
@@ -58,8 +63,7 @@ class Editor(TextArea):
         )
         self.cursor_blink = False
         self.recall = Recall()
-        self.is_completing = False
-        """Whether the arrows, Tab and Enter belong to a list of completions."""
+        self._closed_for: str | None = None
 
     # -- text ------------------------------------------------------------------------------------
 
@@ -73,31 +77,39 @@ class Editor(TextArea):
         mine = self.text
         self.put(f"{text}\n\n{mine}" if mine.strip() else text)
 
+    def put_back(self, text: str) -> None:
+        """A text that was sent could not be used: it stands before what was typed since."""
+        self.put(text + self.text)
+
+    # -- completing ------------------------------------------------------------------------------
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the arrows, Tab and Enter belong to the list of commands."""
+        return self.text != self._closed_for and bool(complete(self.text))
+
+    def close_completions(self) -> None:
+        """Take the text as it is, until something else is typed."""
+        self._closed_for = self.text
+
     # -- keys ------------------------------------------------------------------------------------
 
-    def on_key(self, event: events.Key) -> None:
-        """Keys that are about sending; all others go their usual way."""
+    async def on_key(self, event: events.Key) -> None:
+        """Whatever is not a letter takes effect at once."""
         match event.key:
             case "enter" if self.is_completing:
-                self._stop(event)
-                self.post_message(self.Asked("complete_and_send"))
-            case "enter":
-                self._stop(event)
-                self._send(is_queued=False)
-            case "alt+enter":
-                self._stop(event)
-                self._send(is_queued=True)
+                self.post_message(self.Asked("complete_and_send", self.text))
+                self.put("")
+            case "enter" | "alt+enter":
+                self._send(is_queued=event.key == "alt+enter")
             case "tab":
-                self._stop(event)
-                self.post_message(self.Asked("complete"))
+                self.post_message(self.Asked("complete", self.text))
             case "escape":
-                self._stop(event)
                 self.post_message(self.Asked("escape"))
             case _:
-                pass
-
-    @staticmethod
-    def _stop(event: events.Key) -> None:
+                if not event.is_printable:
+                    await run_bindings(self, self._bindings, event)
+                return
         event.stop()
         event.prevent_default()
 
@@ -109,6 +121,7 @@ class Editor(TextArea):
             return
         if self.text.strip():
             self.post_message(self.Sent(self.text, is_queued))
+            self.put("")
 
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

@@ -7,11 +7,9 @@ handed in and runs in a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
@@ -19,6 +17,7 @@ from textual.widgets import Input, Static
 from sessiontree.tui import escaping
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.dialogs import Option, draw_keys
+from sessiontree.tui.query_input import QueryInput
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_shelf import explain_failure
 from sessiontree.tui.theme import palette_of
@@ -26,17 +25,19 @@ from sessiontree.tui.theme import palette_of
 Find = Callable[[str], Sequence[Option]]
 
 
+_KEYS = {
+    "escape": "cancel",
+    "enter": "choose",
+    "up": "move(-1)",
+    "down": "move(1)",
+    "ctrl+r": "move(1)",
+    "pageup": "page(-1)",
+    "pagedown": "page(1)",
+}
+
+
 class ListPicker(ModalScreen[str | None]):
     """Dismissed with the value of the chosen option, or with None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", priority=True, show=False),
-        Binding("enter", "choose", priority=True, show=False),
-        Binding("up", "move(-1)", priority=True, show=False),
-        Binding("down,ctrl+r", "move(1)", priority=True, show=False),
-        Binding("pageup", "page(-1)", priority=True, show=False),
-        Binding("pagedown", "page(1)", priority=True, show=False),
-    ]
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class ListPicker(ModalScreen[str | None]):
         self._enter = enter
         self._current = current
         self._finding: BackgroundWork | None = None
-        self._choose_when_ready = False
+        self._waiting: list[str] = []
         self._is_resolved = False
 
     def compose(self) -> ComposeResult:
@@ -65,14 +66,14 @@ class ListPicker(ModalScreen[str | None]):
             yield Static(Text(escaping.one_line(self._title), palette.strong))
             with Horizontal(id="search"):
                 yield Static("›", id="prompt")
-                yield Input(escaping.one_line(self._query), compact=True, id="query")
+                yield QueryInput(escaping.one_line(self._query), _KEYS)
             rows: RowList[Option] = RowList(self._draw, empty="…", id="options")
             yield rows
             keys = (("Enter", self._enter), ("Esc", "cancel"))
             yield Static(draw_keys(palette, keys), classes="dialog-keys")
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        self.query_one(QueryInput).focus()
         self._look(self._query)
 
     @property
@@ -100,8 +101,9 @@ class ListPicker(ModalScreen[str | None]):
         values = [option.value for option in options]
         cursor = values.index(self._current) if self._current in values else 0
         self._list.show_rows(options, cursor, empty=self._nothing)
-        if self._choose_when_ready:
-            self.action_choose()
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self.call_later(self.run_action, action)
 
     def _fail(self, error: Exception) -> None:
         self._finding = None
@@ -118,6 +120,14 @@ class ListPicker(ModalScreen[str | None]):
         line.append(hint, palette.dim)
         return line
 
+    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
+        """Keys mean the list that what was typed last will give."""
+        event.stop()
+        if self.is_busy and event.action != "cancel":
+            self._waiting.append(event.action)
+        else:
+            await self.run_action(event.action)
+
     def action_move(self, step: int) -> None:
         self._list.action_cursor(step)
 
@@ -125,10 +135,6 @@ class ListPicker(ModalScreen[str | None]):
         self._list.action_page(direction)
 
     def action_choose(self) -> None:
-        if self.is_busy:
-            self._choose_when_ready = True
-            return
-        self._choose_when_ready = False
         chosen = self._list.current
         if chosen is not None:
             self._resolve(chosen.value)

@@ -25,6 +25,7 @@ from sessiontree.tui.background import run_in_background
 from sessiontree.tui.bars import Bar, two_sided
 from sessiontree.tui.dialogs import ConfirmDialog, TextDialog, draw_keys
 from sessiontree.tui.preview_pane import PreviewPane
+from sessiontree.tui.query_input import QueryInput
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_feed import FeedOwner, SessionFeed
 from sessiontree.tui.session_lines import count_text, draw_session
@@ -45,30 +46,35 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+_KEYS = {
+    "escape": "cancel",
+    "enter": "choose",
+    "up": "move(-1)",
+    "ctrl+k": "move(-1)",
+    "down": "move(1)",
+    "ctrl+j": "move(1)",
+    "pageup": "page(-1)",
+    "pagedown": "page(1)",
+    "ctrl+home": "edge(0)",
+    "ctrl+end": "edge(1)",
+    "tab": "scope",
+    "shift+tab": "scope",
+    "ctrl+s": "sort",
+    "ctrl+n": "named",
+    "ctrl+p": "path",
+    "ctrl+t": "preview",
+    "ctrl+r": "rename",
+    "ctrl+d": "remove",
+    "ctrl+z": "undo",
+}
+_NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove")
+
+
 class SessionPicker(Screen[str | None]):
     """Choose a session. Dismissed with its path, or with None."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", priority=True, show=False),
-        Binding("enter", "choose", priority=True, show=False),
-        Binding("up,ctrl+k", "move(-1)", priority=True, show=False),
-        Binding("down,ctrl+j", "move(1)", priority=True, show=False),
-        Binding("pageup", "page(-1)", priority=True, show=False),
-        Binding("pagedown", "page(1)", priority=True, show=False),
-        Binding("ctrl+home", "edge(0)", priority=True, show=False),
-        Binding("ctrl+end", "edge(1)", priority=True, show=False),
-        Binding("tab,shift+tab", "scope", priority=True, show=False),
-        Binding("ctrl+s", "sort", priority=True, show=False),
-        Binding("ctrl+n", "named", priority=True, show=False),
-        Binding("ctrl+p", "path", priority=True, show=False),
-        Binding("ctrl+t", "preview", priority=True, show=False),
-        Binding("ctrl+r", "rename", priority=True, show=False),
-        Binding("ctrl+d", "remove", priority=True, show=False),
-        Binding("ctrl+z", "undo", priority=True, show=False),
-    ]
 
     def __init__(
         self,
@@ -88,7 +94,7 @@ class SessionPicker(Screen[str | None]):
         self._with_path = False
         self._notice = ""
         self._undos: list[Undo] = []
-        self._choose_when_ready = False
+        self._waiting: list[str] = []
         self._is_resolved = False
 
     # -- the screen ------------------------------------------------------------------------------
@@ -97,11 +103,8 @@ class SessionPicker(Screen[str | None]):
         yield Bar(self._draw_top, id="top")
         with Horizontal(id="search"):
             yield Static("›", id="prompt")
-            yield Input(
-                self._feed.query.text,
-                placeholder='Type to search: words, "a phrase", re:pattern',
-                compact=True,
-                id="query",
+            yield QueryInput(
+                self._feed.query.text, _KEYS, 'Type to search: words, "a phrase", re:pattern'
             )
         with Container(id="body"):
             rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
@@ -110,7 +113,7 @@ class SessionPicker(Screen[str | None]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#query", Input).focus()
+        self.query_one(QueryInput).focus()
         self._feed.enter_scope(self._feed.scope)
 
     @property
@@ -130,9 +133,9 @@ class SessionPicker(Screen[str | None]):
             cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
         self._list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
         self._show_facts()
-        if self._choose_when_ready and (rows or self._feed.is_complete):
-            self._choose_when_ready = False
-            self.action_choose()
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self.call_later(self.run_action, action)
 
     def _show_facts(self) -> None:
         self.query_one("#top", Bar).refresh()
@@ -210,6 +213,14 @@ class SessionPicker(Screen[str | None]):
 
     # -- keys ------------------------------------------------------------------------------------
 
+    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
+        """What was typed last may not be applied yet; keys mean the list that it will give."""
+        event.stop()
+        if self._feed.is_filtering and event.action.startswith(_NEEDS_ROWS):
+            self._waiting.append(event.action)
+        else:
+            await self.run_action(event.action)
+
     def action_move(self, step: int) -> None:
         self._list.action_cursor(step)
 
@@ -236,10 +247,6 @@ class SessionPicker(Screen[str | None]):
         self.toggle_class("-no-preview")
 
     def action_choose(self) -> None:
-        if self._feed.is_filtering:
-            # What was typed last is not applied yet; Enter means the list that it will give.
-            self._choose_when_ready = True
-            return
         current = self._list.current
         if current is not None:
             self._resolve(current.info.path)

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.screen import Screen
 from textual.widget import Widget
@@ -25,6 +23,7 @@ from sessiontree.tui import escaping
 from sessiontree.tui.bars import Bar, two_sided
 from sessiontree.tui.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
 from sessiontree.tui.fuzzy import Query
+from sessiontree.tui.query_input import QueryInput
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_lines import count_text
 from sessiontree.tui.theme import palette_of
@@ -39,6 +38,30 @@ _FILTER_WORDS: dict[Filter, str] = {
     "user-only": "prompts only",
     "labeled-only": "labeled only",
     "all": "everything",
+}
+
+
+_KEYS = {
+    "escape": "cancel",
+    "enter": "choose",
+    "up": "move(-1)",
+    "ctrl+k": "move(-1)",
+    "down": "move(1)",
+    "ctrl+j": "move(1)",
+    "pageup": "page(-1)",
+    "pagedown": "page(1)",
+    "ctrl+home": "edge(0)",
+    "ctrl+end": "edge(1)",
+    "ctrl+up": "prompt(-1)",
+    "alt+up": "prompt(-1)",
+    "ctrl+down": "prompt(1)",
+    "alt+down": "prompt(1)",
+    "left": "fold",
+    "right": "unfold",
+    "tab": "filter(1)",
+    "shift+tab": "filter(-1)",
+    "ctrl+l": "label",
+    "ctrl+t": "preview",
 }
 
 
@@ -69,25 +92,6 @@ class TreePicker(Screen[TreeChoice | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", priority=True, show=False),
-        Binding("enter", "choose", priority=True, show=False),
-        Binding("up,ctrl+k", "move(-1)", priority=True, show=False),
-        Binding("down,ctrl+j", "move(1)", priority=True, show=False),
-        Binding("pageup", "page(-1)", priority=True, show=False),
-        Binding("pagedown", "page(1)", priority=True, show=False),
-        Binding("ctrl+home", "edge(0)", priority=True, show=False),
-        Binding("ctrl+end", "edge(1)", priority=True, show=False),
-        Binding("ctrl+up,alt+up", "prompt(-1)", priority=True, show=False),
-        Binding("ctrl+down,alt+down", "prompt(1)", priority=True, show=False),
-        Binding("left", "fold", priority=True, show=False),
-        Binding("right", "unfold", priority=True, show=False),
-        Binding("tab", "filter(1)", priority=True, show=False),
-        Binding("shift+tab", "filter(-1)", priority=True, show=False),
-        Binding("ctrl+l", "label", priority=True, show=False),
-        Binding("ctrl+t", "preview", priority=True, show=False),
-    ]
-
     def __init__(
         self,
         source: TreeSource,
@@ -113,7 +117,7 @@ class TreePicker(Screen[TreeChoice | None]):
         yield Bar(self._draw_top, id="top")
         with Horizontal(id="search"):
             yield Static("›", id="prompt")
-            yield Input(placeholder="Type to search the conversation", compact=True, id="query")
+            yield QueryInput("", _KEYS, "Type to search the conversation")
         with Container(id="body"):
             rows: RowList[TreeRow] = RowList(
                 self._draw_row, empty="Reading the session…", id="entries"
@@ -124,7 +128,7 @@ class TreePicker(Screen[TreeChoice | None]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#query", Input).focus()
+        self.query_one(QueryInput).focus()
         self._load()
 
     @work
@@ -223,6 +227,10 @@ class TreePicker(Screen[TreeChoice | None]):
         return plan_choice(self._model, row.entry.id)
 
     # -- keys ------------------------------------------------------------------------------------
+
+    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
+        event.stop()
+        await self.run_action(event.action)
 
     def action_move(self, step: int) -> None:
         self._list.action_cursor(step)

@@ -1,0 +1,39 @@
+"""Keys in the order they were pressed.
+
+Textual runs a widget's bindings only after the key has bubbled up to the app. By then the widget
+may have taken in the letters typed after it: typed fast, or while the machine is busy, a line break
+comes to stand behind the words that follow it, and a backspace takes the wrong letter. Widgets for
+text therefore run their bindings themselves, at once.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.binding import BindingsMap, NoBinding
+from textual.widget import Widget
+from textual.widgets import Input
+
+
+async def run_bindings(widget: Widget, bindings: BindingsMap, event: events.Key) -> None:
+    """Run what the key is bound to, if anything, and let the event go no further then."""
+    try:
+        found = bindings.get_bindings_for_key(event.key)
+    except NoBinding:
+        return
+    event.stop()
+    event.prevent_default()
+    for binding in found:
+        await widget.app.run_action(binding.action, widget)
+
+
+class LineInput(Input):
+    """One line of text whose keys take effect in order."""
+
+    def __init__(self, text: str = "", *, placeholder: str = "", classes: str = "") -> None:
+        super().__init__(text, placeholder=placeholder, compact=True, classes=classes or None)
+        self.cursor_blink = False
+
+    async def on_key(self, event: events.Key) -> None:
+        """All but letters, which go their usual way."""
+        if not event.is_printable:
+            await run_bindings(self, self._bindings, event)
