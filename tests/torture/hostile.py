@@ -403,8 +403,11 @@ class History(Target):
                     assert isinstance(entry.prompt, str)
                 history.search('parser "x" OR c++ *', 10)
             history.add("a new prompt")
-            if not history.flush(5):
-                assert history.error is not None
+            if not history.flush(0.5):
+                reason = str(history.error)
+                assert "another program" in reason, (
+                    f"a damaged database was not set aside: {reason}"
+                )
                 return
         with HistoryStorage(path) as history:
             assert history.search("a new prompt", 1)[0].prompt == "a new prompt"
