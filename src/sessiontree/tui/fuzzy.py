@@ -105,7 +105,10 @@ class Query:
         return not self._terms and self._regex is None and self.error is None
 
     def match(self, fields: Sequence[Field]) -> Match | None:
-        """The best match of every term; None if one is nowhere. An unusable query finds nothing."""
+        """The best match of every term; None if one is nowhere. An unusable query finds nothing.
+
+        ``fields`` come in the order of their weights, the weightiest first.
+        """
         if self.error is not None:
             return None
         if self._regex is not None:
@@ -168,6 +171,8 @@ def _best_hit(term: str, is_phrase: bool, fields: Sequence[Field]) -> Hit | None
             hit = _find_fuzzy(term, field)
         if hit is not None and (best is None or (hit.kind, hit.score) > (best.kind, best.score)):
             best = hit
+            if hit.kind >= Kind.WORD:
+                break  # nothing in a field of less weight is better than that
     return best
 
 
@@ -181,7 +186,7 @@ def _find(term: str, field: Field) -> Hit | None:
         return _hit(field, Kind.EXACT, 0, at, term)
     best_at, best_kind = at, Kind.PART
     # The first few places are enough to find a whole word where there is one.
-    for _ in range(20):
+    for _ in range(8):
         kind = _kind_at(folded, at, at + len(term))
         if kind > best_kind:
             best_at, best_kind = at, kind
@@ -251,7 +256,7 @@ def _runs(places: list[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _match_regex(pattern: re.Pattern[str], size: int, fields: Sequence[Field]) -> Hit | None:
-    for field in sorted(fields, key=lambda one: -one.weight):
+    for field in fields:
         for offset, window in _windows(field.text, size):
             found = pattern.search(window)
             if found is not None and found.end() > found.start():

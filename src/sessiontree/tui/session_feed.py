@@ -7,6 +7,7 @@ tells its owner whenever there are other rows or other facts.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from sessiontree.tui.session_rows import SORTS, SessionIndex, SessionRow, Sort, 
 from sessiontree.tui.session_shelf import Scope, SessionShelf, explain_failure, unread_texts
 
 _TEXT_BATCH = 50
+_REFRESH_S = 0.5
+"""How often the rows are found anew while texts come in."""
 _MAX_TEXT = 150_000_000
 """Characters of messages that are kept for searching, over all sessions."""
 
@@ -55,6 +58,7 @@ class SessionFeed:
         self._filtering: BackgroundWork | None = None
         self._reading: BackgroundWork | None = None
         self._read_characters = 0
+        self._refreshed_at = 0.0
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -251,15 +255,20 @@ class SessionFeed:
         self._reading = run_in_background(
             pump,
             read,
-            lambda batch: self._take_texts(index, batch),
+            lambda batch: self._take_texts(index, batch, is_last=True),
             lambda error: self._owner.say(explain_failure(error)),
         )
 
-    def _take_texts(self, index: SessionIndex, batch: list[tuple[str, str]]) -> None:
+    def _take_texts(
+        self, index: SessionIndex, batch: list[tuple[str, str]], *, is_last: bool = False
+    ) -> None:
         for path, text in batch:
             index.put_text(path, text)
             self._read_characters += len(text)
-        if batch and not self.query.is_empty and index is self._index:
+        now = time.monotonic()
+        is_due = is_last or now - self._refreshed_at > _REFRESH_S
+        if is_due and not self.query.is_empty and index is self._index:
+            self._refreshed_at = now
             self.filter()
 
     # -- filtering -------------------------------------------------------------------------------

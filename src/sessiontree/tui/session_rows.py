@@ -107,12 +107,10 @@ class SessionIndex:
                 return None
             if named_only and not info.title:
                 continue
-            match = None
-            if not query.is_empty:
-                match = query.match(self._fields_of(info))
-                if match is None:
-                    continue
-            found.append(SessionRow(info, name_of(info), match=match))
+            fields = self._fields_of(info)
+            match = None if query.is_empty else query.match(fields)
+            if match is not None or query.is_empty:
+                found.append(SessionRow(info, fields[0].text, match=match))
         match sort:
             case "recent":
                 return sorted(found, key=_recency, reverse=True)
@@ -126,7 +124,7 @@ class SessionIndex:
         if fields is None:
             fields = self._fields[info.path] = _make_fields(info)
         text = self._texts.get(info.path)
-        return fields if text is None else [*fields, text]
+        return fields if text is None else [*fields[:-1], text, fields[-1]]
 
 
 def name_of(info: SessionInfo) -> str:
@@ -153,17 +151,18 @@ def explain(row: SessionRow) -> Reason | None:
 
 
 def _make_fields(info: SessionInfo) -> list[Field]:
+    """What is looked at, the weightiest first; the text comes before the last."""
     name = name_of(info)
-    fields = [
-        Field.of("name", name, 6, fuzzy=True),
+    fields = [Field.of("name", name, 6, fuzzy=True)]
+    first = "" if info.first_message == NO_MESSAGES else info.first_message
+    if first and clean_line(first) != name:
+        fields.append(Field.of("first", first[:TEXT_LIMIT], 5))
+    return [
+        *fields,
         Field.of("id", info.id, 4),
         Field.of("cwd", info.cwd, 3, fuzzy=True),
         Field.of("path", os.sep.join(info.path.split(os.sep)[-2:]), 1),
     ]
-    first = "" if info.first_message == NO_MESSAGES else info.first_message
-    if first and clean_line(first) != name:
-        fields.append(Field.of("first", first[:TEXT_LIMIT], 5))
-    return fields
 
 
 def _reason(row: SessionRow, field: str) -> Reason:

@@ -158,14 +158,13 @@ class TreeModel:
                 return entry.kind in _TALK or entry.kind == "tool" or entry.id in self.labels
 
     def _fields(self, entry: TreeEntry) -> list[Field]:
-        fields = [
+        label = self.labels.get(entry.id)
+        return [
+            *([Field.of("label", label.text, 3, fuzzy=True)] if label else ()),
             Field.of("text", entry.text, 2),
             Field.of("name", entry.name, 1),
             Field.of("id", entry.id, 1),
         ]
-        if label := self.labels.get(entry.id):
-            fields.append(Field.of("label", label.text, 3, fuzzy=True))
-        return fields
 
     def _visible_children(self, visible: Mapping[str, object]) -> dict[str | None, list[TreeEntry]]:
         """The shown entries below each shown entry; what is between them is passed over."""
