@@ -113,13 +113,15 @@ def write_session(
     log.begin(path, is_draft=is_draft)
     try:
         place.storage.ensure_dir(place.session_dir)
-        placed = log.filer.write_file(
+        written = log.filer.write_file(
             log.file, head, entries, source_blobs=source_blobs, durable=False
         )
         if artifacts is not None:
             _copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
         log.adopt(
-            document_of_copy(place.storage, log.file, header, head, placed, log.filer.blobs),
+            document_of_copy(
+                place.storage, log.file, header, head, written.placed, log.filer.blobs
+            ),
             is_draft=is_draft,
         )
         log.note_new_name()

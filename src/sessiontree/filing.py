@@ -16,7 +16,13 @@ from sessiontree.model import codec
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect
-from sessiontree.storage.base import FileRange, Piece, SessionStorage, SessionStorageReader
+from sessiontree.storage.base import (
+    FileRange,
+    FileStat,
+    Piece,
+    SessionStorage,
+    SessionStorageReader,
+)
 from sessiontree.storage.blobs import BlobStore
 
 REJECTED_SUFFIX = ".rejected"
@@ -25,6 +31,14 @@ _JOIN_BYTES = 1 << 20
 
 PlacedEntry = tuple[Entry, int, int]
 """An entry, and the offset and length of its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A whole file that was just written; its name may already stand for another."""
+
+    placed: list[PlacedEntry]
+    stat: FileStat
 
 
 class SessionFiler:
@@ -54,15 +68,15 @@ class SessionFiler:
         find_changes: bool = False,
         source_blobs: BlobStore | None = None,
         durable: bool = True,
-    ) -> list[PlacedEntry]:
-        """Write a whole session file; where each entry's line stands in it.
+    ) -> WrittenFile:
+        """Write a whole session file; what was written, and where each entry's line stands.
 
         Blobs that the lines name are first copied from ``source_blobs``, if given.
         """
         placed: list[PlacedEntry] = []
         pieces = self._pieces(head, entries, placed, find_changes, source_blobs)
-        self._storage.write_atomic(path, _join(pieces), durable=durable)
-        return placed
+        stat = self._storage.write_atomic(path, _join(pieces), durable=durable)
+        return WrittenFile(placed, stat)
 
     def _pieces(
         self,

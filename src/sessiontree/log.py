@@ -14,7 +14,8 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,8 +26,8 @@ from sessiontree.document import (
     load_document,
     note_end,
 )
-from sessiontree.errors import PersistenceError
-from sessiontree.filing import PlacedEntry, SessionFiler
+from sessiontree.errors import PersistenceError, SessionBusyError
+from sessiontree.filing import SessionFiler, WrittenFile
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot
@@ -34,11 +35,11 @@ from sessiontree.profiles import Dialect
 from sessiontree.shared_file import Changes, SharedFile
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.locks import DEFAULT_TIMEOUT_S
 
 logger = logging.getLogger("sessiontree")
 
 Durability = Literal["flush", "entry"]
-_MAX_REPLACEMENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +156,12 @@ class SessionLog(SharedFile):
         changes = self._late
         self._late = Changes()
         with self._guard():
-            for _ in range(_MAX_REPLACEMENTS):
+            writer = self._hold(changes)
+            deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
+            while writer is None:
+                if time.monotonic() > deadline:
+                    raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
                 writer = self._hold(changes)
-                if writer is not None:
-                    break
-            else:
-                raise PersistenceError(self.file, "is replaced again and again; try later")
         try:
             yield changes
         finally:
@@ -288,9 +289,9 @@ class SessionLog(SharedFile):
             document = self._document()
             try:
                 self.filer.keep_rejected(document, self.file)
-                placed = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
+                written = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
                 self._close_writer()
-                self._stand_on(self.file, document, placed)
+                self._stand_on(self.file, document, written)
             except (OSError, PersistenceError):
                 # the new file may have taken its place before the failure: look before going on
                 self._is_stale = True
@@ -308,7 +309,7 @@ class SessionLog(SharedFile):
         file = self._draft_path(path) if self.is_draft else path
         try:
             self.filer.keep_rejected(document, file)
-            placed = self.filer.write_file(file, head, entries)
+            written = self.filer.write_file(file, head, entries)
             commit()
         except BaseException:
             with contextlib.suppress(OSError):
@@ -317,26 +318,33 @@ class SessionLog(SharedFile):
         self._close_writer()
         self.path = path
         try:
-            self._stand_on(file, document, placed)
+            self._stand_on(file, document, written)
         except OSError:
             self._is_stale = True  # it has moved; the new file is read when it is next needed
 
-    def _stand_on(self, path: str, before: SessionDocument, placed: Iterable[PlacedEntry]) -> None:
-        """Go on with the file just written: the same entries, at their new places."""
+    def _stand_on(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
+        """Go on with the file just written: the same entries, at their new places.
+
+        Nobody could hold a lock on it before it had its name, so others may have appended to it
+        since, or have replaced it once more.
+        """
         reader = self._storage.open_reader(path)
+        if not reader.stat().is_same_file(written.stat):
+            reader.close()
+            self._is_stale = True  # our entries can still be read where they were
+            return
         payloads = FilePayloads(path, reader, self._blobs)
         payloads.missing = before.payloads.missing
-        for entry, offset, length in placed:
+        for entry, offset, length in written.placed:
             entry.attach(payloads, offset, length)
-        stat = reader.stat()
         before.payloads.reader.close()
         before.payloads = payloads
         before.path = path
-        before.stat = stat
+        before.stat = written.stat
         before.skipped = []
         before.has_final_newline = True
         before.is_migrated = False
-        note_end(before, stat.size)
+        note_end(before, written.stat.size)
 
     def overwrite_slot(self, slot: TitleSlot) -> None:
         """Change the title where it stands; only inside ``exclusive``."""

@@ -118,6 +118,8 @@ class SharedFile:
                 is_held = True
             else:
                 self._reload(changes)
+                # the lock is on this very file, so what was just read is what there is
+                is_held = writer.owns(self._document().stat)
         finally:
             if not is_held:
                 writer.unlock()

@@ -256,21 +256,22 @@ def _cut_point(items: Sequence[_Item], keep_tokens: int) -> int:
     return 0
 
 
-_CUT_ROLES = frozenset(
-    ("user", "assistant", "bashExecution", "custom", "branchSummary", "compactionSummary")
-)
-_TURN_ROLES = frozenset(("user", "bashExecution", "custom", "branchSummary"))
+# Tuples, not sets: what a file says is a role need not be hashable.
+_CUT_ROLES = ("user", "assistant", "bashExecution", "custom", "branchSummary", "compactionSummary")
+_TURN_ROLES = ("user", "bashExecution", "custom", "branchSummary")
 
 
 def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
     """For each item, whether the kept part may begin with it."""
     last_result = [-1] * len(items)
-    calls: dict[object, int] = {}
+    calls: dict[str, int] = {}
     for index, item in enumerate(items):
         if item.role == "assistant":
-            calls.update((call.get("id"), index) for call in blocks_of(item.message, "toolCall"))
+            calls.update(
+                (str(call.get("id")), index) for call in blocks_of(item.message, "toolCall")
+            )
         elif item.role == "toolResult":
-            call = calls.get(item.message.get("toolCallId"))
+            call = calls.get(str(item.message.get("toolCallId")))
             if call is not None:
                 last_result[call] = index
     allowed = []

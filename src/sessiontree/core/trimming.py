@@ -28,7 +28,7 @@ _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
-_WITH_IMAGES = frozenset(("message", "custom_message"))
+_WITH_IMAGES = ("message", "custom_message")
 
 
 @dataclass(slots=True)

@@ -42,9 +42,8 @@ AGENTS: tuple[Agent, ...] = ("claude-code", "codex")
 
 _MAX_ANCESTORS = 50
 _CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
-_CODEX_TYPES = frozenset(
-    ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
-)
+# A tuple: what a file says is a type need not be hashable.
+_CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 
 @dataclass(slots=True)

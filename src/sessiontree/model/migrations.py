@@ -46,7 +46,8 @@ def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]
             taken.add(entry_id)
             entry["id"] = entry_id
         parent = entry.get("parentId", _MISSING)
-        if parent is _MISSING or (parent is not None and parent not in taken):
+        is_known = parent is None or (isinstance(parent, str) and parent in taken)
+        if not is_known:
             entry["parentId"] = previous
         seen.add(entry_id)
         previous = entry_id

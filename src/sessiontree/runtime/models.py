@@ -183,7 +183,7 @@ class ModelRegistry:
         """Add the models of a TOML text; what is wrong in it goes to ``warnings``."""
         try:
             table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             self.warnings.append(f"{origin}: {error}")
             return
         for kind in ("models", "providers"):

@@ -142,8 +142,10 @@ class SessionStorage(Protocol):
 
     def write_atomic(
         self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
-    ) -> None:
+    ) -> FileStat:
         """The file holds exactly these bytes, on the medium, or is as it was and an error.
+
+        Returns what was written: by now, the name may already stand for another file.
 
         Not ``durable`` means that a power cut may still lose it; a killed process never does.
         """

@@ -117,7 +117,7 @@ class FileSessionStorage:
 
     def write_atomic(
         self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
-    ) -> None:
+    ) -> FileStat:
         path = os.path.realpath(path)
         folder, name = os.path.split(path)
         temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
@@ -137,6 +137,7 @@ class FileSessionStorage:
                     os.chmod(temp, mode)
                 if durable:
                     os.fsync(fd)
+                written = _to_stat(path, os.fstat(fd))
             finally:
                 os.close(fd)
             os.replace(temp, path)
@@ -147,6 +148,7 @@ class FileSessionStorage:
         if durable:
             sync_folder(folder)
         sweep_temp_files(folder, name)
+        return written
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         try:

@@ -317,7 +317,10 @@ def _clamp(limit: int) -> int:
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether an error says that the file is damaged, rather than busy or out of reach."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return True
+    # a damaged header or schema comes with the code for everything else
+    return str(error).startswith(("unsupported file format", "malformed database schema"))
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:

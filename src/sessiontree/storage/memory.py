@@ -105,14 +105,15 @@ class MemorySessionStorage:
         pieces: bytes | Iterable[Piece],
         *,
         durable: bool = True,  # noqa: ARG002
-    ) -> None:
+    ) -> FileStat:
         data = b"".join(
             piece if isinstance(piece, bytes) else piece.reader.read_at(piece.offset, piece.length)
             for piece in ((pieces,) if isinstance(pieces, bytes) else pieces)
         )
         with self._lock:
             self._require_folder(path)
-            self._files[path] = self._make(data)
+            file = self._files[path] = self._make(data)
+            return file.stat(path)
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
         with self._lock:

@@ -179,9 +179,9 @@ class FaultyStorage:
 
     def write_atomic(
         self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
-    ) -> None:
+    ) -> FileStat:
         self.check("write_atomic", path)
-        self.inside.write_atomic(path, pieces, durable=durable)
+        return self.inside.write_atomic(path, pieces, durable=durable)
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         self.check("rename", target)
