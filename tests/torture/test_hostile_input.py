@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +15,6 @@ Figures = Callable[[str, float], None]
 _CAGES = 2
 _MOST_MEMORY_MB = 700
 OTHERS = [kind for kind in TARGETS if kind is not SessionInMemory]
-
-
-@pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Path]:
-    """A folder for cages: in memory where there is such a thing, so that syncing costs nothing."""
-    memory = Path("/dev/shm")
-    root = memory if os.access(memory, os.W_OK) else tmp_path
-    with tempfile.TemporaryDirectory(dir=root, prefix="sessiontree-torture-") as folder:
-        yield Path(folder)
 
 
 def attack(
