@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,9 @@ SCHEMA = disposable.Schema(
             "PRIMARY KEY (folder, name)) WITHOUT ROWID"
         ),
     ),
+    is_self_checking=True,
 )
+_CHECKSUM_BYTES = 4
 # Few files are looked up one by one; more, by reading their folders' rows in one go.
 _FEW = 32
 _MAX_REMEMBERED = 50_000
@@ -242,12 +245,17 @@ def _key(path: str) -> tuple[bytes, bytes]:
 
 def _to_data(row: _Row) -> bytes:
     try:
-        return _encode_row(row)
+        data = _encode_row(row)
     except UnicodeEncodeError:  # half an emoji in a title; JSON can spell it, msgpack can not
-        return codec.encode(msgspec.to_builtins(row))
+        data = codec.encode(msgspec.to_builtins(row))
+    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES) + data
 
 
-def _to_row(data: bytes) -> _Row:
+def _to_row(stored: bytes) -> _Row:
+    """Raises ValueError or MsgspecError for what is no row, or not whole."""
+    data = stored[_CHECKSUM_BYTES:]
+    if zlib.crc32(data) != int.from_bytes(stored[:_CHECKSUM_BYTES]):
+        raise ValueError("damaged row")
     if data[:1] == b"[":
         return msgspec.convert(codec.decode(data), _Row)
     return _decode_row(data)

@@ -182,7 +182,7 @@ class _Scan:
             previous = at
             at = end + 1
         self.summary.message_count += framed
-        return find(entry, previous + 1, cut) < 0 and find(b"\x00", start, cut) < 0
+        return find(entry, previous + 1, cut) < 0 and not frames.has_hole(block, start, cut)
 
     def _scan_lines(self, block: bytes, start: int, cut: int) -> None:
         at = start

@@ -237,6 +237,19 @@ def test_rows_of_nonsense_are_read_again(tmp_path: Path) -> None:
         assert listed_anew(tmp_path) == first
 
 
+def test_a_row_that_is_not_whole_is_read_again(tmp_path: Path) -> None:
+    put(tmp_path, *talk("one question"))
+    first = listed(tmp_path)
+    database = sqlite3.connect(catalogue.SCHEMA.path)
+    ((data,),) = database.execute("SELECT data FROM files")
+    for damaged in (data.replace(b"one", b"two"), data[:-1], data[1:], data + b"\x00"):
+        assert damaged != data
+        database.execute("UPDATE files SET data = ?", (damaged,))
+        database.commit()
+        assert listed_anew(tmp_path) == first
+    database.close()
+
+
 def test_a_deleted_catalogue_costs_nothing_but_time(
     tmp_path: Path, storage: CountingStorage
 ) -> None:
