@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import stat as stat_flags
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sessiontree.storage import locks
 from sessiontree.storage.base import (
@@ -68,11 +68,7 @@ class FileSessionStorage:
         found = []
         prefix = os.path.join(folder, "")
         try:
-            handle = _open_folder(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        try:
-            with os.scandir(handle) as listing:
+            with _scan(folder) as listing:
                 for item in listing:
                     if not item.name.endswith(suffix):
                         continue
@@ -81,9 +77,8 @@ class FileSessionStorage:
                             found.append(_to_stat(prefix + item.name, item.stat()))
                     except OSError:
                         continue  # a link in a loop, or gone since the listing
-        finally:
-            if isinstance(handle, int):
-                os.close(handle)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         return found
 
     def list_names(self, folder: str, suffix: str = "") -> list[str]:
@@ -355,11 +350,19 @@ class _FileWriter:
             self.close()
 
 
-def _open_folder(folder: str) -> int | str:
-    """A folder to scan: by descriptor where that is possible, which makes each look shorter."""
+@contextlib.contextmanager
+def _scan(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What is in a folder; by descriptor where that is possible, which makes each look shorter."""
     if os.scandir not in os.supports_fd:
-        return folder
-    return os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+        with os.scandir(folder) as listing:
+            yield listing
+        return
+    fd = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+    try:
+        with os.scandir(fd) as listing:
+            yield listing
+    finally:
+        os.close(fd)
 
 
 def _gate_of(path: str) -> str:
