@@ -35,6 +35,8 @@ interop: setup  ## exchange sessions with the living pi and omp
 	$(BIN)/pytest -m interop tests/interop $(ARGS)
 
 torture: setup  ## attack it; TORTURE_SECONDS bounds the time
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
+		{ echo "Installing the fuzzer"; $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; }
 	$(BIN)/pytest -m torture tests/torture $(ARGS)
 
 docs: setup  ## check that what the documents show is true
