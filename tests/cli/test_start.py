@@ -120,6 +120,16 @@ def test_continuing_without_a_session_begins_one_and_says_so(screens: Screens) -
     assert chat["entries"] == 0
 
 
+def test_continuing_in_a_moved_project_names_its_old_folder(
+    machine: Machine, screens: Screens
+) -> None:
+    gone = machine.home / "before" / machine.project.name
+    machine.session(A, "from before the move", "hi", cwd=gone)
+    result, _ = screens.start("-c")
+    assert "No session to continue here" in result.lines[0]
+    assert f"sessiontree relink {gone}" in result.out
+
+
 def test_a_prompt_that_was_never_answered_is_continued(machine: Machine, screens: Screens) -> None:
     path = machine.session(A, "typed before the crash")
     draft = path.parent / f".{path.name}.draft"

@@ -222,7 +222,7 @@ def _choose_latest(scope: Scope) -> Choice:
 
     path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
     if path is None:
-        return Choice("new", notice="No session to continue here; this is a new one")
+        return Choice("new", notice=_nothing_to_continue(scope))
     return _resuming(path, scope)
 
 
@@ -239,3 +239,20 @@ def _resuming(path: str, scope: Scope) -> Choice:
         )
         return _fork_or_fail(path, scope, refusal)
     return Choice("open", path, f"Resuming {describe(path, scope)}")
+
+
+def _nothing_to_continue(scope: Scope) -> str:
+    """Why there is nothing to continue: perhaps because the project's folder was moved."""
+    from shlex import quote
+
+    from sessiontree.discovery.moved import find_moved_projects
+
+    notice = "No session to continue here; this is a new one"
+    if scope.session_dir is None:
+        for moved in find_moved_projects(scope.cwd, profile=scope.profile)[:1]:
+            count = tables.plural(moved.session_count, "session")
+            notice += (
+                f". Was this project {tables.short_path(moved.cwd)} before? "
+                f"It has {count}: sessiontree relink {quote(moved.cwd)}"
+            )
+    return notice
