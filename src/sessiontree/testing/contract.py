@@ -179,8 +179,10 @@ class StorageContract:
     def test_a_file_is_replaced_as_a_whole(self, storage: SessionStorage, root: str) -> None:
         _fill(storage, root, x=b"a long first content")
         before = storage.stat(f"{root}/x")
-        storage.write_atomic(f"{root}/x", iter([b"sec", b"", b"ond"]))
+        written = storage.write_atomic(f"{root}/x", iter([b"sec", b"", b"ond"]))
         assert storage.read(f"{root}/x") == b"second"
+        assert (written.path, written.size) == (f"{root}/x", 6)
+        assert written.is_same_file(storage.stat(f"{root}/x"))
         assert not before.is_same_file(storage.stat(f"{root}/x"))
         storage.write_atomic(f"{root}/x", b"third", durable=False)
         assert storage.read(f"{root}/x") == b"third"
@@ -335,12 +337,15 @@ class StorageContract:
         found = writer.lock()
         assert found is not None
         assert found.is_same_file(writer.stat())
+        assert writer.owns(found)
         assert found.size == 2
         writer.unlock()
         storage.write_atomic(f"{root}/x", b"other\n")
         found = writer.lock()
         assert found is not None
         assert not found.is_same_file(writer.stat())
+        assert not writer.owns(found)
+        assert isinstance(writer.has_locks, bool)
         writer.unlock()
         storage.unlink(f"{root}/x")
         assert writer.lock() is None
