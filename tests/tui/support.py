@@ -27,9 +27,10 @@ from sessiontree.runtime.hooks import Hooks
 from sessiontree.runtime.testing_agent import ScriptedAgent
 from sessiontree.storage.history import HistoryStorage
 from sessiontree.tui.app import ChatApp
-from sessiontree.tui.chat import ChatScreen, ChatSetup, OpenedSession
+from sessiontree.tui.chat import ChatScreen, ChatSetup
 from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.palette import DARK, Palette
+from sessiontree.tui.session_link import OpenedSession
 
 PATIENCE_S = 20.0
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -230,7 +231,8 @@ class ChatRig:
     def is_idle(self) -> bool:
         narrator = self.chat.narrator
         waits = narrator.is_changed or narrator.needs_reload or narrator.has_new_figures
-        return self.chat.is_ready and not self.session.is_running and not waits
+        is_quiet = not self.session.is_running and not self.chat.link.is_busy
+        return self.chat.is_ready and is_quiet and not waits
 
     async def until(self, condition: Callable[[], object]) -> None:
         await until(condition, self.pilot)

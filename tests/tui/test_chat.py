@@ -14,10 +14,10 @@ from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
-from sessiontree.tui.chat import OpenedSession
 from sessiontree.tui.confirming import Confirmer, ToolDialog
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.reading_pane import ReadingPane
+from sessiontree.tui.session_link import OpenedSession
 from sessiontree.tui.tree_picker import TreePicker
 
 from .support import Shop, assistant, burst, call, result, running_chat, screen_lines, user
@@ -563,7 +563,7 @@ async def test_a_running_command_survives_that_the_conversation_is_read_anew(sho
         await rig.ask("hi")
         await rig.send("!echo begun; sleep 60")
         await rig.until(lambda: "│ begun" in rig.text)
-        await rig.chat.reload()
+        await rig.chat.link.reload()
         await rig.until(lambda: "│ begun" in rig.text)
         await rig.press("escape")
         await rig.until(lambda: "stopped" in rig.text)

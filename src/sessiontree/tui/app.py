@@ -22,9 +22,10 @@ from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.storage.history import HistoryStorage
-from sessiontree.tui.chat import ChatScreen, ChatSetup, OpenedSession, OpenSession
+from sessiontree.tui.chat import ChatScreen, ChatSetup
 from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.palette import Palette
+from sessiontree.tui.session_link import OpenedSession, OpenSession
 from sessiontree.tui.terminal_keys import teach_alt_enter
 from sessiontree.tui.theme import ThemedApp
 

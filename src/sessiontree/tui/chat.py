@@ -1,7 +1,7 @@
 """The chat: the conversation, the editor, and everything a person does with them.
 
-Owns the screen and its keys, and the traffic between a live session and its conversation on screen.
-Slash commands are in `chat_commands`; what events mean is `narrator`'s business.
+Owns the screen and its keys. The session behind it is `session_link`'s business, what its events
+mean `narrator`'s, and slash commands are in `chat_commands`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,32 +26,29 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.tui import commands
 from sessiontree.tui.chat_commands import ChatCommands
-from sessiontree.tui.chat_figures import read_cost, read_figures
 from sessiontree.tui.chat_panels import LinesPanel, draw_queue
 from sessiontree.tui.chat_shell import run_shell_command
 from sessiontree.tui.completions import Completions
 from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.editor import Editor
 from sessiontree.tui.footer import Footer, FooterFacts
-from sessiontree.tui.narrator import Narrator
-from sessiontree.tui.session_lines import count_text
-from sessiontree.tui.session_reading import read_before, read_end
+from sessiontree.tui.session_link import OpenSession, SessionLink
 from sessiontree.tui.status_line import StatusLine
 from sessiontree.tui.theme import palette_of
-from sessiontree.tui.todos import Todo, draw_todos, load_todos
+from sessiontree.tui.todos import Todo, draw_todos
 from sessiontree.tui.transcript import Transcript
 
 if TYPE_CHECKING:
     from sessiontree.profiles import Profile
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.storage.history import HistoryStorage
+    from sessiontree.tui.conversation import Block
 
 logger = logging.getLogger(__name__)
 
 _TICK_S = 1 / 15
 _POLL_S = 1.0
 _DOUBLE_S = 0.6
-_EARLIER = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +60,6 @@ class ChatSetup:
     initial_prompt: str | None = None
     notice: str | None = None
     history: HistoryStorage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
-    """A live session, and what is to be said of its agent."""
-
-    session: AgentSession
-    is_offline: bool = False
-    reason: str = ""
-
-
-OpenSession = Callable[[Confirmer], Awaitable[OpenedSession]]
 
 
 class ChatScreen(Screen[None]):
@@ -98,20 +83,15 @@ class ChatScreen(Screen[None]):
         self.setup = setup
         self._open_session = open_session
         self._fail = fail
-        self._session: AgentSession | None = None
-        self._opened: OpenedSession | None = None
-        self.narrator = Narrator(time.monotonic)
+        self.link = SessionLink(self)
+        self.narrator = self.link.narrator
         self.confirmer = Confirmer(self.app)
         self.commands = ChatCommands(self)
-        self._start_of_path = 0
         self._todos: list[Todo] = []
-        self._cost = 0.0
         self._escaped_at = 0.0
         self._interrupted_at = 0.0
         self._is_started = False
         self._shell: asyncio.Task[None] | None = None
-        self._is_polling = False
-        self._is_reloading = False
 
     # -- the screen ------------------------------------------------------------------------------
 
@@ -148,30 +128,25 @@ class ChatScreen(Screen[None]):
     @property
     def session(self) -> AgentSession:
         """The live session. Raises SessionTreeError until it is there."""
-        if self._session is None:
-            raise SessionTreeError("The session is still being opened")
-        return self._session
+        return self.link.session
+
+    @property
+    def facts(self) -> FooterFacts:
+        return self.query_one(Footer).facts
 
     @property
     def is_ready(self) -> bool:
         """Whether the session is open and its conversation shown."""
         return self._is_started and not self.status.is_busy
 
-    @property
-    def is_offline(self) -> bool:
-        return self._opened is not None and self._opened.is_offline
-
     @work(exit_on_error=False)
     async def _start(self) -> None:
         with self.status.busy("Starting"):
             try:
-                self._opened = await self._open_session(self.confirmer)
+                await self.link.open(self._open_session, self.confirmer)
             except Exception as error:
                 self._fail(error)
                 return
-            self._session = self._opened.session
-            self._session.subscribe(self.narrator.hear)
-            await self.reload()
             await self._load_history()
         self._greet()
         self._is_started = True
@@ -179,9 +154,10 @@ class ChatScreen(Screen[None]):
             self.send(self.setup.initial_prompt, is_queued=False)
 
     def _greet(self) -> None:
-        if self._opened is not None and self._opened.is_offline:
+        opened = self.link.opened
+        if opened.is_offline:
             self.narrator.conversation.add_notice(
-                f"{self._opened.reason}. The offline agent answers by a few rules."
+                f"{opened.reason}. The offline agent answers by a few rules."
             )
             self.narrator.is_changed = True
         if not self.transcript.blocks:
@@ -189,7 +165,7 @@ class ChatScreen(Screen[None]):
         if self.setup.notice:
             self.say(self.setup.notice)
         fallback = self.session.model_fallback
-        if fallback is not None and not self.is_offline:
+        if fallback is not None and not opened.is_offline:
             self.narrator.hear(fallback)
 
     async def _load_history(self) -> None:
@@ -200,6 +176,21 @@ class ChatScreen(Screen[None]):
             recent = await asyncio.to_thread(history.recent, 500, self.session.cwd)
             self.editor.recall.load(entry.prompt for entry in recent)
 
+    # -- what the session shows ------------------------------------------------------------------
+
+    def show_conversation(self, blocks: list[Block], earlier: str) -> None:
+        self.transcript.show(blocks, earlier)
+
+    def prepend_conversation(self, blocks: list[Block], earlier: str) -> None:
+        self.transcript.prepend(blocks, earlier)
+
+    def show_facts(self, facts: FooterFacts) -> None:
+        self.query_one(Footer).show(facts)
+
+    def show_todos(self, todos: list[Todo]) -> None:
+        self._todos = todos
+        self._update_panels()
+
     def say(self, text: str, *, is_bad: bool = False) -> None:
         """One line above the editor, for a while."""
         self.status.say(text, is_bad=is_bad)
@@ -207,12 +198,16 @@ class ChatScreen(Screen[None]):
     def _draw_queue(self, width: int) -> list[Text]:
         return draw_queue(self.narrator.steering, self.narrator.queued, width, palette_of(self))
 
-    # -- keeping up with the session -------------------------------------------------------------
+    def _update_panels(self) -> None:
+        for panel in self.query(LinesPanel):
+            panel.update()
 
     def _tick(self) -> None:
-        narrator = self.narrator
-        if narrator.needs_reload and not self._is_reloading and self._session is not None:
-            self.run_worker(self.reload(), exit_on_error=False)
+        """Show what changed since the last time."""
+        narrator, link = self.narrator, self.link
+        if narrator.needs_reload and link.is_open:
+            narrator.needs_reload = False
+            self.run_worker(link.reload(), exit_on_error=False)
         if narrator.is_changed:
             narrator.is_changed = False
             self.transcript.sync(narrator.conversation.blocks)
@@ -220,76 +215,17 @@ class ChatScreen(Screen[None]):
         while narrator.notices:
             text, is_bad = narrator.notices.pop(0)
             self.say(text, is_bad=is_bad)
-        if narrator.has_new_figures and self._session is not None:
+        if narrator.has_new_figures and link.is_open:
             narrator.has_new_figures = False
-            self.run_worker(self.refresh_figures(), exit_on_error=False)
+            self.run_worker(link.refresh_figures(), exit_on_error=False)
         self.status.tick()
 
-    def _update_panels(self) -> None:
-        for panel in self.query(LinesPanel):
-            panel.update()
-
-    async def reload(self) -> None:
-        """Read the conversation anew and show it from its end."""
-        self._is_reloading = True
-        narrator = self.narrator
-        narrator.hold()
-        try:
-            part = await self.session.read(read_end)
-        except BaseException:
-            narrator.release()
-            raise
-        finally:
-            self._is_reloading = False
-        self._start_of_path = part.start
-        if not self.session.is_running:
-            narrator.running_since, narrator.activity = None, ""
-        narrator.install(part.conversation, part.ids)
-        self.transcript.show(part.conversation.blocks, _earlier_text(part.start))
-        self.load_todos()
-        self._cost, narrator.cost = await read_cost(self.session), 0.0
-        await self.refresh_figures()
-
-    def load_todos(self) -> None:
-        """The session's own todo list."""
-        self._todos = load_todos(self.session.manager.artifacts_dir)
-        self._update_panels()
-
-    async def refresh_figures(self) -> None:
-        """Say the session's facts anew in the footer."""
-        cost = self._cost + self.narrator.cost
-        facts = await read_figures(self.session, cost, is_offline=self.is_offline)
-        self.query_one(Footer).show(facts)
-
-    @property
-    def facts(self) -> FooterFacts:
-        return self.query_one(Footer).facts
-
     def _poll(self) -> None:
-        if self.is_ready and not self._is_polling:
-            self.run_worker(self._look_for_others(), exit_on_error=False)
-
-    async def _look_for_others(self) -> None:
-        """What other processes appended to the session shows up here too."""
-        self._is_polling = True
-        try:
-            count = await self.session.catch_up()
-        except SessionTreeError as error:
-            self.say(str(error), is_bad=True)
-            return
-        finally:
-            self._is_polling = False
-        self.load_todos()
-        if count:
-            self.say(f"{count_text(count, 'entry')} came from another process")
+        if self.is_ready:
+            self.run_worker(self.link.look_for_others(), exit_on_error=False)
 
     async def on_transcript_earlier_wanted(self) -> None:
-        if self._start_of_path <= 0:
-            return
-        part = await self.session.read(lambda m: read_before(m, self._start_of_path, _EARLIER))
-        self._start_of_path = part.start
-        self.narrator.conversation.blocks[:0] = part.conversation.blocks
-        self.transcript.prepend(part.conversation.blocks, _earlier_text(part.start))
+        await self.link.extend()
 
     # -- the editor ------------------------------------------------------------------------------
 
@@ -304,7 +240,7 @@ class ChatScreen(Screen[None]):
             self.say(parsed.message, is_bad=True)
             self.editor.put_back(text)
             return
-        if self._session is None:
+        if not self.link.is_open:
             self.say("The session is still being opened")
             self.editor.put_back(text)
             return
@@ -371,9 +307,9 @@ class ChatScreen(Screen[None]):
             self._close_completions()
         elif self._shell is not None and not self._shell.done():
             self._shell.cancel()
-        elif self._session is not None and (self.session.is_running or self.status.is_busy):
+        elif self.link.is_open and (self.session.is_running or self.status.is_busy):
             await self._stop()
-        elif now - self._escaped_at < _DOUBLE_S and self._session is not None:
+        elif now - self._escaped_at < _DOUBLE_S and self.link.is_open:
             self._escaped_at = 0.0
             self.run_worker(self.commands.tree(""), exit_on_error=False)
             return
@@ -453,7 +389,7 @@ class ChatScreen(Screen[None]):
     def action_page(self, direction: int) -> None:
         step = direction * max(1, self.transcript.size.height - 2)
         self.transcript.scroll_relative(y=step, animate=False)
-        if direction < 0 and self.transcript.scroll_offset.y == 0 and self._start_of_path:
+        if direction < 0 and self.transcript.scroll_offset.y == 0 and self.link.has_earlier:
             self.transcript.post_message(Transcript.EarlierWanted())
 
     def action_enter_transcript(self) -> None:
@@ -476,7 +412,3 @@ class ChatScreen(Screen[None]):
 
     def action_label_block(self) -> None:
         self.run_worker(self.commands.label_block(self.transcript.chosen_block))
-
-
-def _earlier_text(count: int) -> str:
-    return f"{count_text(count, 'earlier entry')} · PageUp or a click shows more" if count else ""

@@ -83,7 +83,7 @@ class ChatCommands:
         if name is None:
             return
         await session.set_session_name(" ".join(name.split()))
-        await chat.refresh_figures()
+        await chat.link.refresh_figures()
         shown = session.session_name
         chat.say(f"This session is now called {shown}" if shown else "The name is cleared")
 
@@ -113,7 +113,7 @@ class ChatCommands:
         assert block.entry_id is not None
         label = " ".join(text.split()) or None
         await self._chat.session.set_label(block.entry_id, label)
-        await self._chat.refresh_figures()
+        await self._chat.link.refresh_figures()
         self._chat.say(f"Labeled {label}" if label else "Label taken away")
 
     # -- the agent -------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ChatCommands:
             if ref is None:
                 return
             chosen = await session.set_model(ref)
-        await chat.refresh_figures()
+        await chat.link.refresh_figures()
         chat.say(f"Model: {chosen.display_name}")
 
     def _find_models(self, text: str) -> list[Option]:
@@ -161,7 +161,7 @@ class ChatCommands:
 
     async def _set_level(self, level: str) -> None:
         chosen = await self._chat.session.set_thinking_level(level)
-        await self._chat.refresh_figures()
+        await self._chat.link.refresh_figures()
         more = f" ({level} is more than this model can)" if chosen != level else ""
         self._chat.say(f"Thinking: {chosen}{more}")
 
@@ -179,7 +179,7 @@ class ChatCommands:
         chat, session = self._chat, self._chat.session
         is_planning = session.mode.name == "plan"
         await session.set_mode("none" if is_planning else "plan")
-        await chat.refresh_figures()
+        await chat.link.refresh_figures()
         chat.say("Plan mode ended" if is_planning else "Plan mode: nothing is written or run")
 
     async def compact(self, argument: str) -> None:

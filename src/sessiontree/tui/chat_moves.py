@@ -39,14 +39,14 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
             is_moved = await go()
         except (SessionTreeError, OSError) as error:
             if was_running:
-                await chat.reload()  # the answer that was under way has been stopped
+                await chat.link.reload()  # the answer that was under way has been stopped
             chat.say(f"Nothing changed: {error}", is_bad=True)
             return False
         if not is_moved:
             chat.say("Nothing changed: it was called off", is_bad=True)
             return False
         chat.confirmer.forget()
-        await chat.reload()
+        await chat.link.reload()
     chat.say(done)
     return True
 
@@ -195,14 +195,14 @@ async def tree(chat: ChatScreen) -> None:
             )
         except (SessionTreeError, OSError) as error:
             if was_running:
-                await chat.reload()
+                await chat.link.reload()
             chat.say(f"Nothing changed: {error}", is_bad=True)
             return
         if ended.is_cancelled:
             chat.say("Nothing changed: it was called off", is_bad=True)
             return
         if ended.is_moved:
-            await chat.reload()
+            await chat.link.reload()
     if ended.editor_text is not None:
         chat.editor.put(ended.editor_text)
         chat.say("Edit the prompt and send it again")
