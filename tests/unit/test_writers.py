@@ -196,6 +196,22 @@ def test_the_lock_of_living_omp_is_respected(file: Path, monkeypatch: pytest.Mon
     os.close(gate)
 
 
+def test_where_there_are_no_locks_the_work_goes_on_and_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    session = SessionManager.open(file)
+    session.append_message(user("3"))
+    session.append_message(user("4"))
+    assert said(SessionManager.open(file)) == ["1", "2", "3", "4"]
+    assert len([warning for warning in session.warnings if "lock" in str(warning)]) == 1
+
+
 # -- merging ----------------------------------------
 
 
