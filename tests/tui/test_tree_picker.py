@@ -17,7 +17,7 @@ from sessiontree.tui.tree_entries import Kind, TreeEntry
 from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
 from sessiontree.tui.tree_rows import Label, TreeModel
 
-from .support import NOW, screen_lines, screen_text, until
+from .support import NOW, burst, screen_lines, screen_text, until
 
 
 def entry(entry_id: str, parent: str | None, kind: Kind, text: str) -> TreeEntry:
@@ -87,7 +87,7 @@ class Rig:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await until(lambda: self.app.results or not self.app.picker.is_busy, self.pilot)
 
     async def result(self) -> TreeChoice | None:
         await until(lambda: self.app.results, self.pilot)
@@ -211,6 +211,14 @@ async def test_typing_searches() -> None:
         assert "Nothing matches wayzzz" in rig.text
         await rig.press("enter")
         assert rig.app.results == []
+
+
+async def test_keys_that_come_all_at_once_choose_what_was_meant() -> None:
+    async with picking() as rig:
+        burst(rig.app, "one X", "backspace", "way", "enter")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("enter")
+        assert await rig.result() == TreeChoice("u2")
 
 
 async def test_left_folds_and_right_unfolds() -> None:

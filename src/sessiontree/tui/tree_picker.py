@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import escaping
+from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.bars import Bar, two_sided
 from sessiontree.tui.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
 from sessiontree.tui.fuzzy import Query
@@ -109,6 +110,8 @@ class TreePicker(Screen[TreeChoice | None]):
         self._folded: set[str] = set()
         self._cursor_id = cursor
         self._notice = ""
+        self._laying_out: BackgroundWork | None = None
+        self._waiting: list[str] = []
         self._is_resolved = False
 
     # -- the screen ------------------------------------------------------------------------------
@@ -138,24 +141,37 @@ class TreePicker(Screen[TreeChoice | None]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the tree is still being read."""
-        return self._model is None
+        """Whether lines are still on their way."""
+        return self._model is None or self._laying_out is not None
 
     @property
     def _list(self) -> RowList[TreeRow]:
         return self.query_one("#entries", RowList)
 
     def _show(self) -> None:
-        """Lay the tree out anew; the cursor stays on its entry, else goes to where we are."""
-        if self._model is None:
+        """Lay the tree out anew, in a thread: it may have a hundred thousand entries."""
+        model = self._model
+        if model is None:
             return
-        rows = self._model.rows(self._shown, self._query, self._folded)
+        if self._laying_out is not None:
+            self._laying_out.stop()
+        shown, query, folded = self._shown, self._query, frozenset(self._folded)
+        self._laying_out = run_in_background(
+            self, lambda _: model.rows(shown, query, folded), self._take_rows
+        )
+
+    def _take_rows(self, rows: list[TreeRow]) -> None:
+        """The cursor stays on its entry, else goes to where we are."""
+        self._laying_out = None
         ids = [row.entry.id for row in rows]
         cursor = next((n for n, row in enumerate(rows) if row.is_here), len(rows) - 1)
         if self._cursor_id in ids:
             cursor = ids.index(self._cursor_id)
         self._list.show_rows(rows, cursor, empty=self._word_emptiness())
         self._refresh_bars()
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self.call_later(self.run_action, action)
 
     def _word_emptiness(self) -> str:
         if self._query.error is not None:
@@ -229,8 +245,12 @@ class TreePicker(Screen[TreeChoice | None]):
     # -- keys ------------------------------------------------------------------------------------
 
     async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
+        """Keys mean the lines that what was typed last will give."""
         event.stop()
-        await self.run_action(event.action)
+        if self.is_busy and event.action != "cancel":
+            self._waiting.append(event.action)
+        else:
+            await self.run_action(event.action)
 
     def action_move(self, step: int) -> None:
         self._list.action_cursor(step)
@@ -333,6 +353,8 @@ class TreePicker(Screen[TreeChoice | None]):
     def _resolve(self, choice: TreeChoice | None) -> None:
         if not self._is_resolved:
             self._is_resolved = True
+            if self._laying_out is not None:
+                self._laying_out.stop()
             self.dismiss(choice)
 
 

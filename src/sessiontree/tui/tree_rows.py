@@ -65,6 +65,7 @@ class TreeModel:
         self.path = self.path_to(leaf_id)
         self._active = frozenset(self.path)
         self._order = list(self._walk())
+        self._fields: dict[str, list[Field]] = {}
 
     def with_label(self, entry_id: str, label: Label | None) -> TreeModel:
         """The same tree after a label was set or taken away."""
@@ -106,7 +107,7 @@ class TreeModel:
         """The lines of this view, from top to bottom."""
         matches = self._find_visible(shown, query)
         children = self._visible_children(matches)
-        sizes = self._sizes(matches, children)
+        sizes = self._sizes(matches, children) if folded else {}
         here = next((one for one in reversed(self.path) if one in matches), None)
         rows: list[TreeRow] = []
         stack = list(_siblings(children.get(None, []), "", 0))
@@ -139,7 +140,7 @@ class TreeModel:
             if query is None or query.is_empty:
                 found[entry.id] = None
                 continue
-            match = query.match(self._fields(entry))
+            match = query.match(self._fields_of(entry))
             if match is not None:
                 found[entry.id] = match
         return found
@@ -157,14 +158,17 @@ class TreeModel:
             case "default":
                 return entry.kind in _TALK or entry.kind == "tool" or entry.id in self.labels
 
-    def _fields(self, entry: TreeEntry) -> list[Field]:
-        label = self.labels.get(entry.id)
-        return [
-            *([Field.of("label", label.text, 3, fuzzy=True)] if label else ()),
-            Field.of("text", entry.text, 2),
-            Field.of("name", entry.name, 1),
-            Field.of("id", entry.id, 1),
-        ]
+    def _fields_of(self, entry: TreeEntry) -> list[Field]:
+        fields = self._fields.get(entry.id)
+        if fields is None:
+            label = self.labels.get(entry.id)
+            fields = self._fields[entry.id] = [
+                *([Field.of("label", label.text, 3, fuzzy=True)] if label else ()),
+                Field.of("text", entry.text, 2),
+                Field.of("name", entry.name, 1),
+                Field.of("id", entry.id, 1),
+            ]
+        return fields
 
     def _visible_children(self, visible: Mapping[str, object]) -> dict[str | None, list[TreeEntry]]:
         """The shown entries below each shown entry; what is between them is passed over."""
