@@ -375,6 +375,8 @@ class SessionManager:
     def set_session_file(self, path: StrPath) -> None:
         """Go over to the session in another file. If that fails, nothing has changed."""
         place = self._session.place
+        if os.path.abspath(path) == self.session_file and not self._session.has_failed:
+            self._session.close()  # what leaving writes is part of what is then read
         self._switch(
             opening.open_session(
                 os.fspath(path),

@@ -53,8 +53,10 @@ class Wording:
         """The entry as the agent knows it; the very same object if nothing changes."""
         opened = self._open(entry)
         kind = opened.get("type")
+        if not isinstance(kind, str):
+            return opened
         if kind in _SOMEBODYS and kind not in _KNOWN_BY[self.profile.name]:
-            return self._keep(opened, str(kind))
+            return self._keep(opened, kind)
         if kind == "model_change":
             return self._say_model(opened)
         if kind in _SUMMARIES:

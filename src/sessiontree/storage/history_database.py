@@ -163,7 +163,7 @@ class HistoryDatabase:
         with _persistence_errors(self.path):
             try:
                 return self._attempt(work, create, default)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not is_damage(error):
                     raise
                 self._mend(error)
@@ -220,9 +220,10 @@ class HistoryDatabase:
         self._connection, self._inode = connection, _inode(self.path)
         return connection
 
-    def _mend(self, error: sqlite3.DatabaseError) -> None:
+    def _mend(self, error: sqlite3.DatabaseError | UnicodeDecodeError) -> None:
         """Make the database usable again, keeping the damaged file and every readable prompt."""
-        if error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT_VTAB and self._connection is not None:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_CORRUPT_VTAB and self._connection is not None:
             try:
                 self._connection.execute("INSERT INTO history_fts(history_fts) VALUES ('rebuild')")
                 return
@@ -314,8 +315,10 @@ def _clamp(limit: int) -> int:
     return max(0, min(limit, _MOST_ROWS))
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error says that the file is damaged, rather than busy or out of reach."""
+    if isinstance(error, UnicodeDecodeError):
+        return True  # a name or a message of the database itself is no text any more
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return True
