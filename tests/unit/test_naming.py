@@ -250,6 +250,13 @@ def test_append_session_info_names_a_pi_session(file: Path) -> None:
     assert session.session_name == "by hand"
 
 
+def test_the_profile_that_is_asked_for_decides_the_dialect(file: Path) -> None:
+    write(file, header(), *TALK, entry("model_change", "m", "a2", provider="a", modelId="b"))
+    session = SessionManager.open(file, profile="omp")
+    session.append_model_change("c/d")
+    assert read(file)[-1]["model"] == "c/d"
+
+
 def test_a_file_that_shows_its_dialect_is_continued_in_it(file: Path) -> None:
     write(file, header(), *TALK, entry("model_change", "m", "a2", provider="a", modelId="b"))
     session = SessionManager.open(file)

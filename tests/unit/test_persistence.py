@@ -468,3 +468,45 @@ def test_a_path_may_be_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path / "x.jsonl", str(tmp_path / "x.jsonl"), "x.jsonl", Path("x.jsonl")):
         assert SessionManager.open(path).session_file == str(tmp_path / "x.jsonl")
+
+
+# -- breadcrumbs ----------------------------------------
+
+
+@pytest.fixture
+def crumb(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMUX_PANE", "%7")
+    return home / ".sessiontree/agent/terminal-sessions/tmux-%7"
+
+
+def test_the_terminal_remembers_where_it_works(crumb: Path, tmp_path: Path) -> None:
+    session = SessionManager.create("/work/one")
+    assert crumb.read_text() == f"/work/one\n{session.session_file}\n"
+    session.append_message(assistant("1"))
+    other = write(tmp_path / "other.jsonl", header(cwd="/work/two"), *TALK)
+    session.set_session_file(other)
+    assert crumb.read_text() == f"/work/two\n{other}\n"
+    session.new_session()
+    assert crumb.read_text() == f"/work/two\n{session.session_file}\n"
+
+
+def test_a_moved_session_is_remembered_where_it_is(crumb: Path) -> None:
+    session = SessionManager.create("/work/one")
+    session.append_message(assistant("1"))
+    session.move_to("/work/two")
+    assert crumb.read_text() == f"/work/two\n{session.session_file}\n"
+    assert SessionManager.continue_recent("/work/two").session_id == session.session_id
+
+
+def test_a_terminal_that_can_not_remember_stops_nobody(home: Path, crumb: Path) -> None:
+    crumb.parent.parent.mkdir(parents=True)
+    crumb.parent.write_text("a file where the folder should be")
+    session = SessionManager.create("/work/one")
+    session.append_message(assistant("1"))
+    assert len(read(str(session.session_file))) == 2
+
+
+def test_a_session_that_is_kept_nowhere_is_not_remembered(crumb: Path) -> None:
+    SessionManager.in_memory("/work/one").append_message(assistant("1"))
+    SessionManager.create("/work", storage=MemorySessionStorage()).append_message(assistant("1"))
+    assert not crumb.exists()
