@@ -79,7 +79,7 @@ class Day:
         ]
         roll = rng.random()
         if roll < 0.4 and self.files:
-            await session.switch_session(rng.choice(sorted(self.files)))
+            await session.switch_session(rng.choice(sorted(self.files)[-20:]))
         elif roll < 0.6 and prompts:
             await session.navigate_tree(rng.choice(prompts), summarize=rng.random() < 0.5)
         elif roll < 0.7 and prompts:
@@ -117,21 +117,22 @@ async def begin(project: Path) -> tuple[AgentSession, ScriptedAgent]:
 
 
 async def live_a_day(project: Path, rng: random.Random, budget: Budget) -> Day:
+    """One long conversation, left now and then for others and come back to."""
     session, agent = await begin(project)
     day = Day(session, agent, rng)
-    day.files.add(str(session.session_file))
-    since = 0
+    main = str(session.session_file)
     try:
         while day.entries < ENTRIES and (budget.is_left() or len(day.turns) < 300):
-            await day.turn()
-            if len(day.turns) % 25 == 0:
-                await day.move()
+            for _ in range(20):
+                await day.turn()
+            day.measure()
+            await day.move()
+            if session.session_file != main:
                 day.files.add(str(session.session_file))
-                if len(day.files) > 12:
-                    day.files = set(sorted(day.files)[-8:])
-            if len(day.turns) - since >= 20:
-                since = len(day.turns)
-                day.measure()
+                await day.turn()
+                day.turns.pop()
+                await session.switch_session(main)
+        day.files.add(main)
     finally:
         await session.aclose()
     return day
@@ -175,6 +176,6 @@ def test_a_day_of_work_costs_the_same_in_the_evening_as_in_the_morning(
     figures("bytes kept an entry", round(growth_kb * 1024 / grown_by))
     assert evening < 1.4 * morning + 0.001, f"{morning * 1000:.1f} → {evening * 1000:.1f} ms a turn"
     assert growth_kb < 20_000 + grown_by * 0.6, f"{growth_kb} KB more after {grown_by:.0f} entries"
-    for path in day.files:
+    for path in sorted(day.files)[-20:]:
         with SessionManager.open(path) as session:
             assert not [str(warning) for warning in session.warnings]
