@@ -391,14 +391,14 @@ def _readable_rows(path: str) -> Iterator[tuple[str, int, str | None]]:
 
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return
     try:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         for row in connection.execute(f"{_COLUMNS} ORDER BY rowid"):
             entry = _entry(row)
             yield entry.prompt, entry.created_at, entry.cwd
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return
     finally:
         connection.close()
@@ -408,7 +408,7 @@ def _readable_rows(path: str) -> Iterator[tuple[str, int, str | None]]:
 def _persistence_errors(path: str) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise PersistenceError(path, f"prompt history: {error}") from error
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
