@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("sessiontree.testing.contract")
+
+# A change is judged by what it did, not by what was never tried before.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 _FOREIGN = (
     *("SESSIONTREE_AGENT_DIR", "SESSIONTREE_PROFILE", "PI_CODING_AGENT_DIR"),
