@@ -32,8 +32,14 @@ from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.palette import DARK, Palette
 from sessiontree.tui.session_link import OpenedSession
 
-PATIENCE_S = 20.0
+PATIENCE_S = 40.0
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+KEY_NAMES = frozenset(
+    (
+        *("enter", "backspace", "tab", "escape", "space", "up", "down", "left", "right"),
+        *("home", "end", "pageup", "pagedown"),
+    )
+)
 
 
 def user(text: object, **fields: Any) -> dict[str, Any]:
@@ -147,11 +153,22 @@ async def until(condition: Callable[[], object], pilot: Pilot[Any] | None = None
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
-        if pilot is not None:
-            await pilot.pause()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.005)
     if pilot is not None:
-        await pilot.pause()
+        await settle(pilot)
+
+
+async def settle(pilot: Pilot[Any]) -> None:
+    """Wait until what is under way now is dealt with and drawn (60 times a second it is)."""
+    for _ in range(2):
+        await react(pilot)
+        await asyncio.sleep(1 / 50)
+
+
+async def react(pilot: Pilot[Any]) -> None:
+    """Wait until every message that is under way now, and what it brings about, is dealt with."""
+    for _ in range(3):
+        await pilot._wait_for_screen()
 
 
 def screen_lines(app: App[Any]) -> list[str]:
@@ -164,21 +181,28 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(screen_lines(app))
 
 
-async def type_text(pilot: Pilot[Any], text: str) -> None:
-    """Type as a person does; a line break is Ctrl+J."""
-    names = {" ": "space", "\n": "ctrl+j"}
-    await pilot.press(*(names.get(letter, letter) for letter in text))
-
-
 def burst(app: App[Any], *keys: str) -> None:
     """Press keys faster than anything can react; a text of several letters is typed."""
-    named = {"enter", "backspace", "up", "down", "tab", "escape"}
     for key in keys:
-        if key in named or "+" in key:
-            app.post_message(events.Key(key, None))
+        if key in KEY_NAMES or "+" in key:
+            app.post_message(events.Key(key, "\r" if key == "enter" else None))
         else:
             for letter in key:
-                app.post_message(events.Key(_character_to_key(letter), letter))
+                name = "ctrl+j" if letter == "\n" else _character_to_key(letter)
+                app.post_message(events.Key(name, letter if letter.isprintable() else None))
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys one after the other, each after what the one before has brought about."""
+    for key in keys:
+        burst(pilot.app, key)
+        await react(pilot)
+    await settle(pilot)
+
+
+async def type_text(pilot: Pilot[Any], text: str) -> None:
+    """Type letter by letter; a line break is Ctrl+J."""
+    await press(pilot, *text)
 
 
 @dataclass
@@ -211,7 +235,7 @@ class ChatRig:
         return self.chat.status.notice
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        await press(self.pilot, *keys)
 
     async def type(self, text: str) -> None:
         await type_text(self.pilot, text)
@@ -219,7 +243,7 @@ class ChatRig:
     async def send(self, text: str) -> None:
         """Put a text into the editor and press Enter."""
         self.chat.editor.put(text)
-        await self.pilot.press("enter")
+        await self.press("enter")
 
     async def ask(self, text: str) -> None:
         """Send a prompt and wait for the end of the answer."""
@@ -229,10 +253,11 @@ class ChatRig:
 
     @property
     def is_idle(self) -> bool:
-        narrator = self.chat.narrator
-        waits = narrator.is_changed or narrator.needs_reload or narrator.has_new_figures
-        is_quiet = not self.session.is_running and not self.chat.link.is_busy
-        return self.chat.is_ready and is_quiet and not waits
+        """Whether nothing is under way and everything is shown."""
+        narrator, link = self.chat.narrator, self.chat.link
+        if not self.chat.is_ready or self.session.is_running or link.is_busy:
+            return False
+        return not (narrator.is_changed or narrator.needs_reload or narrator.has_new_figures)
 
     async def until(self, condition: Callable[[], object]) -> None:
         await until(condition, self.pilot)

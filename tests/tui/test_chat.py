@@ -479,7 +479,7 @@ async def test_the_footer_says_session_model_tokens_and_cost(shop: Shop) -> None
     manager.set_session_name("Greetings")
     async with running_chat(manager, size=(140, 30)) as rig:
         footer = screen_lines(rig.app)[-1]
-        assert footer.startswith(" Greetings · ")
+        assert footer.startswith(" Greetings ")
         assert "Claude Opus 5.5" in footer
         assert "$0.01" in footer
 

@@ -22,7 +22,7 @@ from sessiontree.tui.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.session_shelf import Progress, Scope, SessionShelf
 from sessiontree.tui.theme import ThemedApp
 
-from .support import Shop, burst, make_info, screen_lines, screen_text, type_text, until
+from .support import Shop, burst, make_info, press, screen_lines, screen_text, type_text, until
 
 
 class Rig:
@@ -48,7 +48,7 @@ class Rig:
         await until(lambda: not self.picker.is_busy, self.pilot)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        await press(self.pilot, *keys)
         await self.settle()
 
     async def type(self, text: str) -> None:
@@ -103,14 +103,14 @@ async def test_enter_gives_the_path_of_the_chosen_session(stocked: Shop) -> None
 
 async def test_esc_gives_none(stocked: Shop) -> None:
     async with picking(stocked) as rig:
-        await rig.pilot.press("escape")
+        await press(rig.pilot, "escape")
         assert await rig.ended() is None
         assert not rig.app.was_left
 
 
 async def test_ctrl_c_leaves_the_program(stocked: Shop) -> None:
     async with picking(stocked) as rig:
-        await rig.pilot.press("ctrl+c")
+        await press(rig.pilot, "ctrl+c")
         assert await rig.ended() is None
         assert rig.app.was_left
 
@@ -204,7 +204,7 @@ async def test_a_query_that_finds_nothing_says_so_and_enter_does_nothing(stocked
         assert "Nothing matches zzzz · Tab shows all projects" in rig.text
         await rig.press("enter")
         assert not rig.app._exit
-        await rig.pilot.press("escape")
+        await press(rig.pilot, "escape")
         assert await rig.ended() is None
 
 
@@ -285,7 +285,7 @@ async def test_no_sessions_say_so_and_only_leaving_works(shop: Shop) -> None:
         assert not rig.app._exit
         await rig.press("tab")
         assert "No sessions yet" in rig.text
-        await rig.pilot.press("escape")
+        await press(rig.pilot, "escape")
         assert await rig.ended() is None
 
 
@@ -365,7 +365,7 @@ async def test_leaving_does_not_wait_for_a_listing_that_takes_for_ever(shop: Sho
     app = PickerApp(lambda: SessionPicker(shelf))
     async with app.run_test() as pilot:
         await until(lambda: isinstance(app.screen, SessionPicker), pilot)
-        await pilot.press("escape")
+        await press(pilot, "escape")
         await until(lambda: app._exit, pilot)
     never.set()
     assert app.return_value is None
@@ -406,10 +406,10 @@ async def test_resizing_keeps_the_cursor_and_shows_it(stocked: Shop) -> None:
 
 async def test_a_session_is_renamed_and_the_name_can_be_taken_back(stocked: Shop) -> None:
     async with picking(stocked) as rig:
-        await rig.pilot.press("ctrl+r")
+        await press(rig.pilot, "ctrl+r")
         await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
         rig.app.screen.query_one(Input).value = "  A better   name "
-        await rig.pilot.press("enter")
+        await press(rig.pilot, "enter")
         await until(lambda: "A better name" in rig.names, rig.pilot)
         assert "Renamed" in rig.text
         await rig.press("ctrl+z")
@@ -418,9 +418,9 @@ async def test_a_session_is_renamed_and_the_name_can_be_taken_back(stocked: Shop
 
 async def test_a_rename_that_is_cancelled_changes_nothing(stocked: Shop) -> None:
     async with picking(stocked) as rig:
-        await rig.pilot.press("ctrl+r")
+        await press(rig.pilot, "ctrl+r")
         await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
-        await rig.pilot.press("x", "escape")
+        await press(rig.pilot, "x", "escape")
         await rig.settle()
         assert "Login" in rig.names
 
@@ -430,9 +430,9 @@ async def test_a_session_goes_to_the_trash_after_a_yes_and_comes_back(stocked: S
         row = rig.picker._list.current
         assert row is not None
         path = row.info.path
-        await rig.pilot.press("ctrl+d")
+        await press(rig.pilot, "ctrl+d")
         await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
-        await rig.pilot.press("y")
+        await press(rig.pilot, "y")
         await until(lambda: "Login" not in rig.names, rig.pilot)
         assert not is_there(path)
         assert "^Z brings it back" in rig.text
@@ -445,9 +445,9 @@ async def test_a_session_goes_to_the_trash_after_a_yes_and_comes_back(stocked: S
 @pytest.mark.parametrize("key", ["n", "escape", "enter"])
 async def test_anything_but_yes_keeps_the_session(stocked: Shop, key: str) -> None:
     async with picking(stocked) as rig:
-        await rig.pilot.press("ctrl+d")
+        await press(rig.pilot, "ctrl+d")
         await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
-        await rig.pilot.press(key)
+        await press(rig.pilot, key)
         await rig.settle()
         assert "Login" in rig.names
         assert not rig.app._exit
@@ -460,9 +460,9 @@ async def test_a_change_that_fails_says_why(stocked: Shop) -> None:
 
     shelf = StubbornShelf(stocked.project, stocked.profile)
     async with picking(stocked, shelf=shelf) as rig:
-        await rig.pilot.press("ctrl+d")
+        await press(rig.pilot, "ctrl+d")
         await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
-        await rig.pilot.press("y")
+        await press(rig.pilot, "y")
         await until(lambda: "That failed" in rig.text, rig.pilot)
         assert "Login" in rig.names
 

@@ -24,7 +24,7 @@ from sessiontree.tui.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.session_shelf import SessionShelf
 from sessiontree.tui.tree_picker import TreePicker
 
-from .support import NOW, Shop, assistant, call, result, running_chat, type_text, until, user
+from .support import NOW, Shop, assistant, call, press, result, running_chat, type_text, until, user
 
 FOLDER = Path(__file__).with_name("snapshots")
 
@@ -94,7 +94,7 @@ async def picture_picker(
         await until(lambda: isinstance(app.screen, SessionPicker), pilot)
         picker = app.screen
         assert isinstance(picker, SessionPicker)
-        await pilot.press("tab")
+        await press(pilot, "tab")
         await type_text(pilot, query)
         await until(lambda: not picker.is_busy, pilot)
         await until(lambda: picker.query_one(PreviewPane).is_ready, pilot)

@@ -17,7 +17,7 @@ from sessiontree.tui.conversation import Block
 from sessiontree.tui.theme import ThemedApp
 from sessiontree.tui.transcript import Transcript
 
-from .support import screen_lines, until
+from .support import react, screen_lines, until
 
 
 class Host(ThemedApp[None]):
@@ -92,7 +92,7 @@ async def test_scrolling_up_line_by_line_shows_every_line_once_and_in_order() ->
         seen = text_lines(app)
         while transcript.scroll_offset.y > 0:
             transcript.scroll_relative(y=-1, animate=False)
-            await pilot.pause()
+            await react(pilot)
             now = text_lines(app)
             assert now[1:] == seen[: len(now) - 1]
             seen = [now[0], *seen]

@@ -17,7 +17,7 @@ from sessiontree.tui.tree_entries import Kind, TreeEntry
 from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
 from sessiontree.tui.tree_rows import Label, TreeModel
 
-from .support import NOW, burst, screen_lines, screen_text, until
+from .support import NOW, burst, press, screen_lines, screen_text, until
 
 
 def entry(entry_id: str, parent: str | None, kind: Kind, text: str) -> TreeEntry:
@@ -86,7 +86,7 @@ class Rig:
         return screen_text(self.app)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        await press(self.pilot, *keys)
         await until(lambda: self.app.results or not self.app.picker.is_busy, self.pilot)
 
     async def result(self) -> TreeChoice | None:
