@@ -182,6 +182,7 @@ async def test_new_starts_an_empty_session(shop: Shop) -> None:
         first = rig.session.session_id
         await rig.send("/new")
         await rig.until_said("New session")
+        await rig.until(lambda: "New session in" in rig.text)
         assert texts(rig) == []
         assert rig.session.session_id != first
         await rig.ask("fresh")

@@ -277,6 +277,13 @@ async def test_the_chosen_entry_is_shown_whole_and_can_be_hidden() -> None:
         assert "the end" not in rig.text
 
 
+async def test_a_view_without_lines_says_why() -> None:
+    async with picking([entry("m1", None, "state", "a/b")], "m1") as rig:
+        assert "Nothing was said yet" in rig.text
+        await rig.press("tab", "tab", "tab")
+        assert "Nothing is labeled yet" in rig.text
+
+
 async def test_an_empty_session_says_so() -> None:
     async with picking([], None) as rig:
         assert "The session is empty" in rig.text

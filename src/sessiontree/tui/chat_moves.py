@@ -47,6 +47,8 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
             return False
         chat.confirmer.forget()
         await chat.link.reload()
+    if not chat.transcript.blocks:
+        chat.commands.welcome()
     chat.say(done)
     return True
 

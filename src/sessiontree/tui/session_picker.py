@@ -132,6 +132,7 @@ class SessionPicker(Screen[str | None]):
             path = current.info.path
             cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
         self._list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
+        self.set_class(not rows, "-empty")
         self._show_facts()
         waiting, self._waiting = self._waiting, []
         for action in waiting:

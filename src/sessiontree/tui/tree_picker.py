@@ -168,6 +168,7 @@ class TreePicker(Screen[TreeChoice | None]):
         if self._cursor_id in ids:
             cursor = ids.index(self._cursor_id)
         self._list.show_rows(rows, cursor, empty=self._word_emptiness())
+        self.set_class(not rows, "-empty")
         self._refresh_bars()
         waiting, self._waiting = self._waiting, []
         for action in waiting:
@@ -178,9 +179,11 @@ class TreePicker(Screen[TreeChoice | None]):
             return self._query.error
         if not self._query.is_empty:
             return f"Nothing matches {escaping.one_line(self._query.text)}"
-        if self._model is not None and self._model.entries:
-            return f"Nothing to show: {_FILTER_WORDS[self._shown]} · Tab shows something else"
-        return "The session is empty"
+        if self._model is None or not self._model.entries:
+            return "The session is empty"
+        if self._shown == "labeled-only":
+            return "Nothing is labeled yet · Ctrl+L labels an entry"
+        return "Nothing was said yet · Tab shows settings too"
 
     def _refresh_bars(self) -> None:
         for bar in self.query(Bar):
