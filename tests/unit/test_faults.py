@@ -372,8 +372,11 @@ def test_a_blob_that_can_not_be_stored_stops_its_line(
     session: SessionManager, storage: FaultyStorage, file: Path, operation: str
 ) -> None:
     storage.fail(operation, errno.ENOSPC, path_part="blobs")
-    with pytest.raises(PersistenceError, match="blobs"):
+    with pytest.raises(PersistenceError, match="blobs") as first:
         session.append_message(user("y" * 600_000))
+    with pytest.raises(PersistenceError) as later:
+        session.append_message(user("small"))
+    assert later.value is first.value
     assert file.read_bytes() == WHOLE
     assert session.leaf_id == "a4"
     session.recover()
