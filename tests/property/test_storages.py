@@ -138,7 +138,7 @@ class Storages(RuleBasedStateMachine):
             answers = []
             for writer in pair:
                 found = writer.lock()
-                answers.append(None if found is None else writer.owns(found))
+                answers.append(found is not None and writer.owns(found))
                 writer.unlock()
             assert answers[0] == answers[1]
 
