@@ -168,7 +168,14 @@ async def settle(pilot: Pilot[Any]) -> None:
 async def react(pilot: Pilot[Any]) -> None:
     """Wait until every message that is under way now, and what it brings about, is dealt with."""
     for _ in range(3):
-        await pilot._wait_for_screen()
+        waiting = asyncio.ensure_future(pilot._wait_for_screen())
+        # A program that is being left deals with nothing any more.
+        while not waiting.done() and not pilot.app._exit:
+            await asyncio.wait({waiting}, timeout=0.05)
+        if not waiting.done():
+            waiting.cancel()
+            return
+        await waiting
 
 
 def screen_lines(app: App[Any]) -> list[str]:

@@ -128,10 +128,8 @@ def test_folding_the_end_of_a_branch_does_nothing() -> None:
     assert len(rows) == 8
 
 
-def test_labels_come_with_their_entries_and_can_be_taken_away() -> None:
-    model = tree(entry("a", None), leaf="a").with_label("a", Label("good", "2026-01-01"))
-    assert model.rows("all")[0].label == Label("good", "2026-01-01")
-    assert model.with_label("a", None).rows("all")[0].label is None
+def test_labels_come_with_their_entries() -> None:
+    assert tree(entry("a", None), leaf="a", a="good").rows("all")[0].label == Label("good", "")
 
 
 def test_deep_trees_are_laid_out_in_time_and_keep_only_the_nearest_guides() -> None:

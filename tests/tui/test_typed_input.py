@@ -99,4 +99,3 @@ def test_without_any_prompt_there_is_nothing_to_go_back_to() -> None:
     recall = Recall()
     assert recall.older("draft") is None
     assert recall.newer() is None
-    assert recall.is_at_draft

@@ -17,11 +17,6 @@ class Recall:
         self._draft = ""
         self.load(prompts)
 
-    @property
-    def is_at_draft(self) -> bool:
-        """Whether the editor shows what was typed, not an earlier prompt."""
-        return self._place < 0
-
     def load(self, prompts: Iterable[str]) -> None:
         """These are the earlier prompts, newest first; each is offered once."""
         self._prompts = list(dict.fromkeys(prompts))

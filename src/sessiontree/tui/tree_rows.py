@@ -67,13 +67,6 @@ class TreeModel:
         self._order = list(self._walk())
         self._fields: dict[str, list[Field]] = {}
 
-    def with_label(self, entry_id: str, label: Label | None) -> TreeModel:
-        """The same tree after a label was set or taken away."""
-        labels = {key: value for key, value in self.labels.items() if key != entry_id}
-        if label is not None:
-            labels[entry_id] = label
-        return TreeModel(self.entries, self.leaf_id, labels)
-
     def path_to(self, entry_id: str | None) -> list[str]:
         """The ids from the root to an entry; [] if there is none."""
         path: list[str] = []
