@@ -201,7 +201,11 @@ class HistoryDatabase:
                 return None
             _create_private(self.path)
         connection = sqlite3.connect(
-            self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            _address(self.path, is_writing=create),
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
         try:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -383,6 +387,19 @@ def _set_aside(path: str) -> str:
         except FileNotFoundError:
             pass
     return aside
+
+
+def _address(path: str, *, is_writing: bool) -> str:
+    """Where SQLite finds the database.
+
+    On a disk that may not be written, a database in WAL mode can only be read if SQLite is told
+    that nobody will change it: it cannot make the files it needs beside it.
+    """
+    from urllib.parse import quote
+
+    if not is_writing and not os.access(os.path.dirname(path) or ".", os.W_OK):
+        return f"file:{quote(path)}?mode=ro&immutable=1"
+    return f"file:{quote(path)}"
 
 
 def _readable_rows(path: str) -> Iterator[tuple[str, int, str | None]]:
