@@ -221,7 +221,7 @@ def _without_labels(path: list[Entry]) -> Iterator[Entry]:
             changes["parentId"] = parent_id
         if instead and entry.type == "compaction":
             first_kept = entry.data.get("firstKeptEntryId")
-            if first_kept in instead:
+            if isinstance(first_kept, str) and first_kept in instead:
                 changes["firstKeptEntryId"] = instead[first_kept]
         if changes:
             entry = Entry.from_wire({**entry.decode(), **changes})

@@ -184,9 +184,13 @@ def said_in(storage: MemorySessionStorage, path: str) -> list[bytes]:
     for record in load_entries_from_file(path, storage=storage):
         message = record.get("message")
         content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, str) and content.isascii() and content.isalnum():
+        if isinstance(content, str) and len(content) < 400_000 and _is_simple(content):
             found.append(content.encode())
     return found
+
+
+def _is_simple(text: str) -> bool:
+    return text.isascii() and text.isalnum()
 
 
 class SessionOnDisk(Target):

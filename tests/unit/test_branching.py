@@ -152,6 +152,20 @@ def test_a_compaction_that_keeps_from_a_label_on_still_keeps_it(tmp_path: Path) 
     assert session.build_session_context() == before
 
 
+def test_a_compaction_that_keeps_from_no_id_at_all_is_copied_as_it_is(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "x.jsonl",
+        header(),
+        *TALK,
+        label("l", "a4", "a1", "L", "2026-01-01T00:00:00Z"),
+        entry("compaction", "k", "l", summary="S", firstKeptEntryId={"no": "id"}, tokensBefore=1),
+        message("5", "k", user("5")),
+    )
+    session = SessionManager.open(file)
+    session.create_branched_session("5")
+    assert texts(session.build_session_context().messages) == ["S", "5"]
+
+
 def test_entries_that_need_no_change_keep_their_bytes(tmp_path: Path) -> None:
     odd = b'{ "type":"future","id":"x","parentId":"a4" ,"timestamp":"t","n":1.0e2,"e":"\\u00e9"}\n'
     file = write(tmp_path / "x.jsonl", header(), *TALK, odd)
