@@ -56,26 +56,41 @@ def create_agent(
     Never fails for want of a provider: then it is the offline agent, and ``reason`` says why.
     Raises AmbiguousModelError, and ModelNotFoundError for a name that is no reference.
     """
+    from sessiontree.agents.instructions import system_prompt
     from sessiontree.agents.providers import without_keys
     from sessiontree.agents.tools.toolbox import Toolbox, project_tools
+    from sessiontree.agents.workplace import Workplace
     from sessiontree.profiles import get_profile
     from sessiontree.runtime.models import ModelRegistry
 
     variables = os.environ if environ is None else environ
     models = registry if registry is not None else ModelRegistry.load(get_profile().agent_dir)
     chosen, reason = _choose(model, models, variables)
-    hidden = without_keys(variables, [chosen.provider] if chosen else []) if hide_keys else None
-    toolbox = Toolbox(project_tools(cwd, env=hidden), confirm=confirm)
+    own = {one.provider for one in (*models, *([chosen] if chosen else []))}
+    hidden = without_keys(variables, own) if hide_keys else None
+
+    def enter(folder: str) -> Workplace:
+        told = system_prompt(folder) if chosen is not None else None
+        return Workplace(project_tools(folder, env=hidden), told)
+
+    here = os.path.abspath(cwd)
+    place = enter(here)
+    toolbox = Toolbox(place.tools, confirm=confirm)
     if chosen is None:
         from sessiontree.agents.offline import OFFLINE_MODEL, OfflineAgent
 
-        return AgentChoice(OfflineAgent(toolbox, delay_s=offline_delay_s), OFFLINE_MODEL, reason)
+        offline = OfflineAgent(toolbox, delay_s=offline_delay_s, cwd=here, enter=enter)
+        return AgentChoice(offline, OFFLINE_MODEL, reason)
 
-    from sessiontree.agents.instructions import system_prompt
     from sessiontree.agents.pydantic_ai import PydanticAIAgent
 
     agent = PydanticAIAgent(
-        toolbox, model=chosen, system_prompt=system_prompt(cwd), environ=variables
+        toolbox,
+        model=chosen,
+        system_prompt=place.system_prompt,
+        environ=variables,
+        cwd=here,
+        enter=enter,
     )
     return AgentChoice(agent, chosen, reason)
 

@@ -38,6 +38,11 @@ def system_prompt(cwd: str | os.PathLike[str]) -> str:
     return "\n\n".join(parts)
 
 
+def homeless_prompt(cwd: str) -> str:
+    """The general instructions for a project whose folder is gone."""
+    return f"{_GENERAL}\n\nThe project folder {cwd} is not there: until it is back, no tool works."
+
+
 def _project_instructions(folder: ProjectFolder) -> str:
     try:
         content, _ = folder.read_bytes(PROJECT_FILE, _MAX_BYTES)

@@ -15,6 +15,7 @@ from typing import Any
 from sessiontree.agents.offline_notes import is_summary_request, write_notes
 from sessiontree.agents.toolbox_agent import ToolboxAgent
 from sessiontree.agents.tools.toolbox import Toolbox
+from sessiontree.agents.workplace import EnterProject
 from sessiontree.core.usage import estimate_message, estimate_text
 from sessiontree.model.messages import text_of
 from sessiontree.runtime.agent_base import Draft, Request
@@ -98,8 +99,10 @@ class OfflineAgent(ToolboxAgent):
         *,
         delay_s: float = 0.0,
         clock_ms: Callable[[], int] | None = None,
+        cwd: str | None = None,
+        enter: EnterProject | None = None,
     ) -> None:
-        super().__init__(toolbox, clock_ms=clock_ms)
+        super().__init__(toolbox, clock_ms=clock_ms, cwd=cwd, enter=enter)
         self.model = OFFLINE_MODEL
         self._delay_s = delay_s
 

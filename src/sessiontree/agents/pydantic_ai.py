@@ -54,6 +54,7 @@ from sessiontree.agents.parts import wire_content, wire_usage
 from sessiontree.agents.retries import RetryPolicy
 from sessiontree.agents.toolbox_agent import ToolboxAgent
 from sessiontree.agents.tools.toolbox import INVALID_ARGUMENTS, PLAN_MODES, Toolbox
+from sessiontree.agents.workplace import EnterProject
 from sessiontree.core.usage import estimate_context, estimate_text
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Draft, Request
@@ -83,8 +84,10 @@ class PydanticAIAgent(ToolboxAgent):
         retry: RetryPolicy | None = None,
         make_client: MakeClient | None = None,
         environ: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        enter: EnterProject | None = None,
     ) -> None:
-        super().__init__(toolbox, system_prompt=system_prompt)
+        super().__init__(toolbox, system_prompt=system_prompt, cwd=cwd, enter=enter)
         self.model = model
         self._retry = retry or RetryPolicy()
         self._make_client = make_client

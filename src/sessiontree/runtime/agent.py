@@ -6,10 +6,11 @@ conversation by replacing its messages.
 
 The whole contract, in the order in which you would build an agent:
 
-1. **State.** ``session_id``, ``model``, ``thinking_level`` and ``mode`` are plain attributes that
-   the session sets; use their values at the next model call. Setting one must not fail and must not
-   touch a run that is under way. ``messages`` is the conversation; ``steering`` and ``follow_ups``
-   are `MessageQueue` values that the session fills and the agent empties.
+1. **State.** ``session_id``, ``cwd``, ``model``, ``thinking_level`` and ``mode`` are plain
+   attributes that the session sets; use their values at the next model call. Setting one must not
+   fail and must not touch a run that is under way. ``messages`` is the conversation;
+   ``steering`` and ``follow_ups`` are `MessageQueue` values that the session fills and the agent
+   empties.
 
 2. **Running.** ``prompt(messages)`` appends the messages, calls the model, runs its tools, calls
    the model again, and returns when there is nothing left to do. Between two model calls it takes
@@ -71,6 +72,10 @@ class Agent(Protocol):
 
     session_id: str | None
     """Set by the session; providers may use it as a cache key."""
+
+    cwd: str | None
+    """The project folder, where tools work. The session sets it when it is None, and when it is
+    moved to a session of another project. The folder may be gone; then tools are to refuse."""
 
     model: Model | None
     """The model of the next call; ``None`` until one is chosen (then ``prompt`` answers with an

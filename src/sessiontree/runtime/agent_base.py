@@ -114,6 +114,7 @@ class AgentBase(ABC):
         clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self.session_id: str | None = None
+        self.cwd: str | None = None
         self.model: Model | None = None
         self._asked_model: Model | None = None
         self.thinking_level = "off"

@@ -18,6 +18,7 @@ from sessiontree.runtime import (
     events,
     following,
     prompting,
+    replacing,
     switching,
     targets,
 )
@@ -243,6 +244,13 @@ class AgentSession:
         if level != before:
             await wiring.emit(events.ThinkingLevelChanged(level, before))
         return chosen
+
+    async def set_agent(self, agent: Agent, model: Model | None = None) -> None:
+        """Let another agent go on with this conversation; its model is written into the session.
+
+        Raises AgentBusyError during a run, PersistenceError; then nothing has changed.
+        """
+        await replacing.replace_agent(self._wiring, agent, model)
 
     async def set_thinking_level(self, level: str) -> str:
         """Think at ``level``, clamped to what the model can do; the level in force now."""

@@ -134,6 +134,8 @@ async def _start(wiring: Wiring, model: str | Model | None, thinking_level: str 
     agent = wiring.agent
     context = await wiring.disk.run(wiring.manager.build_session_context)
     agent.session_id = wiring.manager.session_id
+    if agent.cwd is None:
+        agent.cwd = wiring.manager.cwd
     wiring.replace_messages(context.messages)
     await _choose_model(wiring, context, model)
     if thinking_level is None:

@@ -2,9 +2,9 @@
 
 Owns SPEC §13's fifteen steps, their order, and the way back. Everything that can fail on the way
 works on a fresh `SessionManager`; the old one is closed only after the last step. Whatever fails
-after step 3 (also a cancelled task) leaves session, agent, queues, model, thinking level, mode
-and listeners as they were. What can't be brought back is a generation that step 4 stopped: it is
-recorded as aborted in the session it belongs to.
+after step 3 (also a cancelled task) leaves session, agent, project folder, queues, model, thinking
+level, mode and listeners as they were. What can't be brought back is a generation that
+step 4 stopped: it is recorded as aborted in the session it belongs to.
 
 A handler of ``session_switch`` (step 10) hears of the new session before the last steps are done.
 If one of those fails, it is told the way back by a second ``session_switch``.
@@ -64,6 +64,7 @@ class Snapshot:
 
     recording: Recording
     session_id: str | None
+    cwd: str | None
     model: Model | None
     model_fallback: events.ModelFallback | None
     thinking_level: str
@@ -81,6 +82,7 @@ class Snapshot:
         return cls(
             wiring.recording,
             agent.session_id,
+            agent.cwd,
             agent.model,
             wiring.model_fallback,
             agent.thinking_level,
@@ -103,6 +105,9 @@ class Snapshot:
 
         def set_session_id() -> None:
             agent.session_id = self.session_id
+
+        def set_cwd() -> None:
+            agent.cwd = self.cwd
 
         def set_model() -> None:
             agent.model = self.model
@@ -128,6 +133,7 @@ class Snapshot:
 
         for part in (
             set_session_id,
+            set_cwd,
             set_messages,
             set_model,
             set_thinking,
@@ -207,6 +213,8 @@ class _Journey:
         await wiring.disk.run(self._open)  # 7
         manager = self._manager
         wiring.agent.session_id = manager.session_id  # 8
+        if manager.cwd != self._previous.manager.cwd:
+            wiring.agent.cwd = manager.cwd
         context = await wiring.disk.run(manager.build_session_context)  # 9
         wiring.recording = Recording(manager)
         return context

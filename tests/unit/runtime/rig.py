@@ -62,7 +62,7 @@ class NotedQueue(MessageQueue):
 class RecordingAgent(ScriptedAgent):
     """A scripted agent that notes each call of the protocol, and can be made to fail at one."""
 
-    _WATCHED = ("session_id", "model", "thinking_level", "mode")
+    _WATCHED = ("session_id", "cwd", "model", "thinking_level", "mode")
 
     def __init__(self, replies: Sequence[Reply | str] = (), **options: Any) -> None:
         self.notes = Notes()
@@ -138,6 +138,7 @@ def picture(session: AgentSession) -> dict[str, Any]:
         "entries": [entry.id for entry in manager.get_entries()],
         "bytes": file_bytes(session.session_file),
         "agent session": agent.session_id,
+        "agent folder": agent.cwd,
         "messages": list(agent.messages),
         "model": agent.model,
         "fallback": session.model_fallback,

@@ -44,6 +44,7 @@ async def test_start_up_restores_messages_once_then_model_level_and_mode(tmp_pat
         steps = [step for step in agent.notes.steps if step != "set model"]
         assert steps == [
             "set session_id",
+            "set cwd",
             "replace messages",
             "set thinking_level",
             "set mode",

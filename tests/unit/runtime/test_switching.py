@@ -37,11 +37,16 @@ from .rig import texts as said
 
 
 def make_session(
-    folder: Path, *, model: str | None = None, level: str | None = None, mode: str | None = None
+    folder: Path,
+    *,
+    model: str | None = None,
+    level: str | None = None,
+    mode: str | None = None,
+    project: Path | None = None,
 ) -> str:
-    """A session file with one exchange, of its own project folder."""
+    """A session file with one exchange, of this project (else of the folder itself)."""
     profile = Profile("sessiontree", str(folder / "agent"), "omp")
-    with SessionManager.create(folder, profile=profile) as manager:
+    with SessionManager.create(project or folder, profile=profile) as manager:
         if model is not None:
             manager.append_model_change(model)
         if level is not None:
@@ -73,6 +78,7 @@ STEPS = [
     "flush",  # 6
     "set_session_file",  # 7
     "set session_id",  # 8
+    "set cwd",
     "build_session_context",  # 9
     "tell session_switch",  # 10
     "replace messages",  # 11
@@ -123,7 +129,7 @@ async def test_the_fifteen_steps_are_taken_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage()
-    target = make_session(tmp_path, model="acme/thinker", mode="plan")
+    target = make_session(tmp_path, model="acme/thinker", mode="plan", project=tmp_path / "other")
     async with live(stage.agent, tmp_path, modes=stage.modes) as session:
         await stage.fill(session)
         previous = session.session_file
@@ -140,6 +146,7 @@ async def test_the_fifteen_steps_are_taken_in_order(
         ]
         assert session.session_file == target
         assert session.agent.session_id == session.session_id
+        assert session.agent.cwd == session.cwd == str(tmp_path / "other")
         assert said(session.messages) == OLD
         assert session.model == THINKER
         assert session.thinking_level == "medium"
@@ -156,7 +163,7 @@ async def test_a_fault_at_any_step_leaves_everything_as_it_was(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage()
-    target = make_session(tmp_path, model="acme/thinker", mode="plan")
+    target = make_session(tmp_path, model="acme/thinker", mode="plan", project=tmp_path / "other")
     async with live(stage.agent, tmp_path, modes=stage.modes) as session:
         await stage.fill(session)
         before = picture(session)
@@ -182,7 +189,7 @@ async def test_a_switch_cancelled_at_any_step_leaves_everything_as_it_was(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage()
-    target = make_session(tmp_path, model="acme/thinker", mode="plan")
+    target = make_session(tmp_path, model="acme/thinker", mode="plan", project=tmp_path / "other")
     async with live(stage.agent, tmp_path, modes=stage.modes) as session:
         await stage.fill(session)
         before = picture(session)
@@ -207,6 +214,21 @@ async def test_a_switch_cancelled_at_any_step_leaves_everything_as_it_was(
             assert session.session_file == target
             assert said(session.messages) == OLD
         assert stage.agent.listener_count == 1
+
+
+async def test_an_agent_made_for_one_folder_stays_there_until_the_project_changes(
+    tmp_path: Path,
+) -> None:
+    agent = ScriptedAgent()
+    agent.cwd = str(tmp_path / "part")
+    same, other = make_session(tmp_path), make_session(tmp_path, project=tmp_path / "other")
+    async with live(agent, tmp_path) as session:
+        await session.switch_session(same)
+        assert agent.cwd == str(tmp_path / "part")
+        await session.switch_session(other)
+        assert agent.cwd == str(tmp_path / "other")
+        await session.new_session()
+        assert agent.cwd == session.cwd == str(tmp_path / "other")
 
 
 async def test_a_file_of_another_kind_is_refused_untouched(tmp_path: Path) -> None:

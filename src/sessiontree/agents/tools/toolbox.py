@@ -64,9 +64,20 @@ class Toolbox:
         confirm: Confirm | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
+        self._tools: dict[str, Tool] = {}
+        self._refusal: str | None = None
         self._clock = clock
         self.confirm = confirm
+        self.fill(tools)
+
+    def fill(self, tools: Sequence[Tool]) -> None:
+        """These are the tools from now on."""
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._refusal = None
+
+    def refuse(self, reason: str) -> None:
+        """Answer every call with this, until there are tools to `fill` in again."""
+        self._refusal = reason
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -101,6 +112,8 @@ class Toolbox:
             if tool is None:
                 known = ", ".join(self._tools) or "none"
                 raise ToolError(f'There is no tool "{name}". Tools: {known}')
+            if self._refusal is not None:
+                raise ToolError(f"{name} was not run: {self._refusal}")
             if not isinstance(arguments, Mapping) or INVALID_ARGUMENTS in arguments:
                 raise ToolError(f"{name}: the arguments are not a JSON object")
             spec = tool.spec
