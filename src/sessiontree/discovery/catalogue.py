@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -37,7 +36,6 @@ SCHEMA = disposable.Schema(
     ),
     is_self_checking=True,
 )
-_CHECKSUM_BYTES = 4
 # Few files are looked up one by one; more, by reading their folders' rows in one go.
 _FEW = 32
 _MAX_REMEMBERED = 50_000
@@ -165,10 +163,12 @@ def _load(paths: list[str]) -> dict[str, _Row]:
                 prefix = os.path.join(folder, "")
                 for name, data in found:
                     try:
-                        rows[prefix + os.fsdecode(name)] = _to_row(data)
-                    except (msgspec.MsgspecError, ValueError):
+                        row = _to_row(data)
+                    except (msgspec.MsgspecError, disposable.DamagedRowError, ValueError):
                         continue
-        except sqlite3.Error as error:
+                    if isinstance(name, bytes):  # of any type in a damaged file
+                        rows[prefix + os.fsdecode(name)] = row
+        except disposable.FAILURES as error:
             if disposable.is_corruption(error):
                 disposable.discard(SCHEMA)
     return rows
@@ -233,7 +233,7 @@ def _store(changed: dict[str, _Row], gone: list[str]) -> None:
                 "DELETE FROM files WHERE folder = ? AND name = ?", [_key(path) for path in gone]
             )
             database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except disposable.FAILURES as error:
             if disposable.is_corruption(error):
                 disposable.discard(SCHEMA)
 
@@ -248,14 +248,12 @@ def _to_data(row: _Row) -> bytes:
         data = _encode_row(row)
     except UnicodeEncodeError:  # half an emoji in a title; JSON can spell it, msgpack can not
         data = codec.encode(msgspec.to_builtins(row))
-    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES) + data
+    return disposable.seal(data)
 
 
-def _to_row(stored: bytes) -> _Row:
-    """Raises ValueError or MsgspecError for what is no row, or not whole."""
-    data = stored[_CHECKSUM_BYTES:]
-    if zlib.crc32(data) != int.from_bytes(stored[:_CHECKSUM_BYTES]):
-        raise ValueError("damaged row")
+def _to_row(stored: object) -> _Row:
+    """Raises DamagedRowError, ValueError or MsgspecError for what is no row, or not whole."""
+    data = disposable.unseal(stored)
     if data[:1] == b"[":
         return msgspec.convert(codec.decode(data), _Row)
     return _decode_row(data)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import sqlite3
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,14 @@ _OUT_OF_REACH = frozenset(
         sqlite3.SQLITE_NOLFS,
     )
 )
+
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What using a database may raise: SQLite's words about a damaged one need not be text."""
+_CHECKSUM_BYTES = 4
+
+
+class DamagedRowError(sqlite3.DatabaseError):
+    """A row is not what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def open_database(schema: Schema) -> Iterator[sqlite3.Connection | None]:
         yield connection
     finally:
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*FAILURES):
                 connection.close()
 
 
@@ -88,7 +97,7 @@ def discard(schema: Schema) -> None:
     with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
         try:
             _connect(schema, check=True).close()
-        except sqlite3.Error:
+        except FAILURES:
             _remove(schema)
 
 
@@ -104,7 +113,21 @@ def _remove(schema: Schema) -> None:
             os.unlink(schema.path + companion)
 
 
-def is_corruption(error: sqlite3.Error) -> bool:
+def seal(data: bytes) -> bytes:
+    """The data with a checksum, for a row that proves its own content."""
+    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES) + data
+
+
+def unseal(stored: object) -> bytes:
+    """The data that was sealed. Raises DamagedRowError; SQLite gives values of any type back."""
+    if isinstance(stored, bytes):
+        data = stored[_CHECKSUM_BYTES:]
+        if zlib.crc32(data) == int.from_bytes(stored[:_CHECKSUM_BYTES]):
+            return data
+    raise DamagedRowError("a row is not what was written")
+
+
+def is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error says that the file is no good, rather than busy or out of reach."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _OUT_OF_REACH
 
@@ -114,13 +137,13 @@ def _connect_or_remake(schema: Schema) -> sqlite3.Connection | None:
         _ensure_private_file(schema.path)
         try:
             return _connect(schema)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             if not is_corruption(error):
                 return None
         discard(schema)
         _ensure_private_file(schema.path)
         return _connect(schema)
-    except (OSError, sqlite3.Error):
+    except (OSError, *FAILURES):
         return None
 
 
@@ -129,6 +152,8 @@ def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         schema.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
+    # text that is none is for whoever reads it to refuse, not for SQLite's wrapper
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         # NORMAL: in WAL mode a commit needs no sync to keep the file whole.
         level = "OFF" if schema.is_self_checking else "NORMAL"

@@ -113,7 +113,7 @@ def update_search_index(
                     should_stop=should_stop,
                     on_progress=on_progress,
                 )
-    except sqlite3.Error as error:
+    except disposable.FAILURES as error:
         _give_up(error)
     return IndexProgress(len(scope.files) - len(left), len(scope.files))
 
@@ -144,7 +144,7 @@ class _Run:
                     if index.is_worn_out():
                         disposable.replace(search_index.SCHEMA)
                     return found, [stat for stat in left if stat.path in self.scope.files]
-        except sqlite3.Error as error:
+        except disposable.FAILURES as error:
             _give_up(error)
         return [], list(self.scope.files.values())
 
@@ -299,9 +299,11 @@ def _to_ms(since: Since | None) -> int | None:
     return time_ms
 
 
-def _give_up(error: sqlite3.Error) -> None:
+def _give_up(error: sqlite3.Error | UnicodeDecodeError) -> None:
     """The index failed: answer without it, and make a new one if it is broken."""
-    if disposable.is_corruption(error):
+    if isinstance(error, disposable.DamagedRowError):
+        disposable.replace(search_index.SCHEMA)  # as a database it may well be sound
+    elif disposable.is_corruption(error):
         disposable.discard(search_index.SCHEMA)
 
 

@@ -28,7 +28,7 @@ from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageRea
 
 SCHEMA = disposable.Schema(
     "search",
-    1,
+    2,
     (
         (
             "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, "
@@ -105,7 +105,7 @@ def open_index() -> Iterator[SearchIndex | None]:
 
 
 class SearchIndex:
-    """The open index. Methods raise sqlite3.Error; callers answer without it then."""
+    """The open index. Methods raise disposable.FAILURES; callers answer without it then."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -214,7 +214,7 @@ class SearchIndex:
         if base is not None and (now is None or now.no != base.no):
             return False  # what it was to be added to is not there any more; next time, then
         segments = list(base.row.segments) if base is not None else []
-        data = _encode_row(
+        data = _to_data(
             IndexRow(
                 reading.stamp,
                 reading.has_final_newline,
@@ -269,7 +269,9 @@ class SearchIndex:
 
     def is_worn_out(self) -> bool:
         """Whether so much of it leads nowhere that a new one is better."""
-        (dead,) = self._database.execute("SELECT segments FROM dead").fetchone()
+        (dead,) = self._database.execute(
+            "SELECT CAST(total(segments) AS INTEGER) FROM dead"
+        ).fetchone()
         if dead < _MOST_DEAD:
             return False
         (live,) = self._database.execute("SELECT count(*) FROM sessions").fetchone()
@@ -315,7 +317,7 @@ class SearchIndex:
             for no, folder, name, data in self._database.execute(
                 f"SELECT no, folder, name, data FROM sessions WHERE no IN ({marks})", some
             ):
-                found[no] = (_path(folder, name), _decode_row(data))
+                found[no] = (_path(folder, name), _to_row(data))
         return found
 
     # -- rows ------------------------------------------------------------------------------
@@ -324,13 +326,25 @@ class SearchIndex:
         rows = self._database.execute(
             "SELECT no, folder, name, data FROM sessions WHERE folder = ?", (os.fsencode(folder),)
         )
-        return {_path(of, name): _Known(no, _decode_row(data)) for no, of, name, data in rows}
+        return {_path(of, name): _Known(no, _to_row(data)) for no, of, name, data in rows}
 
     def _load_one(self, folder: bytes, name: bytes) -> _Known | None:
         found = self._database.execute(
             "SELECT no, data FROM sessions WHERE folder = ? AND name = ?", (folder, name)
         ).fetchone()
-        return _Known(found[0], _decode_row(found[1])) if found is not None else None
+        return _Known(found[0], _to_row(found[1])) if found is not None else None
+
+
+def _to_data(row: IndexRow) -> bytes:
+    return disposable.seal(_encode_row(row))
+
+
+def _to_row(stored: object) -> IndexRow:
+    """Raises DamagedRowError."""
+    try:
+        return _decode_row(disposable.unseal(stored))
+    except msgspec.MsgspecError as error:
+        raise disposable.DamagedRowError(str(error)) from None
 
 
 def session_of(rowid: int) -> tuple[int, int]:
@@ -391,5 +405,8 @@ def _key(path: str) -> tuple[bytes, bytes]:
     return os.fsencode(folder), os.fsencode(name)
 
 
-def _path(folder: bytes, name: bytes) -> str:
+def _path(folder: object, name: object) -> str:
+    """Raises DamagedRowError."""
+    if not (isinstance(folder, bytes) and isinstance(name, bytes)):
+        raise disposable.DamagedRowError("a path is no bytes")
     return os.path.join(os.fsdecode(folder), os.fsdecode(name))

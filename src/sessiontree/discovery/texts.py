@@ -20,6 +20,8 @@ from sessiontree.storage.base import SessionStorage, SessionStorageReader
 
 SPOKEN_ROLES = frozenset(("user", "assistant"))
 TOOL_ROLES = frozenset(("toolCall", "toolResult", "bashExecution"))
+# What is beyond this is no time; a year 287,396 is.
+_MOST_MS = 1 << 53
 
 
 class SaidText(msgspec.Struct, frozen=True, gc=False):
@@ -119,7 +121,7 @@ def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> I
             if isinstance(piece, _Call) and piece.type == "toolCall":
                 called = _join_strings([piece.name, piece.arguments])
                 yield SaidText(entry_id, "toolCall", time_ms, called, offset)
-    if message.role in SPOKEN_ROLES or (include_tools and message.role in TOOL_ROLES):
+    if _is_wanted(message.role, include_tools):
         yield SaidText(entry_id, message.role, time_ms, text, offset)
 
 
@@ -154,18 +156,22 @@ def _texts_of_record(value: dict[str, Any], offset: int, include_tools: bool) ->
             if isinstance(piece, dict) and piece.get("type") == "toolCall":
                 called = _join_strings([piece.get("name"), piece.get("arguments")])
                 yield SaidText(entry_id, "toolCall", time_ms, called, offset)
-    if role in SPOKEN_ROLES or (include_tools and role in TOOL_ROLES):
+    if _is_wanted(role, include_tools):
         yield SaidText(entry_id, str(role), time_ms, text, offset)
+
+
+def _is_wanted(role: object, include_tools: bool) -> bool:
+    # what a file says is a role need not be hashable
+    return isinstance(role, str) and (
+        role in SPOKEN_ROLES or (include_tools and role in TOOL_ROLES)
+    )
 
 
 def _time_ms(time: object, timestamp: object) -> int | None:
     """The message's own time in milliseconds, else the entry's."""
     if not isinstance(time, (int, float)) or isinstance(time, bool):
         return parse_timestamp(timestamp)
-    try:
-        return int(time)
-    except (OverflowError, ValueError):
-        return None
+    return int(time) if -_MOST_MS < time < _MOST_MS else None
 
 
 def _join_strings(value: object) -> str:

@@ -287,7 +287,7 @@ def _check_history(path: str) -> Iterator[Finding]:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
             connection.close()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         verdict = str(error) if is_damage(error) else "ok"
     if verdict != "ok":
         yield Finding("history", path, f"the prompt history is damaged: {verdict}")

@@ -56,7 +56,7 @@ def repair_findings(
                 _repair(finding, profile, backup)
             mended.add((finding.kind, finding.path))
             report.repaired.append(finding)
-        except (SessionTreeError, OSError, sqlite3.Error) as error:
+        except (SessionTreeError, OSError, sqlite3.Error, UnicodeDecodeError) as error:
             report.failed.append((finding, str(error)))
     report.backup_dir = backup.folder if backup.is_used else None
     return report

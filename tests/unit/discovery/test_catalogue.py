@@ -229,7 +229,7 @@ def test_a_catalogue_of_another_version_or_kind_is_made_anew(tmp_path: Path) -> 
 def test_rows_of_nonsense_are_read_again(tmp_path: Path) -> None:
     put(tmp_path, *talk("x"))
     first = listed(tmp_path)
-    for nonsense in (b"", b"\x00", b"[", b"[1,2]", b"\x92\xc0\xc0"):
+    for nonsense in (b"", b"\x00", b"[", b"[1,2]", b"\x92\xc0\xc0", "text", 5, 0.5):
         database = sqlite3.connect(catalogue.SCHEMA.path)
         database.execute("UPDATE files SET data = ?", (nonsense,))
         database.commit()

@@ -343,7 +343,7 @@ def test_a_session_that_grows_line_by_line_stays_in_few_segments(project: Path) 
     database = sqlite3.connect(search_index.SCHEMA.path)
     ((data,),) = database.execute("SELECT data FROM sessions")
     database.close()
-    assert len(search_index._decode_row(data).segments) < 66
+    assert len(search_index._to_row(data).segments) < 66
 
 
 def test_rewritten_deleted_and_moved_sessions_are_followed(project: Path) -> None:
@@ -413,6 +413,64 @@ def test_an_index_with_damaged_pages_is_made_anew(project: Path) -> None:
     assert len(search("needle", limit=None)) == 200
     assert len(search("needle", limit=None)) == 200
     assert not search("needle", max_indexing_s=0).is_indexing
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE sessions SET data = substr(data, 1, length(data) - 1)",
+        "UPDATE sessions SET data = x'ff' || substr(data, 2)",
+        "UPDATE sessions SET data = 'text'",
+        "UPDATE sessions SET data = 5",
+        "UPDATE sessions SET name = 'text'",
+        "UPDATE dead SET segments = 'many'",
+        "DELETE FROM dead",
+    ],
+)
+def test_an_index_with_rows_that_are_not_whole_is_made_anew(project: Path, damage: str) -> None:
+    say(project, "a", "needle")
+    update_search_index()
+    database = sqlite3.connect(search_index.SCHEMA.path)
+    database.execute(damage)
+    database.execute("DELETE FROM folders")
+    database.commit()
+    database.close()
+    for _ in range(3):
+        assert ids(search("needle")) == {"a"}
+    assert not search("needle", max_indexing_s=0).is_indexing
+
+
+def test_an_index_about_which_sqlite_cannot_speak_is_made_anew(project: Path) -> None:
+    say(project, "a", "needle")
+    update_search_index()
+    path = Path(search_index.SCHEMA.path)
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    data = path.read_bytes()
+    assert b"CREATE TABLE dead" in data
+    # its complaint quotes the schema, which is no text any more
+    path.write_bytes(data.replace(b"CREATE TABLE dead", b"CREATE TABL\xcc dead"))
+    assert ids(search("needle")) == {"a"}
+    assert ids(search("needle")) == {"a"}
+    assert not search("needle", max_indexing_s=0).is_indexing
+
+
+@pytest.mark.parametrize("role", [[], {}, [["user"]], 5, None])
+@pytest.mark.parametrize("text", ["needle", "needle \ud83d"])
+def test_a_role_may_be_anything(find: Finder, project: Path, role: object, text: str) -> None:
+    odd = message("b0000001", None, {"role": role, "content": text})
+    put(project, *talk("needle"), odd, session_id="a")
+    assert ids(find("needle")) == {"a"}
+    assert ids(find("needle", include_tools=True)) == {"a"}
+
+
+@pytest.mark.parametrize("time", [10**30, -(10**30), 1e300, 1 << 63, 10**400])
+def test_a_time_that_no_calendar_has_is_none(find: Finder, project: Path, time: float) -> None:
+    odd = message("b0000001", None, {**user("needle"), "timestamp": time})
+    put(project, odd, session_id="a")
+    (hit,) = find("needle")
+    assert hit.time is None
 
 
 def test_an_index_that_is_being_written_to_still_answers(
