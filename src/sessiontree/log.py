@@ -15,9 +15,8 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 from sessiontree.document import (
     TAIL_BYTES,
@@ -42,8 +41,7 @@ logger = logging.getLogger("sessiontree")
 Durability = Literal["flush", "entry"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     """How far a file was written, to go back to when a write fails."""
 
     end: int
@@ -51,19 +49,12 @@ class _Mark:
     has_final_newline: bool
     line: int
 
-    @classmethod
-    def of(cls, document: SessionDocument) -> _Mark:
-        return cls(document.end, document.tail, document.has_final_newline, document.line)
-
     def restore(self, document: SessionDocument) -> None:
-        document.end = self.end
-        document.tail = self.tail
-        document.has_final_newline = self.has_final_newline
-        document.line = self.line
+        document.end, document.tail, document.has_final_newline, document.line = self
 
 
 class _Guard:
-    """Every write passes through one of these; a generator would cost more than the lock."""
+    """Every write passes through one of these and a hold; generators would cost more than locks."""
 
     __slots__ = ("_log",)
 
@@ -80,6 +71,24 @@ class _Guard:
             failure = self._log.note_failure(error)
             if failure is not None:
                 raise failure from error
+
+
+class _Hold:
+    """The file is this process's alone inside the block."""
+
+    __slots__ = ("_log", "_writer")
+
+    def __init__(self, log: SessionLog) -> None:
+        self._log = log
+        self._writer: SessionStorageWriter | None = None
+
+    def __enter__(self) -> Changes:
+        changes, self._writer = self._log.hold()
+        return changes
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:
+            self._writer.unlock()
 
 
 class SessionLog(SharedFile):
@@ -143,16 +152,18 @@ class SessionLog(SharedFile):
 
     # -- appending -------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[Changes]:
+    def exclusive(self) -> _Hold:
         """Hold the file for this process, with everything in it read.
 
         Creates nothing: a session that has no file yet simply has no other writers.
         """
         self.check()
+        return _Hold(self)
+
+    def hold(self) -> tuple[Changes, SessionStorageWriter | None]:
+        """Lock the file and catch up with it; what others did, and whose lock to let go of."""
         if self.document is None:
-            yield Changes()
-            return
+            return Changes(), None
         changes = self._late
         self._late = Changes()
         with self._guard():
@@ -162,10 +173,7 @@ class SessionLog(SharedFile):
                 if time.monotonic() > deadline:
                     raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
                 writer = self._hold(changes)
-        try:
-            yield changes
-        finally:
-            writer.unlock()
+        return changes, writer
 
     def append(self, data: WireEntry, header: Header) -> Entry:
         """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
@@ -196,7 +204,7 @@ class SessionLog(SharedFile):
         offset = writer.write_line(whole)
         if offset != document.end:
             self._take_in(document, offset)
-        mark = _Mark.of(document)
+        mark = _Mark(document.end, document.tail, document.has_final_newline, document.line)
         entry.attach(document.payloads, offset + len(prefix), len(line))
         document.end = offset + len(whole)
         document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from sessiontree.model import codec
 from sessiontree.model.entries import WireEntry
@@ -27,17 +28,16 @@ REF_PREFIX = "blob:sha256:"
 _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
+_TELLING_KEY = re.compile(rb'"(?:image|partialJson"|jsonlEvents")')
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
 
 
-@dataclass(slots=True)
-class Trimmed:
-    """The line to write, what has to be stored before it, and whether it differs from memory."""
+class Trimmed(NamedTuple):
+    """The line to write, and what has to be stored before it."""
 
     line: bytes
-    blobs: list[bytes] = field(default_factory=list)
-    is_changed: bool = False
+    blobs: Sequence[bytes] = ()
 
 
 def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
@@ -45,12 +45,7 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     line = codec.encode(data)
     # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling keys
     # needs no walk. This is nearly every line.
-    if not (
-        len(line) > MAX_UNITS
-        or b'"image' in line
-        or b'"partialJson"' in line
-        or b'"jsonlEvents"' in line
-    ):
+    if len(line) <= MAX_UNITS and _TELLING_KEY.search(line) is None:
         return Trimmed(line)
     trimmed: WireEntry = codec.decode(line)
     blobs: list[bytes] = []
@@ -58,8 +53,7 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     if spilled:
         earlier = trimmed.get(SPILLED)
         trimmed[SPILLED] = {**earlier, **spilled} if isinstance(earlier, dict) else spilled
-    changed = codec.encode(trimmed)
-    return Trimmed(changed, blobs, changed != line)
+    return Trimmed(codec.encode(trimmed), blobs)
 
 
 def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> dict[str, str]:
