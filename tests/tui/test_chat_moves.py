@@ -139,39 +139,97 @@ async def test_choosing_the_open_session_says_so(shop: Shop) -> None:
         await rig.until_said("open already")
 
 
-async def test_a_session_of_another_project_is_forked_after_a_yes(shop: Shop) -> None:
+async def choose_elsewhere(rig: ChatRig) -> None:
+    """Choose the session "Elsewhere" among those of all projects."""
+    await rig.send("/resume")
+    await rig.until_screen(SessionPicker)
+    await rig.press("tab")
+    await rig.until_screen(SessionPicker)
+    await rig.type("Elsewhere")
+    await rig.until_screen(SessionPicker)
+    await rig.press("enter")
+
+
+async def test_a_session_of_another_project_is_gone_on_with_in_its_folder(shop: Shop) -> None:
     path = shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
     async with running_chat(talked(shop, "here", "yes")) as rig:
-        await rig.send("/resume")
-        await rig.until_screen(SessionPicker)
-        await rig.press("tab")
-        await rig.until_screen(SessionPicker)
-        await rig.type("Elsewhere")
-        await rig.until_screen(SessionPicker)
+        rig.history.add("an earlier prompt over there", cwd=shop.other_project)
+        assert rig.agent.cwd == shop.project
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        assert "Elsewhere is a session of another project" in rig.text
         await rig.press("enter")
-        await rig.until_screen(ConfirmDialog)
-        assert "Fork into current directory?" in rig.text
-        await rig.press("y")
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: rig.is_idle)
+        assert texts(rig) == ["over there", "answer"]
+        assert rig.session.session_file == path
+        assert rig.agent.cwd == rig.session.cwd == shop.other_project
+        assert blocks(rig)[-1][0] == "notice"
+        assert "other now" in blocks(rig)[-1][1]
+        await rig.send("!pwd")
+        await rig.until(lambda: ("command", shop.other_project) in blocks(rig))
+        await rig.until(lambda: rig.is_idle)
+        await rig.press("up", "up")
+        assert rig.chat.editor.text == "an earlier prompt over there"
+
+
+async def test_a_session_of_another_project_can_be_copied_here(shop: Shop) -> None:
+    path = shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        assert "Fork into current directory" in rig.text
+        await rig.press("down", "enter")
         await rig.until_said("Resumed session")
         await rig.until(lambda: rig.is_idle)
         assert texts(rig) == ["over there", "answer"]
         assert rig.session.session_file != path
-        assert rig.session.cwd == shop.project
+        assert rig.agent.cwd == rig.session.cwd == shop.project
 
 
 async def test_a_session_of_another_project_stays_there_after_a_no(shop: Shop) -> None:
     shop.session("over there", title="Elsewhere", cwd=shop.other_project)
     async with running_chat(talked(shop, "here", "yes")) as rig:
         file = rig.session.session_file
-        await rig.send("/resume Elsewhere")
-        await rig.until_screen(SessionPicker)
-        await rig.press("tab")
-        await rig.until_screen(SessionPicker)
-        await rig.press("enter")
-        await rig.until_screen(ConfirmDialog)
-        await rig.press("enter")
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("escape")
         await rig.until_said('Session "Elsewhere" is in another project')
         assert rig.session.session_file == file
+        assert rig.agent.cwd == shop.project
+
+
+async def test_a_switch_to_another_project_that_fails_leaves_the_agent_in_this_one(
+    shop: Shop,
+) -> None:
+    path = shop.session("over there", title="Elsewhere", cwd=shop.other_project)
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        replace_by_folder(path)
+        await rig.press("enter")
+        await rig.until_said("Nothing changed")
+        assert rig.agent.cwd == rig.session.cwd == shop.project
+        await rig.send("!pwd")
+        await rig.until(lambda: ("command", shop.project) in blocks(rig))
+
+
+async def test_a_session_whose_folder_is_gone_can_only_be_copied(shop: Shop) -> None:
+    path = shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
+    (shop.root / "other").rmdir()
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        await choose_elsewhere(rig)
+        await rig.until_screen(ConfirmDialog)
+        assert "Fork into current directory?" in rig.text
+        assert "a folder that is gone" in rig.text
+        await rig.press("enter")
+        await rig.until_said('Session "Elsewhere" is in another project')
+        await choose_elsewhere(rig)
+        await rig.until_screen(ConfirmDialog)
+        await rig.press("y")
+        await rig.until_said("Resumed session")
+        assert rig.session.session_file != path
+        assert rig.agent.cwd == rig.session.cwd == shop.project
 
 
 # -- new sessions and copies ---------------------------------------------------------------------

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from sessiontree.agents.toolbox_agent import ToolboxAgent
     from sessiontree.agents.tools.base import Confirm
+    from sessiontree.manager import SessionManager
     from sessiontree.runtime.models import Model, ModelRegistry
 
-__all__ = ["AgentChoice", "create_agent"]
+__all__ = ["AgentChoice", "MakeAgent", "create_agent", "create_session_agent"]
 
 OFFLINE = "offline"
 
@@ -33,6 +34,27 @@ class AgentChoice:
     @property
     def is_offline(self) -> bool:
         return self.model.provider == OFFLINE
+
+
+MakeAgent: TypeAlias = "Callable[[str, str], AgentChoice]"
+"""Makes the agent for a model's reference and a project folder, as `create_agent` does."""
+
+
+def create_session_agent(
+    manager: SessionManager, model: str | None, *, confirm: Confirm | None = None
+) -> AgentChoice:
+    """The agent for a session: for ``model``, else the session's own, else whichever is set up.
+
+    Raises as `create_agent` does.
+    """
+    from sessiontree.runtime.models import ModelRegistry
+
+    models = ModelRegistry.load(manager.profile.agent_dir)
+    wanted = model or manager.build_session_context().models.get("default")
+    choice = create_agent(wanted, manager.cwd, confirm=confirm, registry=models)
+    if choice.is_offline and model is None and wanted is not None:
+        return create_agent(None, manager.cwd, confirm=confirm, registry=models)
+    return choice
 
 
 def create_agent(

@@ -23,8 +23,11 @@ _PREVIEW_LINES = 12
 
 def print_answer(manager: SessionManager, prompt: str, model: str | None, scope: Scope) -> int:
     """Ask, print the answer, close the session; the exit code."""
+    from sessiontree.agents import create_session_agent
+
+    confirm = _confirm if output.can_ask() else None
     try:
-        choice = _choose_agent(manager, model)
+        choice = create_session_agent(manager, model, confirm=confirm)
     except BaseException:
         manager.close()
         raise
@@ -34,18 +37,6 @@ def print_answer(manager: SessionManager, prompt: str, model: str | None, scope:
     if manager.is_persisted:
         _remember(prompt, scope)
     return asyncio.run(_run(manager, prompt, choice))
-
-
-def _choose_agent(manager: SessionManager, model: str | None) -> AgentChoice:
-    """The agent for the model asked for, else the session's, else whichever is set up."""
-    from sessiontree.agents import create_agent
-
-    confirm = _confirm if output.can_ask() else None
-    wanted = model or manager.build_session_context().models.get("default")
-    choice = create_agent(wanted, manager.cwd, confirm=confirm)
-    if choice.is_offline and model is None and wanted is not None:
-        return create_agent(None, manager.cwd, confirm=confirm)
-    return choice
 
 
 async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int:

@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import signal
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from sessiontree.agents import AgentChoice, create_agent
+from sessiontree.agents import create_agent, create_session_agent
 from sessiontree.errors import SessionTreeError
 from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
@@ -162,18 +163,10 @@ async def open_agent_session(
     manager: SessionManager, confirmer: Confirmer, model: str | None
 ) -> OpenedSession:
     """The live session: with the agent for the model asked for, else for the session's own."""
-    choice = await asyncio.to_thread(_choose_agent, manager, confirmer, model)
+    confirm = confirmer.confirm
+    choice = await asyncio.to_thread(create_session_agent, manager, model, confirm=confirm)
     # The offline agent stands in; it must not become the session's model for good.
     chosen = None if choice.is_offline and model is None else choice.model
     session = await create_agent_session(choice.agent, manager=manager, model=chosen)
-    return OpenedSession(session, choice.is_offline, choice.reason)
-
-
-def _choose_agent(manager: SessionManager, confirmer: Confirmer, model: str | None) -> AgentChoice:
-    wanted = model or manager.build_session_context().models.get("default")
-    if model is None and wanted is not None and wanted.startswith("offline/"):
-        wanted = None
-    choice = create_agent(wanted, manager.cwd, confirm=confirmer.confirm)
-    if choice.is_offline and model is None and wanted is not None:
-        return create_agent(None, manager.cwd, confirm=confirmer.confirm)
-    return choice
+    make_agent = partial(create_agent, confirm=confirm, registry=session.models)
+    return OpenedSession(session, choice.is_offline, choice.reason, make_agent)

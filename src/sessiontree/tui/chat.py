@@ -147,7 +147,7 @@ class ChatScreen(Screen[None]):
             except Exception as error:
                 self._fail(error)
                 return
-            await self._load_history()
+            await self.load_history()
         self._greet()
         self._is_started = True
         if self.setup.initial_prompt:
@@ -156,10 +156,7 @@ class ChatScreen(Screen[None]):
     def _greet(self) -> None:
         opened = self.link.opened
         if opened.is_offline:
-            self.narrator.conversation.add_notice(
-                f"{opened.reason}. The offline agent answers by a few rules."
-            )
-            self.narrator.is_changed = True
+            self.add_notice(f"{opened.reason}. The offline agent answers by a few rules.")
         if not self.transcript.blocks:
             self.commands.welcome()
         if self.setup.notice:
@@ -168,7 +165,8 @@ class ChatScreen(Screen[None]):
         if fallback is not None and not opened.is_offline:
             self.narrator.hear(fallback)
 
-    async def _load_history(self) -> None:
+    async def load_history(self) -> None:
+        """Have the earlier prompts of this project at the arrow keys."""
         history = self.setup.history
         if history is None:
             return
@@ -194,6 +192,11 @@ class ChatScreen(Screen[None]):
     def say(self, text: str, *, is_bad: bool = False) -> None:
         """One line above the editor, for a while."""
         self.status.say(text, is_bad=is_bad)
+
+    def add_notice(self, text: str) -> None:
+        """A few lines in the conversation, which the session does not keep."""
+        self.narrator.conversation.add_notice(text)
+        self.narrator.is_changed = True
 
     def _draw_queue(self, width: int) -> list[Text]:
         return draw_queue(self.narrator.steering, self.narrator.queued, width, palette_of(self))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
-from sessiontree.tui import chat_moves, chat_output
+from sessiontree.tui import chat_models, chat_moves, chat_output
 from sessiontree.tui.block_lines import plain_text
 from sessiontree.tui.commands import COMMANDS, KEYS, Command
 from sessiontree.tui.conversation import Block
@@ -119,27 +119,7 @@ class ChatCommands:
     # -- the agent -------------------------------------------------------------------------------
 
     async def model(self, argument: str) -> None:
-        chat, session = self._chat, self._chat.session
-        if argument:
-            chosen = await session.set_model(session.models.find(argument))
-        else:
-            current = session.model.ref if session.model else None
-            ref = await chat.app.push_screen_wait(
-                ListPicker("Which model?", self._find_models, current=current)
-            )
-            if ref is None:
-                return
-            chosen = await session.set_model(ref)
-        await chat.link.refresh_figures()
-        chat.say(f"Model: {chosen.display_name}")
-
-    def _find_models(self, text: str) -> list[Option]:
-        wanted = text.casefold().split()
-        return [
-            Option(model.ref, model.display_name, model.ref)
-            for model in self._chat.session.models
-            if all(word in f"{model.ref} {model.name}".casefold() for word in wanted)
-        ]
+        await chat_models.choose(self._chat, argument)
 
     async def thinking(self, argument: str) -> None:
         session = self._chat.session
@@ -260,8 +240,7 @@ class ChatCommands:
         ]
         if not chat_output.has_sessions(chat.setup):
             lines.append("You have no sessions yet: /demo adds three samples to look at.")
-        chat.narrator.conversation.add_notice("\n".join(lines))
-        chat.narrator.is_changed = True
+        chat.add_notice("\n".join(lines))
 
     @staticmethod
     def text_of(message: Mapping[str, Any]) -> str:

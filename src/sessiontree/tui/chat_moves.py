@@ -17,7 +17,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.manager import SessionManager
 from sessiontree.model.entries import Entry
 from sessiontree.tui import escaping
-from sessiontree.tui.dialogs import ConfirmDialog, Option
+from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, Option
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.session_lines import short_path
 from sessiontree.tui.session_reading import read_tree
@@ -33,7 +33,8 @@ _DIGESTED_AT_ONCE = 2_000
 
 async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -> bool:
     """Go to another session; whether it came to that."""
-    was_running = chat.session.is_running
+    session = chat.session
+    was_running, project = session.is_running, session.cwd
     with chat.status.busy("Opening"):
         try:
             is_moved = await go()
@@ -47,6 +48,10 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
             return False
         chat.confirmer.forget()
         await chat.link.reload()
+        if session.cwd != project:
+            await chat.load_history()
+    if session.cwd != project:
+        chat.add_notice(f"The agent and ! commands work in {short_path(session.cwd)} now.")
     if not chat.transcript.blocks:
         chat.commands.welcome()
     chat.say(done)
@@ -71,7 +76,7 @@ async def resume(chat: ChatScreen, query: str) -> None:
 
 
 async def open_path(chat: ChatScreen, path: str) -> None:
-    """Go to the session in this file; into another project only as a fork."""
+    """Go to the session in this file; of another project there, or as a copy here."""
     if path == chat.session.session_file:
         chat.say("This session is open already")
         return
@@ -85,16 +90,36 @@ async def _open_path(chat: ChatScreen, path: str) -> None:
     session = chat.session
     name, cwd = await asyncio.to_thread(_describe, path)
     if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
+        match await _ask_where(chat, name, cwd):
+            case "here":
+                path = await asyncio.to_thread(_fork_here, chat, path)
+            case "there":
+                pass
+            case _:
+                chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
+                return
+    await move(chat, lambda: session.switch_session(path), "Resumed session")
+
+
+async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
+    """Whether to work on another project's session ``there`` or ``here``; None for not at all."""
+    here = short_path(chat.session.cwd)
+    if not await asyncio.to_thread(os.path.isdir, cwd):
         question = ConfirmDialog(
             "Fork into current directory?",
-            f"{name}\nis a session of {short_path(cwd)}.",
+            f"{name}\nis a session of a folder that is gone:\n{short_path(cwd)}",
             yes="yes, copy it here",
         )
-        if not await chat.app.push_screen_wait(question):
-            chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
-            return
-        path = await asyncio.to_thread(_fork_here, chat, path)
-    await move(chat, lambda: session.switch_session(path), "Resumed session")
+        return "here" if await chat.app.push_screen_wait(question) else None
+    return await chat.app.push_screen_wait(
+        ChoiceDialog(
+            f"{name} is a session of another project",
+            [
+                Option("there", "Go there", f"the agent then works in {short_path(cwd)}"),
+                Option("here", "Fork into current directory", f"a copy, in {here}"),
+            ],
+        )
+    )
 
 
 def _describe(path: str) -> tuple[str, str]:

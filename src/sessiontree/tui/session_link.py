@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sessiontree.errors import SessionTreeError
@@ -21,6 +21,7 @@ from sessiontree.tui.session_reading import read_before, read_end
 from sessiontree.tui.todos import Todo, load_todos
 
 if TYPE_CHECKING:
+    from sessiontree.agents import AgentChoice, MakeAgent
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.tui.confirming import Confirmer
     from sessiontree.tui.conversation import Block
@@ -34,6 +35,9 @@ class OpenedSession:
     session: AgentSession
     is_offline: bool = False
     reason: str = ""
+    """Why it is this agent, for the person."""
+    make_agent: MakeAgent | None = None
+    """Makes the agent for another model; None if this one takes any."""
 
 
 OpenSession: TypeAlias = "Callable[[Confirmer], Awaitable[OpenedSession]]"
@@ -103,6 +107,10 @@ class SessionLink:
         self._opened = await open_session(confirmer)
         self.session.subscribe(self.narrator.hear)
         await self.reload()
+
+    def note_agent(self, choice: AgentChoice) -> None:
+        """Another agent answers from now on."""
+        self._opened = replace(self.opened, is_offline=choice.is_offline, reason=choice.reason)
 
     # -- the conversation ------------------------------------------------------------------------
 
