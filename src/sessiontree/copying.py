@@ -271,7 +271,7 @@ def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[s
         if entry.type != "message":
             continue
         raw = entry.raw()
-        if raw is not None and needle not in raw and entry.cached is None:
+        if raw is not None and needle not in raw and not entry.is_loaded:
             continue
         message = entry.data.get("message")
         content = message.get("content") if isinstance(message, dict) else None

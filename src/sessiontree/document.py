@@ -352,6 +352,7 @@ def document_of_copy(
                 offset,
                 length,
                 entry.cached,
+                entry.message,
             )
             for entry, offset, length in placed
         )

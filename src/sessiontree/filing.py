@@ -97,7 +97,7 @@ class SessionFiler:
                 and entry.offset == run.end
                 and entry.source is run.source
                 and not entry.is_changed
-                and not (find_changes and entry.cached is not None)
+                and not (find_changes and entry.is_loaded)
             ):
                 run.end += entry.length + 1
                 placed.append((entry, offset, entry.length))
@@ -128,7 +128,7 @@ class SessionFiler:
             return self.to_line(entry.data)
         if (
             find_changes
-            and entry.cached is not None
+            and entry.is_loaded
             and codec.encode(entry.decode()) != codec.encode(entry.data)
         ):
             return self.to_line(entry.data)
@@ -181,7 +181,7 @@ def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
         isinstance(source, FilePayloads)
         and source.is_regular
         and not entry.is_changed
-        and not (find_changes and entry.cached is not None)
+        and not (find_changes and entry.is_loaded)
     ):
         return source.reader
     return None

@@ -50,6 +50,13 @@ def test_a_changed_entry_is_written_and_the_others_keep_their_bytes(tmp_path: Pa
     assert said(session)[0] == said(SessionManager.open(file))[0] == "changed"
 
 
+def test_what_was_changed_in_the_context_is_written_too(file: Path) -> None:
+    session = SessionManager.open(file)
+    session.build_session_context().messages[0]["content"] = "changed"
+    session.rewrite_entries()
+    assert said(SessionManager.open(file))[0] == "changed"
+
+
 @pytest.mark.parametrize("is_built", [True, False])
 def test_a_replaced_message_is_what_the_model_sees(file: Path, is_built: bool) -> None:
     session = SessionManager.open(file)

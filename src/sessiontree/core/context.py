@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessiontree.model.dialects import read_model_change
-from sessiontree.model.entries import Entry, WireEntry, preload
+from sessiontree.model.entries import Entry, WireEntry, preload_messages
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.messages import WireMessage
 
 DEFAULT_ROLE = "default"
 _STATE_TYPES = frozenset(("thinking_level_change", "model_change", "ttsr_injection", "mode_change"))
-_MESSAGE_TYPES = frozenset(("message", "custom_message", "branch_summary"))
 _CUT_TYPES = frozenset(("compaction", "reset_boundary"))
 
 
@@ -157,13 +156,13 @@ class ContextBuilder:
                 self._mode_data = data.get("data")
 
     def _add_messages(self, entries: Sequence[Entry]) -> None:
-        preload(entry for entry in entries if entry.type in _MESSAGE_TYPES)
+        preload_messages(entry for entry in entries if entry.type == "message")
         messages = self._messages
         first = len(messages)
         for entry in entries:
             kind = entry.type
             if kind == "message":
-                message = (entry.cached or entry.data).get("message")
+                message = entry.message or entry.data.get("message")
                 if isinstance(message, dict):
                     messages.append(message)
             elif kind == "custom_message":

@@ -38,6 +38,7 @@ _WIRE_NAMES = {
     "offset": "sessiontree:offset",
     "length": "sessiontree:length",
     "cached": "sessiontree:cached",
+    "message": "sessiontree:message",
     "is_changed": "sessiontree:is_changed",
 }
 
@@ -46,7 +47,8 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
     """One entry of a session. Compare entries by ``id``.
 
     ``type``, ``id``, ``parent_id`` and ``timestamp`` are the fields that every entry has;
-    ``data`` is the whole wire object. The remaining fields say where its line is.
+    ``data`` is the whole wire object. The remaining fields say where its line is and what of it is
+    decoded: ``cached`` is all of it, ``message`` that part alone; never both.
     """
 
     type: str
@@ -57,6 +59,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
     offset: int = 0
     length: int = 0
     cached: WireEntry | None = None
+    message: dict[str, Any] | None = None
     is_changed: bool = False
 
     @classmethod
@@ -79,8 +82,16 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
         """
         cached = self.cached
         if cached is None:
-            cached = self.cached = self.decode()
+            cached = self.decode()
+            if self.message is not None:
+                cached["message"] = self.message
+            self.cached, self.message = cached, None
         return cached
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether anybody may hold, and may have changed, a part of ``data``."""
+        return self.cached is not None or self.message is not None
 
     def decode(self) -> WireEntry:
         """The whole wire object, decoded afresh and not kept."""
@@ -133,7 +144,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
     def release(self) -> None:
         """Forget decoded data that can be read again."""
         if self.source is not None:
-            self.cached = None
+            self.cached = self.message = None
 
 
 def _text(value: object) -> str:
@@ -156,6 +167,7 @@ def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, of
         entry.offset = offset + start
         entry.length = end - start
         entry.cached = None
+        entry.message = None
         entry.is_changed = False
         start = end + 1
     return start == len(block)
@@ -164,15 +176,16 @@ def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, of
 _OPEN, _CLOSE = b"{}"
 
 
-def preload(entries: Iterable[Entry]) -> None:
-    """Decode many entries at once where their lines are neighbours: the fast road of ``data``.
+def preload_messages(entries: Iterable[Entry]) -> None:
+    """Decode the ``message`` of many entries at once: the fast road for those in a context.
 
+    Lines that are neighbours are decoded together, and nothing is kept of them but the message.
     What cannot be had this way is left for ``data`` to decode by itself.
     """
     run: list[Entry] = []
     end = 0
     for entry in entries:
-        if entry.cached is not None or entry.source is None or entry.is_changed:
+        if entry.source is None or entry.is_changed or entry.is_loaded:
             continue
         if run and (
             entry.offset != end + 1
@@ -186,8 +199,12 @@ def preload(entries: Iterable[Entry]) -> None:
     _decode_run(run, end)
 
 
+class _MessageOnly(msgspec.Struct, gc=False):
+    message: Any = None
+
+
 _RUN_BYTES = 1 << 18
-_decode_lines = msgspec.json.Decoder().decode_lines
+_decode_messages = msgspec.json.Decoder(_MessageOnly).decode_lines
 
 
 def _decode_run(run: list[Entry], end: int) -> None:
@@ -197,12 +214,13 @@ def _decode_run(run: list[Entry], end: int) -> None:
     if not run[0].source.is_plain(block):
         return
     try:
-        values = _decode_lines(block)
+        values = _decode_messages(block)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
     if len(values) == len(run):
         for entry, value in zip(run, values, strict=True):
-            entry.cached = value
+            if isinstance(value.message, dict):
+                entry.message = value.message
 
 
 envelope_decoder = msgspec.json.Decoder(Entry)

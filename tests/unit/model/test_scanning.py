@@ -224,6 +224,7 @@ def test_keys_of_our_own_in_a_line_are_only_data() -> None:
         "sessiontree:offset": 9_999,
         "sessiontree:length": 3,
         "sessiontree:is_changed": True,
+        "sessiontree:message": {"role": "user", "content": "not this"},
         "cached": 1,
     }
     data = lines(hostile, TWO)
