@@ -33,11 +33,11 @@ class Rig:
 
     @property
     def names(self) -> list[str]:
-        return [row.guides + row.name for row in self.picker._list.rows]
+        return [row.guides + row.name for row in self.picker.row_list.rows]
 
     @property
     def current(self) -> str | None:
-        row = self.picker._list.current
+        row = self.picker.row_list.current
         return row.name if row else None
 
     @property
@@ -427,7 +427,7 @@ async def test_a_rename_that_is_cancelled_changes_nothing(stocked: Shop) -> None
 
 async def test_a_session_goes_to_the_trash_after_a_yes_and_comes_back(stocked: Shop) -> None:
     async with picking(stocked) as rig:
-        row = rig.picker._list.current
+        row = rig.picker.row_list.current
         assert row is not None
         path = row.info.path
         await press(rig.pilot, "ctrl+d")

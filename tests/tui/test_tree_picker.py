@@ -74,11 +74,11 @@ class Rig:
 
     @property
     def ids(self) -> list[str]:
-        return [row.entry.id for row in self.app.picker._list.rows]
+        return [row.entry.id for row in self.app.picker.row_list.rows]
 
     @property
     def current(self) -> str | None:
-        row = self.app.picker._list.current
+        row = self.app.picker.row_list.current
         return row.entry.id if row else None
 
     @property

@@ -7,16 +7,14 @@ rows there are is `session_rows`' business, the disk `session_shelf`'s, drawing 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal
-from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.containers import Container
+from textual.widgets import Input
 
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.profiles import Profile
@@ -25,7 +23,7 @@ from sessiontree.tui.background import run_in_background
 from sessiontree.tui.bars import Bar, two_sided
 from sessiontree.tui.dialogs import ConfirmDialog, TextDialog, draw_keys
 from sessiontree.tui.preview_pane import PreviewPane
-from sessiontree.tui.query_input import QueryInput
+from sessiontree.tui.query_picker import LIST_KEYS, Clock, QueryPicker, now
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_feed import FeedOwner, SessionFeed
 from sessiontree.tui.session_lines import count_text, draw_session
@@ -39,24 +37,8 @@ from sessiontree.tui.session_shelf import (
 )
 from sessiontree.tui.theme import ThemedApp, palette_of
 
-Clock = Callable[[], datetime]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 _KEYS = {
-    "escape": "cancel",
-    "enter": "choose",
-    "up": "move(-1)",
-    "ctrl+k": "move(-1)",
-    "down": "move(1)",
-    "ctrl+j": "move(1)",
-    "pageup": "page(-1)",
-    "pagedown": "page(1)",
-    "ctrl+home": "edge(0)",
-    "ctrl+end": "edge(1)",
+    **LIST_KEYS,
     "tab": "scope",
     "shift+tab": "scope",
     "ctrl+s": "sort",
@@ -70,11 +52,8 @@ _KEYS = {
 _NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove")
 
 
-class SessionPicker(Screen[str | None]):
+class SessionPicker(QueryPicker[str | None]):
     """Choose a session. Dismissed with its path, or with None."""
-
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
     def __init__(
         self,
@@ -82,7 +61,7 @@ class SessionPicker(Screen[str | None]):
         *,
         query: str = "",
         open_path: str | None = None,
-        clock: Clock = _now,
+        clock: Clock = now,
     ) -> None:
         super().__init__()
         self._shelf = shelf
@@ -94,18 +73,14 @@ class SessionPicker(Screen[str | None]):
         self._with_path = False
         self._notice = ""
         self._undos: list[Undo] = []
-        self._waiting: list[str] = []
-        self._is_resolved = False
 
     # -- the screen ------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield Bar(self._draw_top, id="top")
-        with Horizontal(id="search"):
-            yield Static("›", id="prompt")
-            yield QueryInput(
-                self._feed.query.text, _KEYS, 'Type to search: words, "a phrase", re:pattern'
-            )
+        yield from self.compose_query(
+            self._feed.query.text, _KEYS, 'Type to search: words, "a phrase", re:pattern'
+        )
         with Container(id="body"):
             rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
             yield rows
@@ -113,30 +88,33 @@ class SessionPicker(Screen[str | None]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self.query_one(QueryInput).focus()
         self._feed.enter_scope(self._feed.scope)
 
     @property
-    def _list(self) -> RowList[SessionRow]:
+    def row_list(self) -> RowList[SessionRow]:
         return self.query_one("#sessions", RowList)
 
     @property
     def is_busy(self) -> bool:
-        """Whether rows are still on their way."""
         return self._feed.is_busy
 
+    def must_wait(self, action: str) -> bool:
+        # Rows that are still being read come below those that are there.
+        return self._feed.is_filtering and action.startswith(_NEEDS_ROWS)
+
+    def stop_work(self) -> None:
+        self._feed.stop()
+
     def _show_rows(self, rows: list[SessionRow], keep_cursor: bool) -> None:
-        current = self._list.current
+        current = self.row_list.current
         cursor = 0
-        if keep_cursor and current is not None and self._list.cursor:
+        if keep_cursor and current is not None and self.row_list.cursor:
             path = current.info.path
             cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
-        self._list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
+        self.row_list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
         self.set_class(not rows, "-empty")
         self._show_facts()
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            self.call_later(self.run_action, action)
+        self.run_waiting()
 
     def _show_facts(self) -> None:
         self.query_one("#top", Bar).refresh()
@@ -177,7 +155,7 @@ class SessionPicker(Screen[str | None]):
 
     def _facts(self) -> list[str]:
         feed = self._feed
-        shown, total = len(self._list.rows), feed.total
+        shown, total = len(self.row_list.rows), feed.total
         facts = [] if self._shelf.candidates is not None else [_SCOPE_WORDS[feed.scope]]
         if feed.progress is not None:
             facts.append(f"reading {feed.progress[0]:,} of {feed.progress[1]:,}")
@@ -210,26 +188,9 @@ class SessionPicker(Screen[str | None]):
         self.query_one("#top", Bar).refresh()
 
     def on_row_list_moved(self) -> None:
-        self.query_one(PreviewPane).show(self._list.current)
+        self.query_one(PreviewPane).show(self.row_list.current)
 
     # -- keys ------------------------------------------------------------------------------------
-
-    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
-        """What was typed last may not be applied yet; keys mean the list that it will give."""
-        event.stop()
-        if self._feed.is_filtering and event.action.startswith(_NEEDS_ROWS):
-            self._waiting.append(event.action)
-        else:
-            await self.run_action(event.action)
-
-    def action_move(self, step: int) -> None:
-        self._list.action_cursor(step)
-
-    def action_page(self, direction: int) -> None:
-        self._list.action_page(direction)
-
-    def action_edge(self, end: int) -> None:
-        self._list.move_to(len(self._list.rows) * end)
 
     def action_scope(self) -> None:
         self._feed.next_scope()
@@ -242,34 +203,21 @@ class SessionPicker(Screen[str | None]):
 
     def action_path(self) -> None:
         self._with_path = not self._with_path
-        self._list.refresh()
+        self.row_list.refresh()
 
     def action_preview(self) -> None:
         self.toggle_class("-no-preview")
 
     def action_choose(self) -> None:
-        current = self._list.current
+        current = self.row_list.current
         if current is not None:
-            self._resolve(current.info.path)
-
-    def on_row_list_picked(self) -> None:
-        self.action_choose()
-
-    def action_cancel(self) -> None:
-        self._resolve(None)
-
-    def _resolve(self, path: str | None) -> None:
-        if self._is_resolved:
-            return
-        self._is_resolved = True
-        self._feed.stop()
-        self.dismiss(path)
+            self.resolve(current.info.path)
 
     # -- changing --------------------------------------------------------------------------------
 
     @work
     async def action_rename(self) -> None:
-        row = self._list.current
+        row = self.row_list.current
         if row is None:
             return
         if row.info.path == self._open_path:
@@ -284,7 +232,7 @@ class SessionPicker(Screen[str | None]):
 
     @work
     async def action_remove(self) -> None:
-        row = self._list.current
+        row = self.row_list.current
         if row is None:
             return
         if row.info.path == self._open_path:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal
-from textual.screen import Screen
+from textual.containers import Container
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import escaping
@@ -24,14 +22,12 @@ from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.bars import Bar, two_sided
 from sessiontree.tui.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.query_input import QueryInput
+from sessiontree.tui.query_picker import LIST_KEYS, Clock, QueryPicker, now
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_lines import count_text
 from sessiontree.tui.theme import palette_of
 from sessiontree.tui.tree_lines import draw_entry, draw_row
 from sessiontree.tui.tree_rows import FILTERS, Choice, Filter, TreeModel, TreeRow, plan_choice
-
-Clock = Callable[[], datetime]
 
 _FILTER_WORDS: dict[Filter, str] = {
     "default": "conversation",
@@ -43,16 +39,7 @@ _FILTER_WORDS: dict[Filter, str] = {
 
 
 _KEYS = {
-    "escape": "cancel",
-    "enter": "choose",
-    "up": "move(-1)",
-    "ctrl+k": "move(-1)",
-    "down": "move(1)",
-    "ctrl+j": "move(1)",
-    "pageup": "page(-1)",
-    "pagedown": "page(1)",
-    "ctrl+home": "edge(0)",
-    "ctrl+end": "edge(1)",
+    **LIST_KEYS,
     "ctrl+up": "prompt(-1)",
     "alt+up": "prompt(-1)",
     "ctrl+down": "prompt(1)",
@@ -83,15 +70,8 @@ class TreeSource:
     set_label: Callable[[str, str | None], Awaitable[None]]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-class TreePicker(Screen[TreeChoice | None]):
+class TreePicker(QueryPicker[TreeChoice | None]):
     """Choose an entry of the session. Dismissed with the choice, or with None."""
-
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
     def __init__(
         self,
@@ -99,7 +79,7 @@ class TreePicker(Screen[TreeChoice | None]):
         *,
         shown: Filter = "default",
         cursor: str | None = None,
-        clock: Clock = _now,
+        clock: Clock = now,
     ) -> None:
         super().__init__()
         self._source = source
@@ -111,16 +91,12 @@ class TreePicker(Screen[TreeChoice | None]):
         self._cursor_id = cursor
         self._notice = ""
         self._laying_out: BackgroundWork | None = None
-        self._waiting: list[str] = []
-        self._is_resolved = False
 
     # -- the screen ------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield Bar(self._draw_top, id="top")
-        with Horizontal(id="search"):
-            yield Static("›", id="prompt")
-            yield QueryInput("", _KEYS, "Type to search the conversation")
+        yield from self.compose_query("", _KEYS, "Type to search the conversation")
         with Container(id="body"):
             rows: RowList[TreeRow] = RowList(
                 self._draw_row, empty="Reading the session…", id="entries"
@@ -131,7 +107,6 @@ class TreePicker(Screen[TreeChoice | None]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self.query_one(QueryInput).focus()
         self._load()
 
     @work
@@ -141,11 +116,14 @@ class TreePicker(Screen[TreeChoice | None]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether lines are still on their way."""
         return self._model is None or self._laying_out is not None
 
+    def stop_work(self) -> None:
+        if self._laying_out is not None:
+            self._laying_out.stop()
+
     @property
-    def _list(self) -> RowList[TreeRow]:
+    def row_list(self) -> RowList[TreeRow]:
         return self.query_one("#entries", RowList)
 
     def _show(self) -> None:
@@ -153,8 +131,7 @@ class TreePicker(Screen[TreeChoice | None]):
         model = self._model
         if model is None:
             return
-        if self._laying_out is not None:
-            self._laying_out.stop()
+        self.stop_work()
         shown, query, folded = self._shown, self._query, frozenset(self._folded)
         self._laying_out = run_in_background(
             self, lambda _: model.rows(shown, query, folded), self._take_rows
@@ -167,12 +144,10 @@ class TreePicker(Screen[TreeChoice | None]):
         cursor = next((n for n, row in enumerate(rows) if row.is_here), len(rows) - 1)
         if self._cursor_id in ids:
             cursor = ids.index(self._cursor_id)
-        self._list.show_rows(rows, cursor, empty=self._word_emptiness())
+        self.row_list.show_rows(rows, cursor, empty=self._word_emptiness())
         self.set_class(not rows, "-empty")
         self._refresh_bars()
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            self.call_later(self.run_action, action)
+        self.run_waiting()
 
     def _word_emptiness(self) -> str:
         if self._query.error is not None:
@@ -191,7 +166,7 @@ class TreePicker(Screen[TreeChoice | None]):
         self.query_one("#preview").refresh()
 
     def on_row_list_moved(self) -> None:
-        row = self._list.current
+        row = self.row_list.current
         if row is not None:
             self._cursor_id = row.entry.id
         self._refresh_bars()
@@ -215,7 +190,7 @@ class TreePicker(Screen[TreeChoice | None]):
             left.append(f"   {escaping.one_line(self._notice)}", palette.of("warning"))
         facts = [_FILTER_WORDS[self._shown]]
         if self._model is not None:
-            shown = sum(1 + row.folded for row in self._list.rows)
+            shown = sum(1 + row.folded for row in self.row_list.rows)
             facts.insert(0, f"{shown:,} of {count_text(len(self._model.entries), 'entry')}")
         return two_sided(left, Text(" · ".join(facts), palette.dim), width)
 
@@ -233,48 +208,31 @@ class TreePicker(Screen[TreeChoice | None]):
         return draw_keys(palette_of(self), keys, width)
 
     def _draw_pane(self, width: int, height: int) -> Text:
-        row = self._list.current
+        row = self.row_list.current
         if row is None:
             return Text()
         lines = draw_entry(row.entry, row.label, width, height, palette_of(self), self._clock())
         return Text("\n").join(lines)
 
     def _choice(self) -> Choice | None:
-        row = self._list.current
+        row = self.row_list.current
         if row is None or self._model is None:
             return None
         return plan_choice(self._model, row.entry.id)
 
     # -- keys ------------------------------------------------------------------------------------
 
-    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
-        """Keys mean the lines that what was typed last will give."""
-        event.stop()
-        if self.is_busy and event.action != "cancel":
-            self._waiting.append(event.action)
-        else:
-            await self.run_action(event.action)
-
-    def action_move(self, step: int) -> None:
-        self._list.action_cursor(step)
-
-    def action_page(self, direction: int) -> None:
-        self._list.action_page(direction)
-
-    def action_edge(self, end: int) -> None:
-        self._list.move_to(len(self._list.rows) * end)
-
     def action_prompt(self, step: int) -> None:
         """To the next prompt in this direction."""
-        rows, at = self._list.rows, self._list.cursor + step
+        rows, at = self.row_list.rows, self.row_list.cursor + step
         while 0 <= at < len(rows):
             if rows[at].entry.kind == "user":
-                self._list.move_to(at)
+                self.row_list.move_to(at)
                 return
             at += step
 
     def action_fold(self) -> None:
-        row = self._list.current
+        row = self.row_list.current
         if row is None:
             return
         if row.has_children and not row.folded:
@@ -282,7 +240,7 @@ class TreePicker(Screen[TreeChoice | None]):
             self._show()
 
     def action_unfold(self) -> None:
-        row = self._list.current
+        row = self.row_list.current
         if row is not None and row.folded:
             self._folded.discard(row.entry.id)
             self._show()
@@ -296,7 +254,7 @@ class TreePicker(Screen[TreeChoice | None]):
 
     @work
     async def action_label(self) -> None:
-        row, model = self._list.current, self._model
+        row, model = self.row_list.current, self._model
         if row is None or model is None:
             return
         before = row.label.text if row.label else ""
@@ -323,9 +281,7 @@ class TreePicker(Screen[TreeChoice | None]):
             return
         entry_id = choice.entry.id
         if not choice.leaves:
-            self._resolve(
-                TreeChoice(entry_id) if choice.is_move or choice.entry.is_prompt else None
-            )
+            self.resolve(TreeChoice(entry_id) if choice.is_move or choice.entry.is_prompt else None)
             return
         left = count_text(choice.leaves, "message")
         answer = await self.app.push_screen_wait(
@@ -343,22 +299,9 @@ class TreePicker(Screen[TreeChoice | None]):
                 TextDialog("What should the summary dwell on?", enter="sum up and go on")
             )
             if wanted is not None:
-                self._resolve(TreeChoice(entry_id, True, wanted.strip() or None))
+                self.resolve(TreeChoice(entry_id, True, wanted.strip() or None))
         elif answer is not None:
-            self._resolve(TreeChoice(entry_id, answer == "summary"))
-
-    def on_row_list_picked(self) -> None:
-        self.action_choose()
-
-    def action_cancel(self) -> None:
-        self._resolve(None)
-
-    def _resolve(self, choice: TreeChoice | None) -> None:
-        if not self._is_resolved:
-            self._is_resolved = True
-            if self._laying_out is not None:
-                self._laying_out.stop()
-            self.dismiss(choice)
+            self.resolve(TreeChoice(entry_id, answer == "summary"))
 
 
 class EntryPane(Widget):
