@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sessiontree.storage import file as file_storage
-from sessiontree.storage import locks
+from sessiontree.storage import locks, regular
 
 SHORT = -1
 """Not an error: half of what was asked is written, and the count says so."""
@@ -38,6 +38,7 @@ FAULTS: dict[str, tuple[int, ...]] = {
     "utime": (errno.EROFS,),
     "pread": _READING,
     "stat": _READING,
+    "lstat": _READING,
     "fstat": (errno.EIO,),
     "scandir": _READING,
     "listdir": _READING,
@@ -92,6 +93,7 @@ class FaultySystem:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(file_storage, "os", _Module(self, os))
+        monkeypatch.setattr(regular, "os", _Module(self, os))
         monkeypatch.setattr(locks, "fcntl", _Module(self, fcntl))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from sessiontree.storage import file as file_storage
+from sessiontree.storage import regular
 
 
 class SmallDisk:
@@ -73,6 +74,7 @@ def read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     with monkeypatch.context() as patched:
         if not is_real:
             patched.setattr(file_storage, "os", _ReadOnly(folder))
+            patched.setattr(regular, "os", _ReadOnly(folder))
         try:
             yield is_real
         finally:

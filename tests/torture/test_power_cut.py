@@ -15,6 +15,7 @@ from tests.torture.conftest import Budget
 from tests.torture.disks import Disk, Recorder, RecordingOs
 
 import sessiontree.storage.file as file_storage
+import sessiontree.storage.regular as regular
 from sessiontree import SessionManager
 
 
@@ -112,6 +113,7 @@ def test_what_was_flushed_survives_a_power_cut_at_any_moment(
         home.mkdir()
         with monkeypatch.context() as patched:
             patched.setattr(file_storage, "os", RecordingOs(recorder))
+            patched.setattr(regular, "os", RecordingOs(recorder))
             story = Story(home, rng, recorder)
             story.work(rng.randint(3, 25))
         disk = Disk()

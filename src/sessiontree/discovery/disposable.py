@@ -17,11 +17,14 @@ from dataclasses import dataclass
 
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks
+from sessiontree.storage.regular import NOFOLLOW, NONBLOCK
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
 BUSY_TIMEOUT_S = 5.0
 _IS_LINUX = sys.platform == "linux"
 _COMPANIONS = ("", "-wal", "-shm", "-journal")
+# A link here is nobody's wish: the file it leads to is not ours to make.
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | NONBLOCK | NOFOLLOW
 _OUT_OF_REACH = frozenset(
     (
         sqlite3.SQLITE_PERM,
@@ -204,12 +207,12 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> int:
 def _ensure_private_file(path: str) -> None:
     """The file is there and only its owner may read it: it repeats what sessions say."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, _CREATE, 0o600))
 
 
 @contextlib.contextmanager
 def _exclusive(path: str) -> Iterator[None]:
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(f"{path}.lock", _CREATE, 0o600)
     try:
         locks.lock(descriptor, path)
         yield

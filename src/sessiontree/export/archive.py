@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.model import codec
+from sessiontree.storage.regular import open_for_reading
 
 FORMAT = "sessiontree-bundle"
 VERSION = 1
@@ -129,16 +130,15 @@ class BundleReader:
     def __init__(self, path: str | os.PathLike[str], limits: BundleLimits | None = None) -> None:
         self.path = os.fspath(path)
         self._limits = limits or BundleLimits()
-        self._measure()
+        # Opened once: what is measured is what is read.
+        self._file = open_for_reading(self.path)
         try:
-            self._archive = zipfile.ZipFile(self.path)
-        except _BROKEN as error:
-            raise BundleError(self.path, f"not a zip archive ({_shown(str(error))})") from None
-        try:
+            self._measure()
+            self._archive = self._open()
             self._infos = self._check_directory()
             self.manifest = self._read_manifest()
         except BaseException:
-            self._archive.close()
+            self._file.close()
             raise
 
     def __enter__(self) -> Self:
@@ -146,6 +146,7 @@ class BundleReader:
 
     def __exit__(self, *_: object) -> None:
         self._archive.close()
+        self._file.close()
 
     def read(self, name: str) -> Iterator[bytes]:
         """A member's content in pieces; BundleError if it turns out not to be what was promised.
@@ -167,10 +168,9 @@ class BundleReader:
 
     def _measure(self) -> None:
         """The directory is held in memory when an archive is opened, so it is measured first."""
-        with open(self.path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            tail = file.read()
+        size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(max(0, size - _TAIL_BYTES))
+        tail = self._file.read(_TAIL_BYTES)
         at = tail.rfind(b"PK\x05\x06")
         if at < 0 or at + 22 > len(tail):
             raise BundleError(self.path, "not a zip archive")
@@ -185,6 +185,12 @@ class BundleReader:
             raise BundleError(self.path, f"holds more than {self._limits.files} files")
         if directory > self._limits.directory_bytes:
             raise BundleError(self.path, "has too large a directory")
+
+    def _open(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self._file)
+        except _BROKEN as error:
+            raise BundleError(self.path, f"not a zip archive ({_shown(str(error))})") from None
 
     # -- before any content is read --------------------------------------------------------
 

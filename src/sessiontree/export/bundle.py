@@ -62,8 +62,11 @@ def export_bundle(
     """
     source, target = os.path.abspath(session_path), os.path.abspath(zip_path)
     store = storage if storage is not None else FileSessionStorage()
-    if os.path.exists(target) and not overwrite:
-        raise PersistenceError(target, "is there already; choose another name")
+    if os.path.exists(target):
+        if not overwrite:
+            raise PersistenceError(target, "is there already; choose another name")
+        if not os.path.isfile(target):
+            raise PersistenceError(target, "not a regular file")
     found = profile_for(source, profile)
     try:
         document = load_document(store, source)

@@ -24,7 +24,7 @@ from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.export.wording import Wording
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_version
+from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_timestamp, get_version
 from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
 from sessiontree.opening import make_blob_store, profile_for
 from sessiontree.profiles import Profile, get_profile
@@ -173,7 +173,7 @@ class _Conversion:
             "type": "session",
             "version": max(get_version(source), CURRENT_VERSION),
             "id": self.report.session_id,
-            "timestamp": source.get("timestamp") or format_timestamp(self._now_ms),
+            "timestamp": get_timestamp(source) or format_timestamp(self._now_ms),
             "cwd": self._cwd,
         }
         for key, value in source.items():
@@ -234,7 +234,7 @@ class _Conversion:
         made = self._to_line(said)
         self.report.blobs_inlined += max(0, line.count(_REF_MARK) - made.count(_REF_MARK))
         # What comes out the same keeps the bytes it had.
-        is_same = said is data and codec.decode(made) == codec.decode(line)
+        is_same = said is data and _is_same(made, line)
         return said, line if is_same else made
 
     def _to_line(self, data: WireEntry) -> bytes:
@@ -280,6 +280,13 @@ class _Conversion:
 # Said alike by everyone. Short ones have no text to cut and no image to move.
 _PLAIN_TYPES = frozenset(("message", "thinking_level_change", "custom_message", "label"))
 _ALWAYS_SMALL = 1_024
+
+
+def _is_same(made: bytes, line: bytes) -> bool:
+    try:
+        return bool(codec.decode(made) == codec.decode(line))
+    except RecursionError:  # nested deeper than Python compares; either spelling will do
+        return False
 
 
 def _hash(document: SessionDocument) -> str:

@@ -28,7 +28,7 @@ from sessiontree.export.archive import (
 )
 from sessiontree.export.convert import convert_session
 from sessiontree.model import codec
-from sessiontree.model.header import Header, get_cwd
+from sessiontree.model.header import Header, get_cwd, get_timestamp
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7, parse_timestamp
 from sessiontree.profiles import PROFILE_NAMES, Dialect, Profile, get_profile
 from sessiontree.storage.base import SessionStorage, read_chunks
@@ -199,7 +199,7 @@ class _Intake:
         raise AssertionError("there is always another id")
 
     def _path(self, folder: str, header: Header, session_id: str) -> str:
-        stamp = str(header.get("timestamp") or format_timestamp(self._now_ms))
+        stamp = get_timestamp(header) or format_timestamp(self._now_ms)
         return os.path.join(folder, paths.session_file_name(stamp, session_id))
 
     def _find(self, session_id: str) -> str | None:

@@ -98,7 +98,9 @@ class _Writer:
                     entry, _text(data.get("customType")) or "Note", self._body(data)
                 )
             case "compaction":
-                note = f"*{data.get('tokensBefore', '?')} tokens were summarised:*"
+                before = data.get("tokensBefore")
+                size = f"{before:,}" if isinstance(before, int) else "?"
+                note = f"*{size} tokens were summarised:*"
                 return self._section(
                     entry, "Compaction", f"{note}\n\n{self._prose(data, 'summary')}"
                 )

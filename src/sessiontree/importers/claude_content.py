@@ -162,14 +162,22 @@ def find_stop_reason(value: object, has_calls: bool) -> str:
 
 def read_usage(usage: WireRecord, cost: object) -> dict[str, Any]:
     """Anthropic's token counts as ours; ``cost`` in dollars, where an old file names one."""
-    is_cost = isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
     return make_usage(
         get_count(usage, "input_tokens"),
         get_count(usage, "output_tokens"),
         get_count(usage, "cache_read_input_tokens"),
         get_count(usage, "cache_creation_input_tokens"),
-        float(cost) if is_cost else 0.0,  # type: ignore[arg-type]
+        _dollars(cost),
     )
+
+
+def _dollars(cost: object) -> float:
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        return 0.0
+    try:
+        return float(cost) if math.isfinite(cost) else 0.0
+    except OverflowError:  # a whole number beyond any float
+        return 0.0
 
 
 def tool_results(content: object) -> list[WireRecord]:

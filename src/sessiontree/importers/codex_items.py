@@ -17,6 +17,8 @@ CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 ITEMS = CALLS | OUTPUTS | {"message", "reasoning"}
 
+_ITEM_ROLES = {"UserMessage": "user", "AgentMessage": "assistant"}
+_EVENT_ROLES = {"user_message": "user", "agent_message": "assistant"}
 _CONTEXT_TAGS = frozenset(("skill", "permissions instructions", "app-context", "instructions"))
 _CONTEXT_HEADS = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 _LONGEST_TAG = 40
@@ -198,7 +200,7 @@ def as_item(event: WireRecord) -> WireRecord | None:
     kind = event.get("type")
     if kind == "item_completed":
         item = get_object(event, "item")
-        role = {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type")))
+        role = _ITEM_ROLES.get(get_text(item, "type") or "")
         if role is not None:
             return {"type": "message", "role": role, "content": item.get("content")}
         if item.get("type") == "Reasoning":
@@ -210,5 +212,5 @@ def as_item(event: WireRecord) -> WireRecord | None:
         return None
     if kind == "agent_reasoning":
         return {"type": "reasoning", "summary": [{"text": text}]}
-    role = {"user_message": "user", "agent_message": "assistant"}.get(str(kind))
+    role = _EVENT_ROLES.get(get_text(event, "type") or "")
     return {"type": "message", "role": role, "content": text} if role is not None else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessiontree.importers import codex_items as items
+from sessiontree.importers.codex_lines import RolloutLine, ending_of, find_endings, has_failed
 from sessiontree.importers.records import (
     Fingerprints,
     WireRecord,
@@ -49,16 +50,6 @@ _UNSTABLE = frozenset(("id", "status", "phase", "internal_chat_message_metadata_
 
 
 @dataclass(slots=True)
-class RolloutLine:
-    """A record of either format: what it is, and its payload."""
-
-    kind: str
-    payload: WireRecord
-    timestamp: object
-    record: WireRecord
-
-
-@dataclass(slots=True)
 class _Answer:
     """The items of one answer, while they come in."""
 
@@ -68,20 +59,6 @@ class _Answer:
     notes: list[tuple[str, str, WireRecord]] = field(default_factory=list)
     usage: dict[str, Any] | None = None
     was_aborted: bool = False
-
-
-def read_line(record: WireRecord) -> RolloutLine:
-    """The record in one form, whichever of the two formats it is in."""
-    kind = get_text(record, "type")
-    timestamp = record.get("timestamp")
-    payload = record.get("payload")
-    if kind is not None and isinstance(payload, dict):
-        return RolloutLine(kind, payload, timestamp, record)
-    if kind is None and get_text(record, "id") and "timestamp" in record:
-        return RolloutLine("session_meta", record, timestamp, record)
-    if kind in items.ITEMS:
-        return RolloutLine("response_item", record, timestamp, record)
-    return RolloutLine(kind or get_text(record, "record_type") or "unknown", {}, timestamp, record)
 
 
 class RolloutConverter:
@@ -107,7 +84,7 @@ class RolloutConverter:
         self._has_items = any(
             line.kind == "response_item" and line.payload.get("type") == "message" for line in lines
         )
-        self._endings = _find_endings(lines)
+        self._endings = find_endings(lines)
 
     def convert(self) -> None:
         for line in self._lines:
@@ -229,7 +206,7 @@ class RolloutConverter:
             "toolCallId": call_id,
             "toolName": self._tool_names.get(call_id, "unknown"),
             "content": blocks,
-            "isError": _has_failed(ending) if is_error is None else is_error,
+            "isError": has_failed(ending) if is_error is None else is_error,
         }
         if ending is not None:
             message["details"] = ending
@@ -308,7 +285,7 @@ class RolloutConverter:
     def _is_shown_elsewhere(self, event: WireRecord, kind: str) -> bool:
         if kind == "item_completed" and items.as_item(event) is not None:
             return True
-        ending = _ending_of(event)
+        ending = ending_of(event)
         return ending is not None and ending[0] in self._tool_names
 
     def _usage(self, counts: WireRecord) -> None:
@@ -385,32 +362,3 @@ def _retained_prompts(history: list[Any], summary: str) -> list[dict[str, Any]]:
                 continue
             retained.append(block)
     return retained
-
-
-def _find_endings(lines: list[RolloutLine]) -> dict[str, WireRecord]:
-    """For each tool call, the event that says how it ended."""
-    found = {}
-    for line in lines:
-        ending = _ending_of(line.payload) if line.kind == "event_msg" else None
-        if ending is not None:
-            found[ending[0]] = ending[1]
-    return found
-
-
-def _ending_of(event: WireRecord) -> tuple[str, WireRecord] | None:
-    kind = get_text(event, "type") or ""
-    if kind == "item_completed":
-        item = get_object(event, "item")
-        call_id = get_text(item, "id")
-        return (call_id, item) if call_id is not None else None
-    call_id = get_text(event, "call_id")
-    if call_id is None or not kind.endswith("_end"):
-        return None
-    return call_id, event
-
-
-def _has_failed(ending: WireRecord | None) -> bool:
-    if ending is None:
-        return False
-    code = ending.get("exit_code")
-    return (isinstance(code, int) and code != 0) or ending.get("success") is False

@@ -36,6 +36,7 @@ from sessiontree.importers.records import (
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header, make_header
+from sessiontree.storage.regular import open_for_reading
 
 Agent = Literal["claude-code", "codex"]
 AGENTS: tuple[Agent, ...] = ("claude-code", "codex")
@@ -176,7 +177,7 @@ class _SourceFiles:
     def read(self, path: str) -> bytes:
         """The whole file; PersistenceError."""
         try:
-            with open(path, "rb") as file:
+            with open_for_reading(path) as file:
                 data = file.read()
                 modified_ns = os.fstat(file.fileno()).st_mtime_ns
         except OSError as error:

@@ -19,6 +19,7 @@ from sessiontree.importers import claude_content, codex_items, places
 from sessiontree.importers.foreign import AGENTS, Agent
 from sessiontree.importers.records import get_list, get_object, get_text, read_time
 from sessiontree.model import codec
+from sessiontree.storage.regular import open_for_reading
 
 _CHUNK_BYTES = 1 << 20
 _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-title": "aiTitle"}
@@ -129,9 +130,9 @@ def describe_foreign(
     """What a listing says of one file; None if it cannot be read."""
     scan: _ClaudeScan | _CodexScan = _ClaudeScan() if agent == "claude-code" else _CodexScan()
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_for_reading(path) as file:
             stat = os.fstat(file.fileno())
-            for line in _lines(lambda: file.read(_CHUNK_BYTES) or b""):
+            for line in _lines(lambda: file.read(_CHUNK_BYTES)):
                 fields = _read_fields(line)
                 if fields is not None:
                     scan.take(fields, line)
@@ -205,7 +206,7 @@ class _ClaudeScan(_Findings):
 
     def take(self, fields: _Fields, line: bytes) -> None:
         kind = fields.type
-        if kind in _TITLE_RANKS:
+        if isinstance(kind, str) and kind in _TITLE_RANKS:
             self._take_title(kind, _decode(line))
         if kind not in ("user", "assistant") or fields.isSidechain is True:
             return
@@ -250,7 +251,7 @@ class _CodexScan(_Findings):
         if kind == "response_item":
             item = fields.payload
         name = getattr(item, "type", None)
-        if name in codex_items.OUTPUTS:
+        if isinstance(name, str) and name in codex_items.OUTPUTS:
             self.count += 1
         elif name == "message":
             self._take_message(getattr(item, "role", None), line)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from sessiontree.importers.records import get_text, read_records
+from sessiontree.storage.regular import open_for_reading
 
 SUFFIX = ".jsonl"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -81,7 +82,7 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
 def meta_of_sidechain(path: str) -> dict[str, object]:
     """What Claude Code notes beside a subagent's transcript."""
     try:
-        with open(path.removesuffix(SUFFIX) + ".meta.json", "rb") as file:
+        with open_for_reading(path.removesuffix(SUFFIX) + ".meta.json") as file:
             records = read_records(file.read(_PROBE_BYTES).replace(b"\n", b" ")).records
     except OSError:
         return {}
@@ -114,7 +115,7 @@ def find_rollout(home: str, thread_id: str, known: Sequence[str]) -> str | None:
 def read_thread_names(home: str) -> dict[str, str]:
     """The names that users gave to threads; the latest one counts."""
     try:
-        with open(os.path.join(home, "session_index.jsonl"), "rb") as file:
+        with open_for_reading(os.path.join(home, "session_index.jsonl")) as file:
             records = read_records(file.read()).records
     except OSError:
         return {}
@@ -142,7 +143,7 @@ def _first_session_id(path: str) -> str | None:
 @lru_cache(maxsize=4096)
 def _probe_session_id(path: str, size: int, mtime_ns: int) -> str | None:  # noqa: ARG001
     """Remembered for each state of a file: every session of a project asks for all of them."""
-    with open(path, "rb") as file:
+    with open_for_reading(path) as file:
         records = read_records(file.read(_PROBE_BYTES)).records
     return next((found for record in records if (found := get_text(record, "sessionId"))), None)
 

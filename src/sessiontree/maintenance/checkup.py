@@ -30,6 +30,7 @@ from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.history_database import is_damage
+from sessiontree.storage.regular import open_for_reading
 
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",
@@ -185,7 +186,7 @@ def _check_blobs(
 def _has_hash(path: str, digest: str) -> bool:
     made = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open_for_reading(path) as file:
             while chunk := file.read(1 << 20):
                 made.update(chunk)
     except OSError:

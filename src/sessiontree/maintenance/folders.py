@@ -23,23 +23,19 @@ def remember_session_dir(profile: Profile, folder: str) -> None:
     if "\n" in folder or folder in known_session_dirs(profile):
         return
     path = os.path.join(profile.agent_dir, USERS_FILE)
+    storage = FileSessionStorage()
     with contextlib.suppress(OSError):
-        FileSessionStorage().ensure_dir(profile.agent_dir)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, os.fsencode(folder) + b"\n")
-        finally:
-            os.close(descriptor)
+        storage.ensure_dir(profile.agent_dir)
+        with contextlib.closing(storage.open_writer(path)) as writer:
+            writer.write_line(os.fsencode(folder) + b"\n")
 
 
 def known_session_dirs(profile: Profile) -> list[str]:
     """The folders noted for this profile, and those that terminals' breadcrumbs lead to."""
     found: dict[str, None] = {}
-    with (
-        contextlib.suppress(OSError),
-        open(os.path.join(profile.agent_dir, USERS_FILE), "rb") as file,
-    ):
-        for line in file.read().splitlines():
+    with contextlib.suppress(OSError):
+        noted = FileSessionStorage().read(os.path.join(profile.agent_dir, USERS_FILE))
+        for line in noted.splitlines():
             found.setdefault(os.fsdecode(line))
     for path in _breadcrumb_targets(profile):
         found.setdefault(os.path.dirname(path))
@@ -49,8 +45,8 @@ def known_session_dirs(profile: Profile) -> list[str]:
 def _breadcrumb_targets(profile: Profile) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(profile.terminal_sessions_dir) as listing:
         for item in listing:
-            with contextlib.suppress(OSError), open(item.path, "rb") as file:
-                lines = file.read(1 << 16).splitlines()
+            with contextlib.suppress(OSError, ValueError):
+                lines = FileSessionStorage().read_prefix(item.path, 1 << 16).splitlines()
                 if len(lines) > 1:
                     yield os.path.realpath(os.fsdecode(lines[1]))
 
@@ -87,9 +83,13 @@ def _files_in(folder: str) -> list[os.DirEntry[str]]:
         raise PersistenceError.from_os_error(folder, error) from error
 
 
-def walk_files(folder: str, *, skip: frozenset[str] = frozenset()) -> Iterator[os.DirEntry[str]]:
-    """All regular files below a folder, links followed, each folder once; a missing one is empty.
+def walk_files(
+    folder: str, *, skip: frozenset[str] = frozenset(), follow_links: bool = True
+) -> Iterator[os.DirEntry[str]]:
+    """All regular files below a folder, each folder once; a missing one is empty.
 
+    Whoever looks for what is needed follows links to folders below it; whoever looks for what can
+    go does not, since a link may lead anywhere. The folder itself may be a link in either case.
     Raises PersistenceError for what can't be read: to pass over it would be to guess.
     """
     seen: set[tuple[int, int]] = set()
@@ -103,7 +103,7 @@ def walk_files(folder: str, *, skip: frozenset[str] = frozenset()) -> Iterator[o
             seen.add((place.st_dev, place.st_ino))
             with os.scandir(current) as listing:
                 for item in listing:
-                    if item.is_dir():
+                    if item.is_dir(follow_symlinks=follow_links):
                         waiting.append(item.path)
                     elif item.is_file():
                         yield item

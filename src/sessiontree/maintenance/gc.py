@@ -22,6 +22,7 @@ from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.file import TEMP_SUFFIX, is_process_alive
+from sessiontree.storage.regular import open_for_reading
 
 SAFE_AGE_S = 3600.0
 _REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
@@ -141,7 +142,7 @@ def references_in(path: str) -> set[str]:
     found: set[str] = set()
     rest = b""
     try:
-        with open(path, "rb") as file:
+        with open_for_reading(path) as file:
             while chunk := file.read(_CHUNK):
                 window = rest + chunk
                 if b"blob:sha256:" in window:
@@ -156,7 +157,7 @@ def references_in(path: str) -> set[str]:
 
 def _blobs(profile: Profile) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Hash and file of each blob; omp adds links to it that end in the kind of image."""
-    for item in walk_files(profile.blobs_dir):
+    for item in walk_files(profile.blobs_dir, follow_links=False):
         name = _BLOB_NAME.fullmatch(item.name)
         if name is not None:
             yield name[1], item
@@ -173,7 +174,7 @@ def _is_young(path: str, clock: Clock) -> bool:
 def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Garbage]:
     """What crashes left behind: temporary files, drafts of answered sessions, empty folders."""
     for folder in (profile.sessions_dir, profile.blobs_dir):
-        for item in walk_files(folder):
+        for item in walk_files(folder, follow_links=False):
             with contextlib.suppress(FileNotFoundError):
                 if _is_young(item.path, clock):
                     continue

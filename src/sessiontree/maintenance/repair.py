@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
@@ -22,8 +21,10 @@ from sessiontree.opening import open_session
 from sessiontree.profiles import Profile
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.history_database import HistoryDatabase
+from sessiontree.storage.regular import open_for_reading
 
 Clock = Callable[[], int]
+_CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -69,8 +70,9 @@ def _repair(finding: Finding, profile: Profile, backup: _Backup) -> None:
             _rewrite(finding.path, profile)
         case "damaged blob":
             # Whoever stores the same content again can then do so.
-            backup.keep(finding.path)
-            os.unlink(finding.path)
+            if os.path.lexists(finding.path):
+                backup.keep(finding.path, follow_link=False)
+                os.unlink(finding.path)
         case "not private":
             os.chmod(finding.path, 0o600)
         case "catalogue":
@@ -108,12 +110,19 @@ class _Backup:
         self.is_used = False
         self._root = profile.agent_dir
 
-    def keep(self, path: str) -> None:
-        """Copy a file to the backup."""
+    def keep(self, path: str, *, follow_link: bool = True) -> None:
+        """Copy a file to the backup, or the link to it. OSError for what is not a regular file."""
         below = os.path.relpath(path, self._root)
         if below.startswith(".."):
             below = os.path.join("elsewhere", os.path.abspath(path).lstrip("/\\").replace(":", ""))
         target = os.path.join(self.folder, below)
-        FileSessionStorage().ensure_dir(os.path.dirname(target))
-        shutil.copy2(path, target)
+        storage = FileSessionStorage()
+        storage.ensure_dir(os.path.dirname(target))
+        if os.path.islink(path) and not follow_link:
+            os.symlink(os.readlink(path), target)
+        else:
+            with open_for_reading(path) as file:
+                storage.write_atomic(target, iter(lambda: file.read(_CHUNK), b""))
+                times = os.fstat(file.fileno())
+            os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
         self.is_used = True

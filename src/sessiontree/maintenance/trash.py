@@ -24,6 +24,7 @@ from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 MANIFEST = "manifest.json"
+_MAX_MANIFEST = 1 << 20
 Clock = Callable[[], int]
 
 
@@ -57,12 +58,14 @@ def move_to_trash(
     """Move a session and what belongs to it to the profile's trash.
 
     Sessions removed together share a ``batch``, so that they can be put back together. Raises
-    SessionNotFoundError if there is none, PersistenceError if it can't be moved; then all of it is
-    where it was.
+    SessionNotFoundError if there is none, PersistenceError if it can't be moved, or is not called
+    as sessions are; then all of it is where it was.
     """
     store = storage if storage is not None else FileSessionStorage()
     named = os.path.abspath(path)
     file = paths.session_of_draft(named) or named
+    if not file.endswith(paths.SESSION_SUFFIX) and store.exists(file):
+        raise PersistenceError(file, f"only *{paths.SESSION_SUFFIX} files go to the trash")
     sources = list(_belongings(store, file))
     if not sources:
         raise SessionNotFoundError(file)
@@ -116,7 +119,11 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
 def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> list[TrashItem]:
     """What is in the profile's trash, removed last first."""
     store = storage if storage is not None else FileSessionStorage()
-    found = [_read_item(store, folder) for folder in store.list_dirs(profile.trash_dir)]
+    found = [
+        _read_item(store, folder)
+        for folder in store.list_dirs(profile.trash_dir)
+        if not os.path.islink(folder)
+    ]
     items = [item for item in found if item is not None]
     return sorted(items, key=lambda item: (item.removed_at, item.id), reverse=True)
 
@@ -237,7 +244,7 @@ def _to_wire(item: TrashItem) -> dict[str, Any]:
 
 def _read_item(store: SessionStorage, folder: str) -> TrashItem | None:
     try:
-        wire = codec.decode(store.read(os.path.join(folder, MANIFEST)))
+        wire = codec.decode(store.read_prefix(os.path.join(folder, MANIFEST), _MAX_MANIFEST))
         pieces = tuple((piece["from"], piece["name"]) for piece in wire["pieces"])
         item = TrashItem(
             id=os.path.basename(folder),
@@ -256,14 +263,27 @@ def _read_item(store: SessionStorage, folder: str) -> TrashItem | None:
 
 
 def _is_sane(item: TrashItem) -> bool:
-    """Whether restoring would move only what lies in the item's own folder, to absolute paths."""
+    """Whether restoring would move only what lies in the item's own folder, and only to the names
+    that a session's file and what belongs to it have.
+    """
     texts = (item.path, item.session_id, item.cwd, item.removed_at, item.batch)
-    return all(isinstance(text, str) for text in texts) and all(
-        isinstance(old, str)
-        and isinstance(name, str)
-        and os.path.isabs(old)
-        and os.path.dirname(old) == os.path.dirname(item.path)
-        and os.path.basename(name) == name
-        and name not in ("", ".", "..", MANIFEST)
-        for old, name in item.pieces
+    return (
+        all(isinstance(text, str) for text in texts)
+        and os.path.isabs(item.path)
+        and item.path.endswith(paths.SESSION_SUFFIX)
+        and all(
+            isinstance(old, str)
+            and isinstance(name, str)
+            and _can_belong(old, item.path)
+            and os.path.basename(name) == name
+            and name not in ("", ".", "..", MANIFEST)
+            for old, name in item.pieces
+        )
     )
+
+
+def _can_belong(path: str, file: str) -> bool:
+    """Whether something of this name can be among what ``_belongings`` finds for a session."""
+    own = (file, paths.draft_path(file), f"{file}.rejected", paths.artifacts_dir(file))
+    is_copy = path.startswith(f"{file}.corrupt-") and os.path.dirname(path) == os.path.dirname(file)
+    return path in own or is_copy

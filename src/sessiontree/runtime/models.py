@@ -22,6 +22,7 @@ A user's table has the form of the packaged one and wins over it, model by model
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tomllib
@@ -31,6 +32,7 @@ from importlib import resources
 from typing import Any
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.storage.file import FileSessionStorage
 
 THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
 """From none to most."""
@@ -38,6 +40,7 @@ THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "high", "
 DEFAULT_THINKING = "medium"
 """What a session starts with when neither it nor the user says otherwise."""
 
+_MAX_TABLE_BYTES = 4 << 20
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
@@ -169,8 +172,10 @@ class ModelRegistry:
             return registry
         path = os.path.join(os.fspath(agent_dir), "models.toml")
         try:
-            with open(path, "rb") as file:
-                text = file.read().decode("utf-8")
+            data = FileSessionStorage().read_prefix(path, _MAX_TABLE_BYTES + 1)
+            if len(data) > _MAX_TABLE_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            text = data.decode("utf-8")
         except FileNotFoundError:
             return registry
         except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
 """``FileSessionStorage``: the real file system.
 
 Everything it makes is private (folders 0700, files 0600). Replacing a file goes through a temporary
-one in the same folder: write, fsync, rename, fsync the folder. A link to a file is followed, so a
-rewrite changes the file the link names and leaves the link alone.
+one in the same folder: write, fsync, rename, fsync the folder. Which names are opened at all, and
+which links are followed, is said in ``regular``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import os
 import shutil
 import stat as stat_flags
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
-from sessiontree.storage import locks
+from sessiontree.storage import locks, regular
 from sessiontree.storage.base import (
     FileRange,
     FileStat,
@@ -27,7 +28,6 @@ from sessiontree.storage.base import (
 TEMP_SUFFIX = ".tmp"
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _COPY_BYTES = 1 << 20
 
 
@@ -113,13 +113,9 @@ class FileSessionStorage:
     def write_atomic(
         self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
     ) -> FileStat:
-        path = os.path.realpath(path)
+        path, mode = regular.find_replaced(path)
         folder, name = os.path.split(path)
         temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
-        try:
-            mode = stat_flags.S_IMODE(os.stat(path).st_mode)
-        except FileNotFoundError:
-            mode = 0o600
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
         try:
             try:
@@ -177,13 +173,7 @@ class FileSessionStorage:
 class _FileReader:
     def __init__(self, path: str) -> None:
         self._path = path
-        # not to wait for a writer, should the name be a pipe's
-        self._fd = os.open(path, os.O_RDONLY | _CLOEXEC | _BINARY | _NONBLOCK)
-        try:
-            _require_regular(path, os.fstat(self._fd))
-        except OSError:
-            self.close()
-            raise
+        self._fd = regular.open_to_read(path)
 
     def fileno(self) -> int:
         return self._fd
@@ -225,18 +215,10 @@ class _FileWriter:
         self._gate_fd = -1
         self._depth = 0
         self.has_locks = True
-        flags = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY | _NONBLOCK
-        self._is_new = False
-        try:
-            self._fd = os.open(path, flags)
-        except FileNotFoundError:
-            if not create:
-                raise
-            self._fd = os.open(path, flags | os.O_CREAT, 0o600)
-            self._is_new = True
+        self._fd, self._is_new = regular.open_to_append(path, create)
         self._own = os.fstat(self._fd)
         try:
-            _require_regular(path, self._own)
+            regular.require_regular(path, self._own)
         except OSError:
             self.close()
             raise
@@ -276,7 +258,9 @@ class _FileWriter:
             if not os.access(self._gate, os.F_OK):
                 return
             try:
-                self._gate_fd = os.open(self._gate, os.O_RDWR | _CLOEXEC)
+                self._gate_fd = os.open(
+                    self._gate, os.O_RDWR | _CLOEXEC | regular.NONBLOCK | regular.NOFOLLOW
+                )
             except OSError:
                 return
         locks.lock(self._gate_fd, self._path)
@@ -307,7 +291,7 @@ class _FileWriter:
 
     def overwrite(self, offset: int, data: bytes) -> None:
         # not through the appending descriptor: Linux would append there, whatever the offset
-        fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY)
+        fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY | regular.NONBLOCK)
         try:
             if not _is_same(os.fstat(fd), self._own):
                 raise OSError(errno.ESTALE, "the file was replaced", self._path)
@@ -348,6 +332,61 @@ class _FileWriter:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+def open_for_reading(path: str) -> BinaryIO:
+    """A file that is not read through a storage: at once, or OSError for a pipe or a device."""
+    return os.fdopen(_open_regular(path), "rb")
+
+
+def _open_regular(path: str) -> int:
+    fd = os.open(path, _READ)
+    try:
+        _require_regular(path, os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_to_append(path: str, create: bool) -> tuple[int, bool]:
+    """A descriptor, and whether the file is new."""
+    try:
+        return os.open(path, _APPEND), False
+    except FileNotFoundError:
+        if not create:
+            raise
+    except OSError as error:
+        if error.errno not in _IS_A_LINK:
+            raise
+        target = _follow(path)
+        if target == path:
+            raise OSError(errno.ELOOP, "a link that does not lead to a session", path) from error
+        return _open_to_append(target, create)
+    return os.open(path, _APPEND | os.O_CREAT, 0o600), True
+
+
+def _to_replace(path: str) -> tuple[str, int]:
+    """The file that a replacement takes the place of, and the mode it keeps."""
+    try:
+        found = os.lstat(path)
+        if stat_flags.S_ISLNK(found.st_mode):
+            path = _follow(path)
+            found = os.lstat(path)
+    except FileNotFoundError:
+        return path, 0o600
+    if stat_flags.S_ISCHR(found.st_mode) or stat_flags.S_ISBLK(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    # the mode of a link says nothing
+    is_file = stat_flags.S_ISREG(found.st_mode)
+    return path, stat_flags.S_IMODE(found.st_mode) if is_file else 0o600
+
+
+def _follow(link: str) -> str:
+    """The file that is written to instead of a link; the link itself if it is none to follow."""
+    target = os.path.realpath(link)
+    is_session = link.endswith(_LINKED_SUFFIX) and target.endswith(_LINKED_SUFFIX)
+    return target if is_session else link
 
 
 @contextlib.contextmanager
@@ -470,12 +509,6 @@ def _to_stat(path: str, found: os.stat_result) -> FileStat:
         found.st_dev,
         found.st_ctime_ns,
     )
-
-
-def _require_regular(path: str, found: os.stat_result) -> None:
-    if not stat_flags.S_ISREG(found.st_mode):
-        code = errno.EISDIR if stat_flags.S_ISDIR(found.st_mode) else errno.EINVAL
-        raise OSError(code, "not a regular file", path)
 
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:

@@ -182,6 +182,24 @@ def test_missing_and_damaged_blobs_are_found(profile: Profile) -> None:
     assert (blobs / good).exists()
 
 
+@pytest.mark.parametrize("target", ["/dev/zero", "notes.txt"])
+def test_a_blob_that_is_a_link_is_unlinked_and_what_it_leads_to_stays(
+    profile: Profile, tmp_path: Path, target: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    blob = Path(profile.blobs_dir) / ("0" * 64)
+    blob.parent.mkdir(parents=True)
+    blob.symlink_to(tmp_path / target)
+    _session(profile, _header(), _line(1, f"blob:sha256:{blob.name}"), _line(2))
+    checkup = check_profile(profile, deep=True)
+    assert _found(checkup) == [("damaged blob", blob.name)]
+    report = repair_findings(checkup.findings, profile)
+    assert report.failed == []
+    assert not os.path.lexists(blob)
+    assert os.readlink(f"{report.backup_dir}/blobs/{blob.name}") == str(tmp_path / target)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_a_catalogue_that_says_something_else_is_found_and_thrown_away(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,20 @@ def test_a_sessions_folder_behind_a_link_counts(profile: Profile, tmp_path: Path
     assert str(blob) not in _garbage(profile)
 
 
+def test_what_lies_behind_a_link_is_not_ours_to_remove(profile: Profile, tmp_path: Path) -> None:
+    """A folder planted among ours may be anybody's, with names like those we remove."""
+    ours = _blob(profile, b"picture")
+    outside = tmp_path / "outside"
+    theirs = {_write(outside / ("c" * 64), "theirs"), _write(outside / ".notes.tmp", "theirs")}
+    os.symlink(outside, Path(profile.blobs_dir) / "more")
+    _project(profile).mkdir(parents=True)
+    os.symlink(outside, _project(profile) / "more")
+    report = find_garbage(profile, clock=_later)
+    assert [piece.path for piece in report.garbage] == [str(ours)]
+    assert remove_garbage(report, clock=_later).removed == report.garbage
+    assert all(path.exists() for path in theirs)
+
+
 def test_young_blobs_stay(profile: Profile) -> None:
     _blob(profile, b"just stored")
     report = find_garbage(profile)
@@ -159,14 +173,14 @@ def test_nothing_goes_while_something_can_not_be_read(
 ) -> None:
     _blob(profile, b"picture")
     locked = _write(_project(profile) / "a.jsonl", "secret")
-    real = open
+    real = os.open
 
-    def guarded(path: object, *args: object, **options: object) -> object:
+    def guarded(path: str, *args: int) -> int:
         if path == str(locked):
             raise PermissionError(13, "Permission denied", str(locked))
-        return real(path, *args, **options)  # type: ignore[call-overload]
+        return real(path, *args)
 
-    monkeypatch.setattr("builtins.open", guarded)
+    monkeypatch.setattr(os, "open", guarded)
     with pytest.raises(PersistenceError, match="Permission denied"):
         find_garbage(profile, clock=_later)
 

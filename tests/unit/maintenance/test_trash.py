@@ -204,6 +204,10 @@ def _manifests() -> Iterator[str]:
     yield json.dumps({**good, "pieces": [{"from": "/etc/passwd", "name": "0-a.jsonl"}]})
     yield json.dumps({**good, "pieces": [{"from": "a.jsonl", "name": "0-a.jsonl"}]})
     yield json.dumps({**good, "path": 7})
+    for there in ("/s/authorized_keys", "/s/a.jsonl.corrupt-/../b", "/s/b.jsonl", "/s/a.jsonl.sh"):
+        yield json.dumps({**good, "pieces": [{"from": there, "name": "0-a.jsonl"}]})
+    keys = {"path": "/s/keys", "pieces": [{"from": "/s/keys", "name": "0-keys"}]}
+    yield json.dumps({**good, **keys})
     yield json.dumps({key: value for key, value in good.items() if key != "batch"})
 
 
@@ -213,6 +217,24 @@ def test_a_manifest_that_makes_no_sense_is_passed_over(profile: Profile, manifes
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(manifest)
     assert list_trash(profile) == []
+
+
+def test_a_folder_that_is_a_link_is_not_in_the_trash(profile: Profile, tmp_path: Path) -> None:
+    item = move_to_trash(_session(profile), profile=profile)
+    os.rename(item.folder, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", item.folder)
+    assert list_trash(profile) == []
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".bashrc", "x.json"])
+def test_only_files_called_as_sessions_are_go_to_the_trash(
+    profile: Profile, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(PersistenceError, match="only"):
+        move_to_trash(tmp_path / name, profile=profile)
+    assert (tmp_path / name).read_text() == "mine"
+    assert not os.path.exists(profile.trash_dir)
 
 
 def test_deleting_for_good_removes_the_item_only(profile: Profile) -> None:

@@ -182,9 +182,11 @@ def test_a_line_that_does_not_fit_is_taken_back_whole(tmp_path: Path) -> None:
 # -- links, names, kinds ----------------------------------------
 
 
-def test_a_link_to_a_file_is_followed_and_kept(storage: FileSessionStorage, tmp_path: Path) -> None:
+def test_a_link_to_a_session_is_followed_and_kept(
+    storage: FileSessionStorage, tmp_path: Path
+) -> None:
     (tmp_path / "real").mkdir()
-    target, link = tmp_path / "real" / "x", tmp_path / "link"
+    target, link = tmp_path / "real" / "x.jsonl", tmp_path / "link.jsonl"
     target.write_bytes(b"1\n")
     link.symlink_to(target)
     writer = storage.open_writer(str(link))
@@ -197,7 +199,52 @@ def test_a_link_to_a_file_is_followed_and_kept(storage: FileSessionStorage, tmp_
     storage.write_atomic(str(link), b"3\n")
     assert link.is_symlink()
     assert target.read_bytes() == b"3\n"
-    assert os.listdir(tmp_path / "real") == ["x"]
+    assert os.listdir(tmp_path / "real") == ["x.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("link.jsonl", "x.txt"), ("link.jsonl", "x"), ("link", "x.jsonl"), ("link", "gone")],
+)
+def test_any_other_link_is_not_written_through(
+    storage: FileSessionStorage, tmp_path: Path, name: str, target: str
+) -> None:
+    """Appending is refused; a replacement takes the place of the link, and is private."""
+    (tmp_path / "real").mkdir()
+    there, link = tmp_path / "real" / target, tmp_path / name
+    if target != "gone":
+        there.write_bytes(b"1\n")
+        there.chmod(0o644)
+    link.symlink_to(there)
+    with pytest.raises(OSError, match="link"):
+        storage.open_writer(str(link))
+    storage.write_atomic(str(link), b"3\n")
+    assert not link.is_symlink()
+    assert (link.read_bytes(), stat.S_IMODE(link.stat().st_mode)) == (b"3\n", 0o600)
+    assert not there.exists() if target == "gone" else there.read_bytes() == b"1\n"
+
+
+def test_links_that_lead_nowhere_are_refused(storage: FileSessionStorage, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match="link"):
+        storage.open_writer(str(loop))
+    with pytest.raises(OSError, match="symbolic link"):
+        storage.open_reader(str(loop))
+
+
+def test_a_device_is_not_replaced(
+    storage: FileSessionStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root could otherwise lose ``/dev/null`` to the name of an output file."""
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    storage.write_atomic(str(link), b"x")
+    assert link.read_bytes() == b"x"
+    # should it be tried after all, the machine that tests must not lose it
+    monkeypatch.setattr(os, "replace", lambda *_: None)
+    with pytest.raises(OSError, match="not a regular file"):
+        storage.write_atomic("/dev/null", b"x")
 
 
 def test_names_need_not_be_utf8(storage: FileSessionStorage, tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Files by their names: only regular ones are worked on, and none that a stranger chose.
+
+Pipes, sockets, devices and folders in the place of a file are refused without waiting for them.
+
+Links are followed to read. A session may be kept elsewhere, with a link to it in its place: then
+both are called ``.jsonl``, and writing changes the file and leaves the link alone. No other link
+is written through: who plants one in the place of a draft, a blob or a session does not choose
+which file is changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# not to wait for a writer, should the name be a pipe's, nor to get a terminal by its name
+_READ = os.O_RDONLY | _CLOEXEC | _BINARY | NONBLOCK | getattr(os, "O_NOCTTY", 0)
+_APPEND = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY | NONBLOCK | NOFOLLOW
+_IS_A_LINK = frozenset((errno.ELOOP, errno.EMLINK))
+_LINKED_SUFFIX = ".jsonl"
+
+
+def open_for_reading(path: str) -> BinaryIO:
+    """A file that is not read through a storage: at once, or OSError for a pipe or a device."""
+    return os.fdopen(open_to_read(path), "rb")
+
+
+def open_to_read(path: str) -> int:
+    """A descriptor. OSError for what is not a regular file."""
+    fd = os.open(path, _READ)
+    try:
+        require_regular(path, os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_to_append(path: str, create: bool) -> tuple[int, bool]:
+    """A descriptor, and whether the file is new. OSError for what is not to be written to.
+
+    The caller still has to ask for a regular file: it looks at the descriptor anyway.
+    """
+    try:
+        return os.open(path, _APPEND), False
+    except FileNotFoundError:
+        if not create:
+            raise
+    except OSError as error:
+        if error.errno not in _IS_A_LINK:
+            raise
+        target = _follow(path)
+        if target == path:
+            raise OSError(errno.ELOOP, "a link that does not lead to a session", path) from error
+        return open_to_append(target, create)
+    return os.open(path, _APPEND | os.O_CREAT, 0o600), True
+
+
+def find_replaced(path: str) -> tuple[str, int]:
+    """The file that a replacement takes the place of, and the mode it keeps."""
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            path = _follow(path)
+            found = os.lstat(path)
+    except FileNotFoundError:
+        return path, 0o600
+    if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    # the mode of a link says nothing
+    is_file = stat.S_ISREG(found.st_mode)
+    return path, stat.S_IMODE(found.st_mode) if is_file else 0o600
+
+
+def _follow(link: str) -> str:
+    """The file that is written to instead of a link; the link itself if it is none to follow."""
+    target = os.path.realpath(link)
+    is_session = link.endswith(_LINKED_SUFFIX) and target.endswith(_LINKED_SUFFIX)
+    return target if is_session else link
+
+
+def require_regular(path: str, found: os.stat_result) -> None:
+    """OSError unless this is what is known of a regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        code = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(code, "not a regular file", path)
