@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import ChainMap
+from collections.abc import Callable
 from typing import Any, cast
 
 from sessiontree.core.tree import SessionTree
@@ -120,7 +121,7 @@ def write_session(
             _copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
         log.adopt(
             document_of_copy(
-                place.storage, log.file, header, head, written.placed, log.filer.blobs
+                place.storage, log.file, header, head, written.placed(), log.filer.blobs
             ),
             is_draft=is_draft,
         )
@@ -194,7 +195,9 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
     still hold are made anew at the end.
     """
     log = session.log
-    entries = [*_without_labels(session.tree.path(leaf_id)), *_labels_anew(session.tree, leaf_id)]
+    path = session.tree.path(leaf_id)
+    entries = _without_labels(path) if any(entry.type == "label" for entry in path) else path
+    entries += _labels_anew(session.tree, entries)
     parent = session.file or session.header.get("id", "")
     title = session.name if log.dialect != "pi" else None
     header = derive_header(session.header, title, session.place, log.dialect, parent)
@@ -210,7 +213,8 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
     )
 
 
-def _without_labels(path: list[Entry]) -> Iterator[Entry]:
+def _without_labels(path: list[Entry]) -> list[Entry]:
+    kept: list[Entry] = []
     parent_id: str | None = None
     instead = _entries_after_labels(path)
     for entry in path:
@@ -219,14 +223,13 @@ def _without_labels(path: list[Entry]) -> Iterator[Entry]:
         changes: WireEntry = {}
         if entry.parent_id != parent_id:
             changes["parentId"] = parent_id
-        if instead and entry.type == "compaction":
+        if entry.type == "compaction":
             first_kept = entry.data.get("firstKeptEntryId")
             if isinstance(first_kept, str) and first_kept in instead:
                 changes["firstKeptEntryId"] = instead[first_kept]
-        if changes:
-            entry = Entry.from_wire({**entry.decode(), **changes})
-        yield entry
+        kept.append(Entry.from_wire({**entry.decode(), **changes}) if changes else entry)
         parent_id = entry.id
+    return kept
 
 
 def _entries_after_labels(path: list[Entry]) -> dict[str, str]:
@@ -241,16 +244,17 @@ def _entries_after_labels(path: list[Entry]) -> dict[str, str]:
     return found
 
 
-def _labels_anew(tree: SessionTree, leaf_id: str) -> Iterator[Entry]:
-    kept = [entry.id for entry in tree.path(leaf_id) if entry.type != "label"]
-    on_path = set(kept)
-    taken = set(tree.by_id)
-    parent_id = kept[-1] if kept else None
-    for target_id, (label, timestamp) in tree.labels().items():
+def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
+    """Labels for the entries that were kept, to stand behind them."""
+    made: list[Entry] = []
+    labels = tree.labels()
+    on_path = {entry.id for entry in kept if entry.id in labels}
+    taken = ChainMap[str, Entry]({}, tree.by_id)
+    parent_id = kept[-1].id if kept else None
+    for target_id, (label, timestamp) in labels.items():
         if target_id not in on_path:
             continue
         entry_id = new_entry_id(taken, os.urandom)
-        taken.add(entry_id)
         data: WireEntry = {
             "type": "label",
             "id": entry_id,
@@ -259,8 +263,10 @@ def _labels_anew(tree: SessionTree, leaf_id: str) -> Iterator[Entry]:
             "targetId": target_id,
             "label": label,
         }
-        yield Entry.from_wire(data)
+        taken[entry_id] = Entry.from_wire(data)
+        made.append(taken[entry_id])
         parent_id = entry_id
+    return made
 
 
 def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:

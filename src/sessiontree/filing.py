@@ -6,8 +6,10 @@ The pieces that ``log`` appends one by one and that rewrites, forks and moves wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
@@ -29,16 +31,22 @@ REJECTED_SUFFIX = ".rejected"
 _REF = re.compile(rb"blob:sha256:[0-9a-f]{64}")
 _JOIN_BYTES = 1 << 20
 
-PlacedEntry = tuple[Entry, int, int]
-"""An entry, and the offset and length of its line."""
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A whole file that was just written; its name may already stand for another."""
+    """A whole file that was just written; its name may already stand for another.
 
-    placed: list[PlacedEntry]
+    ``starts`` tells where each entry's line begins, and last where the next one would.
+    """
+
+    entries: Sequence[Entry]
+    starts: array[int]
     stat: FileStat
+
+    def placed(self) -> Iterator[tuple[Entry, int, int]]:
+        """Each entry with the offset and length of its line."""
+        for entry, (start, following) in zip(self.entries, pairwise(self.starts), strict=True):
+            yield entry, start, following - start - 1
 
 
 class SessionFiler:
@@ -63,26 +71,26 @@ class SessionFiler:
         self,
         path: str,
         head: bytes,
-        entries: Iterable[Entry],
+        entries: Sequence[Entry],
         *,
         find_changes: bool = False,
         source_blobs: BlobStore | None = None,
         durable: bool = True,
     ) -> WrittenFile:
-        """Write a whole session file; what was written, and where each entry's line stands.
+        """Write a whole session file; what was written.
 
         Blobs that the lines name are first copied from ``source_blobs``, if given.
         """
-        placed: list[PlacedEntry] = []
-        pieces = self._pieces(head, entries, placed, find_changes, source_blobs)
+        starts = array("q")
+        pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
         stat = self._storage.write_atomic(path, _join(pieces), durable=durable)
-        return WrittenFile(placed, stat)
+        return WrittenFile(entries, starts, stat)
 
     def _pieces(
         self,
         head: bytes,
-        entries: Iterable[Entry],
-        placed: list[PlacedEntry],
+        entries: Sequence[Entry],
+        starts: array[int],
         find_changes: bool,
         source_blobs: BlobStore | None,
     ) -> Iterator[Piece]:
@@ -100,7 +108,7 @@ class SessionFiler:
                 and not (find_changes and entry.is_loaded)
             ):
                 run.end += entry.length + 1
-                placed.append((entry, offset, entry.length))
+                starts.append(offset)
                 offset += entry.length + 1
                 continue
             reader = None if source_blobs is not None else _reader_of(entry, find_changes)
@@ -117,8 +125,9 @@ class SessionFiler:
                 length = len(line)
                 yield line
                 yield b"\n"
-            placed.append((entry, offset, length))
+            starts.append(offset)
             offset += length + 1
+        starts.append(offset)
         if run is not None:
             yield from run.pieces()
 

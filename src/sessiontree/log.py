@@ -343,7 +343,7 @@ class SessionLog(SharedFile):
             return
         payloads = FilePayloads(path, reader, self._blobs)
         payloads.missing = before.payloads.missing
-        for entry, offset, length in written.placed:
+        for entry, offset, length in written.placed():
             entry.attach(payloads, offset, length)
         before.payloads.reader.close()
         before.payloads = payloads

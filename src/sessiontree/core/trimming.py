@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sessiontree.model import codec
+from sessiontree.model.digests import sha256_hex
 from sessiontree.model.entries import WireEntry
 from sessiontree.profiles import Dialect
 
@@ -128,7 +128,7 @@ def _from_base64(text: str) -> bytes | None:
 
 
 def _ref(raw: bytes) -> str:
-    return REF_PREFIX + hashlib.sha256(raw).hexdigest()
+    return REF_PREFIX + sha256_hex(raw)
 
 
 def _cut_strings(pointer: str, node: Any, blobs: list[bytes], spilled: dict[str, str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from functools import lru_cache
+
+from sessiontree.model.digests import sha256_hex
 
 ENTRY_ID_LENGTH = 8
 
@@ -23,7 +24,7 @@ def derived_entry_id(taken: Container[str], *parts: object) -> str:
     attempt = 0
     while True:
         seed = "\x00".join(map(str, (*parts, attempt)))
-        made = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:ENTRY_ID_LENGTH]
+        made = sha256_hex(seed.encode("utf-8", "surrogatepass"))[:ENTRY_ID_LENGTH]
         if made not in taken:
             return made
         attempt += 1

@@ -7,10 +7,10 @@ of the folder.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 
+from sessiontree.model.digests import sha256_hex
 from sessiontree.storage.base import SessionStorage
 
 REF_PREFIX = "blob:sha256:"
@@ -58,7 +58,7 @@ class BlobStore:
         is about to name it is written.
         """
         self._note_user()
-        digest = hashlib.sha256(data).hexdigest()
+        digest = sha256_hex(data)
         path = os.path.join(self.folder, digest)
         if self._read(path, digest) is None or not self._touch(path):
             self._storage.ensure_dir(self.folder)
@@ -110,4 +110,4 @@ class BlobStore:
             data = self._storage.read(path)
         except OSError:
             return None
-        return data if hashlib.sha256(data).hexdigest() == digest else None
+        return data if sha256_hex(data) == digest else None
