@@ -13,7 +13,6 @@ import os
 import shutil
 import stat as stat_flags
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 from sessiontree.storage import locks, regular
 from sessiontree.storage.base import (
@@ -332,61 +331,6 @@ class _FileWriter:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
-
-
-def open_for_reading(path: str) -> BinaryIO:
-    """A file that is not read through a storage: at once, or OSError for a pipe or a device."""
-    return os.fdopen(_open_regular(path), "rb")
-
-
-def _open_regular(path: str) -> int:
-    fd = os.open(path, _READ)
-    try:
-        _require_regular(path, os.fstat(fd))
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _open_to_append(path: str, create: bool) -> tuple[int, bool]:
-    """A descriptor, and whether the file is new."""
-    try:
-        return os.open(path, _APPEND), False
-    except FileNotFoundError:
-        if not create:
-            raise
-    except OSError as error:
-        if error.errno not in _IS_A_LINK:
-            raise
-        target = _follow(path)
-        if target == path:
-            raise OSError(errno.ELOOP, "a link that does not lead to a session", path) from error
-        return _open_to_append(target, create)
-    return os.open(path, _APPEND | os.O_CREAT, 0o600), True
-
-
-def _to_replace(path: str) -> tuple[str, int]:
-    """The file that a replacement takes the place of, and the mode it keeps."""
-    try:
-        found = os.lstat(path)
-        if stat_flags.S_ISLNK(found.st_mode):
-            path = _follow(path)
-            found = os.lstat(path)
-    except FileNotFoundError:
-        return path, 0o600
-    if stat_flags.S_ISCHR(found.st_mode) or stat_flags.S_ISBLK(found.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    # the mode of a link says nothing
-    is_file = stat_flags.S_ISREG(found.st_mode)
-    return path, stat_flags.S_IMODE(found.st_mode) if is_file else 0o600
-
-
-def _follow(link: str) -> str:
-    """The file that is written to instead of a link; the link itself if it is none to follow."""
-    target = os.path.realpath(link)
-    is_session = link.endswith(_LINKED_SUFFIX) and target.endswith(_LINKED_SUFFIX)
-    return target if is_session else link
 
 
 @contextlib.contextmanager
