@@ -14,10 +14,13 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, repair_messages
 
 from sessiontree.agents.messages import to_model_messages
+from sessiontree.agents.parts import text_or_empty
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.models import Model
 
 NO_IMAGE = "[image left out: this model cannot see images]"
+TOO_DEEP = "[left out: nested too deeply]"
+_MAX_DEPTH = 100
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BAD_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
@@ -84,7 +87,7 @@ def _visible(content: object, model: Model) -> list[dict[str, Any]]:
 def _plain(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     """Text alone as a string: not every server that speaks OpenAI's language takes blocks."""
     if all(block.get("type") == "text" for block in blocks):
-        return "\n".join(str(block.get("text", "")) for block in blocks)
+        return "\n".join(text_or_empty(block.get("text")) for block in blocks)
     return blocks
 
 
@@ -128,12 +131,17 @@ class _PortableIds:
         return candidate
 
 
-def _whole(value: Any) -> Any:
-    """The value with every lone surrogate in it replaced: requests are UTF-8."""
+def _whole(value: Any, depth: int = 0) -> Any:
+    """The value with every lone surrogate in it replaced: requests are UTF-8.
+
+    What is nested deeper than anybody reads is left out: no provider takes it.
+    """
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+    if depth > _MAX_DEPTH and isinstance(value, dict | list):
+        return TOO_DEEP
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
+        return {_whole(key): _whole(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_whole(item, depth + 1) for item in value]
     return value

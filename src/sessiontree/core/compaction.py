@@ -268,10 +268,10 @@ def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
     for index, item in enumerate(items):
         if item.role == "assistant":
             calls.update(
-                (str(call.get("id")), index) for call in blocks_of(item.message, "toolCall")
+                (_call_id(call.get("id")), index) for call in blocks_of(item.message, "toolCall")
             )
         elif item.role == "toolResult":
-            call = calls.get(str(item.message.get("toolCallId")))
+            call = calls.get(_call_id(item.message.get("toolCallId")))
             if call is not None:
                 last_result[call] = index
     allowed = []
@@ -280,6 +280,10 @@ def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
         allowed.append(item.role in _CUT_ROLES and index > open_until)
         open_until = max(open_until, last_result[index])
     return allowed
+
+
+def _call_id(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _turn_start(items: Sequence[_Item], cut: int) -> int:

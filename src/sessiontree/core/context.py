@@ -71,7 +71,7 @@ def build_session_context(
 
 
 def _id_of(entry: Entry | Mapping[str, Any]) -> str:
-    return entry.id if isinstance(entry, Entry) else str(entry.get("id", ""))
+    return entry.id if isinstance(entry, Entry) else Entry.from_wire(entry).id
 
 
 class ContextBuilder:

@@ -44,27 +44,31 @@ def _convert(message: WireMessage) -> WireMessage | None:
 
 
 def _summary(message: WireMessage) -> str:
-    summary = message.get("summary")
-    return summary if isinstance(summary, str) else ""
+    return _text(message.get("summary"))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _user(content: object, message: WireMessage) -> WireMessage:
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": _text(content)}]
     return {"role": "user", "content": blocks, "timestamp": message.get("timestamp", 0)}
 
 
 def bash_text(message: WireMessage) -> str:
     """A command that the user ran, as the model reads it."""
-    text = f"Ran `{message.get('command', '')}`\n"
-    output = message.get("output")
+    text = f"Ran `{_text(message.get('command'))}`\n"
+    output = _text(message.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
     code = message.get("exitCode")
     if message.get("cancelled"):
         text += "\n\n(command cancelled)"
-    elif code is not None and code != 0:
+    elif isinstance(code, int | float | str) and code != 0:
         text += f"\n\nCommand exited with code {code}"
-    if message.get("truncated") and message.get("fullOutputPath"):
-        text += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+    full_output = _text(message.get("fullOutputPath"))
+    if message.get("truncated") and full_output:
+        text += f"\n\n[Output truncated. Full output: {full_output}]"
     return text
 
 
@@ -82,7 +86,7 @@ def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
             for call in calls_of[index]:
                 waiting.setdefault(call.block["id"], []).append(call)
         elif message.get("role") == "toolResult":
-            open_calls = waiting.get(str(message.get("toolCallId")))
+            open_calls = waiting.get(_text(message.get("toolCallId")))
             if open_calls:
                 open_calls.pop().answer(index, message)
     repaired: list[WireMessage] = []

@@ -99,7 +99,7 @@ class _Writer:
                 )
             case "compaction":
                 before = data.get("tokensBefore")
-                size = f"{before:,}" if isinstance(before, int) else "?"
+                size = before if isinstance(before, int) else "?"
                 note = f"*{size} tokens were summarised:*"
                 return self._section(
                     entry, "Compaction", f"{note}\n\n{self._prose(data, 'summary')}"

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 MAX_DEPTH = 1_000
-"""Nesting that is always accepted; text nested deeper may be refused."""
+"""Nesting that is always accepted; what is nested twice as deep is refused."""
 
 _T = TypeVar("_T")
 _fast_decode = msgspec.json.Decoder().decode
@@ -39,7 +39,7 @@ def decode(text: bytes) -> Any:
 
 def decode_prefix(text: str, start: int) -> tuple[Any, int]:
     """The JSON value that begins at ``start``, and where it ends; ValueError if there is none."""
-    return _with_deep_stack(lambda: _slow_decoder.raw_decode(text, start))
+    return _with_deep_stack(lambda: _slow_decoder.raw_decode(text, start), lambda found: found[0])
 
 
 def encode(value: object) -> bytes:
@@ -70,7 +70,26 @@ _slow_decoder = json.JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_co
 
 
 def _decode_slowly(text: str) -> Any:
-    return _with_deep_stack(lambda: _slow_decoder.decode(text))
+    return _with_deep_stack(lambda: _slow_decoder.decode(text), lambda value: value)
+
+
+def _check_depth(value: object) -> None:
+    """ValueError for what is nested too deeply.
+
+    How much stack is left differs from call to call. What was read once must be readable again,
+    and writable, so the limit is one of its own, well within the stack that is always there.
+    """
+    level = [value]
+    for _ in range(2 * MAX_DEPTH):
+        level = [
+            item
+            for holder in level
+            if isinstance(holder, (dict, list, tuple))
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+        ]
+        if not level:
+            return
+    raise ValueError("nested too deeply")
 
 
 def _encode_slowly(value: object) -> bytes:
@@ -78,26 +97,36 @@ def _encode_slowly(value: object) -> bytes:
         try:
             text = json.dumps(value, separators=(",", ":"), allow_nan=False)
         except ValueError:
+            json.dumps(value)  # again ValueError if what it holds holds itself
             text = json.dumps(_without_nan(value), separators=(",", ":"), allow_nan=False)
         return text.encode("ascii")
 
-    return _with_deep_stack(dump)
+    return _with_deep_stack(dump, lambda _: value)
 
 
 def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    return value
+    """A copy without the numbers that JSON cannot say; with a stack of its own."""
+    whole = [value]
+    waiting: list[Any] = [whole]
+    while waiting:
+        holder = waiting.pop()
+        for key, item in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            if isinstance(item, float) and not math.isfinite(item):
+                holder[key] = None
+            elif isinstance(item, dict):
+                holder[key] = dict(item)
+                waiting.append(holder[key])
+            elif isinstance(item, (list, tuple)):
+                holder[key] = list(item)
+                waiting.append(holder[key])
+    return whole[0]
 
 
-def _with_deep_stack(work: Callable[[], _T]) -> _T:
+def _with_deep_stack(work: Callable[[], _T], value_of: Callable[[_T], object]) -> _T:
     """Run a recursive parser with room for MAX_DEPTH levels above the caller's own frames.
 
-    ValueError when even that is not enough. The limit is raised only for the few texts that need
+    ValueError when even that is not enough, or when what was read or written (``value_of`` the
+    result) is nested deeper than it may be. The limit is raised only for the few texts that need
     it: it guards the C stack, and 1,000 more levels are well within every platform's.
     """
     try:
@@ -113,8 +142,10 @@ def _with_deep_stack(work: Callable[[], _T]) -> _T:
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, depth + 3 * MAX_DEPTH))
         try:
-            return work()
+            result = work()
         except RecursionError:
             raise ValueError("nested too deeply") from None
         finally:
             sys.setrecursionlimit(before)
+    _check_depth(value_of(result))
+    return result

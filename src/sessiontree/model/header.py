@@ -115,6 +115,12 @@ def get_version(header: Header) -> int:
     return version if isinstance(version, int) and not isinstance(version, bool) else 1
 
 
+def get_timestamp(header: Header) -> str:
+    """When the session began, as the header spells it; empty if it does not say."""
+    timestamp: object = header.get("timestamp")
+    return timestamp if isinstance(timestamp, str) else ""
+
+
 def get_cwd(header: Header) -> str:
     """The folder the session belongs to; empty if the header does not say."""
     cwd: object = header.get("cwd")

@@ -71,6 +71,13 @@ class ModeRegistry:
         return self._modes[name]
 
 
+def _is_same(before: object, data: object) -> bool:
+    try:
+        return bool(before == data)
+    except RecursionError:  # nested deeper than Python compares
+        return False
+
+
 class CurrentMode:
     """The mode that is in force, and the way to another one."""
 
@@ -85,7 +92,7 @@ class CurrentMode:
         The same mode with the same data is left alone; with other data it is entered anew.
         """
         before = self.state
-        if before.name == name and before.data == data:
+        if before.name == name and _is_same(before.data, data):
             return before
         await self._leave(before)
         try:
@@ -105,7 +112,7 @@ class CurrentMode:
 
     async def undo(self, state: ModeState) -> None:
         """Go back to ``state`` after a change to another one; nothing if that never happened."""
-        if self.state != state:
+        if self.state is not state:
             await self._leave(self.state)
             await self.restore(state)
 

@@ -21,6 +21,7 @@ from sessiontree.storage.locks import lock
 
 BUSY_TIMEOUT_S = 5.0
 _MOST_ROWS = 1 << 31
+_MOST_SECONDS = 1 << 53
 
 _SCHEMA = (
     """CREATE TABLE history (
@@ -307,7 +308,9 @@ def _contains(prompt: object, needle: str) -> bool:
 def _entry(row: tuple[int, object, object, object]) -> HistoryEntry:
     number, prompt, created_at, cwd = row
     # SQLite columns hold any type; another program's row must not break ours.
-    seconds = int(created_at) if isinstance(created_at, int | float) else 0
+    seconds = 0
+    if isinstance(created_at, int | float) and -_MOST_SECONDS < created_at < _MOST_SECONDS:
+        seconds = int(created_at)
     return HistoryEntry(number, _text(prompt), seconds, None if cwd is None else _text(cwd))
 
 
@@ -326,8 +329,17 @@ def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return True
-    # a damaged header or schema comes with the code for everything else
-    return str(error).startswith(("unsupported file format", "malformed database schema"))
+    # a damaged header, schema or index comes with the code for everything else
+    return str(error).startswith(_DAMAGE)
+
+
+_DAMAGE = (
+    "unsupported file format",
+    "malformed database schema",
+    "SQL logic error",
+    "vtable constructor failed",
+    "no such table: main.history_fts",
+)
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sessiontree.discovery.display import format_time_ago
+from sessiontree.discovery.display import format_time_ago, to_moment
 from sessiontree.manager import SessionManager
 from sessiontree.tui.dialogs import Option
 from sessiontree.tui.footer import short_number
@@ -75,7 +75,7 @@ def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
     found = history.search(text, 200) if text.strip() else history.recent(200)
     made: dict[str, Option] = {}
     for entry in found:
-        age = format_time_ago(datetime.fromtimestamp(entry.created_at, UTC), now)
+        age = format_time_ago(to_moment(entry.created_at * 1_000_000_000), now)
         made.setdefault(entry.prompt, Option(entry.prompt, entry.prompt, age))
     return list(made.values())
 

@@ -20,6 +20,7 @@ from sessiontree.tui.palette import Palette
 FILE_NAME = "todos.json"
 _MAX_BYTES = 1 << 20
 _MAX_SHOWN = 6
+_MAX_DEPTH = 20
 
 State = Literal["open", "active", "done"]
 _STATES: dict[str, State] = {
@@ -52,11 +53,13 @@ def load_todos(artifacts_dir: str | None) -> list[Todo]:
         return []
 
 
-def _tasks(value: Any) -> Iterator[Todo]:
+def _tasks(value: Any, depth: int = 0) -> Iterator[Todo]:
+    if depth > _MAX_DEPTH:
+        return
     if isinstance(value, dict):
         for key in ("todos", "tasks", "phases", "items"):
             if isinstance(value.get(key), list):
-                yield from _tasks(value[key])
+                yield from _tasks(value[key], depth + 1)
                 return
         text = value.get("content") or value.get("text") or value.get("title")
         if isinstance(text, str) and text.strip():
@@ -67,7 +70,7 @@ def _tasks(value: Any) -> Iterator[Todo]:
     elif isinstance(value, list):
         for one in value[:1_000]:
             if isinstance(one, dict):
-                yield from _tasks(one)
+                yield from _tasks(one, depth + 1)
             elif isinstance(one, str) and one.strip():
                 yield Todo(one, "open")
 
