@@ -15,7 +15,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Scope
-from sessiontree.errors import AmbiguousSessionError
+from sessiontree.errors import AmbiguousSessionError, NotASessionError
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
@@ -138,7 +138,7 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
 
 def _choose_path(value: str, scope: Scope) -> Choice:
     """That very file. One that is not there becomes a new session, and this is said."""
-    from sessiontree.discovery.paths import draft_path
+    from sessiontree.discovery.paths import draft_path, same_cwd
 
     path = os.path.abspath(value)
     if os.path.isdir(path):
@@ -148,7 +148,46 @@ def _choose_path(value: str, scope: Scope) -> Choice:
         if os.path.exists(draft):
             return _resuming(draft, scope)
         return Choice("open", path, f"New session at {tables.short_path(path)}")
+    if not _is_kept_here(path, scope):
+        # Handed over by somebody: where it says it belongs is where an agent would read files.
+        cwd = _recorded_cwd(path, scope)
+        if cwd and not same_cwd(cwd, scope.cwd):
+            return _fork_or_fail(path, scope, f'Session "{value}" is in another project ({cwd})')
     return _resuming(path, scope)
+
+
+def _is_kept_here(path: str, scope: Scope) -> bool:
+    """Whether a file lies where an agent of this user keeps sessions."""
+    from sessiontree.maintenance.folders import known_session_dirs
+    from sessiontree.profiles import list_profiles
+
+    folder = os.path.dirname(os.path.realpath(path))
+    for profile in (scope.profile, *list_profiles()):
+        if (folder + os.sep).startswith(os.path.realpath(profile.agent_dir) + os.sep):
+            return True
+        if folder in known_session_dirs(profile):
+            return True
+    return scope.session_dir is not None and folder == os.path.realpath(scope.session_dir)
+
+
+def _recorded_cwd(path: str, scope: Scope) -> str | None:
+    """The folder that an agent would work in, read as opening reads it: damage does not hide it."""
+    from sessiontree.document import load_document, salvage_document
+    from sessiontree.model.header import get_cwd, make_header
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    try:
+        document = load_document(storage, path)
+        if document is None:
+            return None
+        document.payloads.reader.close()
+        return get_cwd(document.header)
+    except NotASessionError:
+        header, _, _ = salvage_document(storage, path, make_header("", "", scope.cwd))
+        return get_cwd(header)
+    except OSError:
+        return None  # opening says so
 
 
 def _choose_fork(value: str, scope: Scope) -> Choice:
@@ -228,6 +267,8 @@ def _choose_latest(scope: Scope) -> Choice:
 
 def _resuming(path: str, scope: Scope) -> Choice:
     """Open this session, unless its project is no longer there to work in."""
+    from shlex import quote
+
     from sessiontree.discovery.heads import read_head
     from sessiontree.storage.file import FileSessionStorage
 
@@ -235,7 +276,7 @@ def _resuming(path: str, scope: Scope) -> Choice:
     if head is not None and head.cwd and not os.path.isdir(head.cwd):
         refusal = (
             f"The folder of this session is gone ({head.cwd}); "
-            f"bring the session here with: sessiontree mv {head.session_id} ."
+            f"bring the session here with: sessiontree mv {quote(head.session_id)} ."
         )
         return _fork_or_fail(path, scope, refusal)
     return Choice("open", path, f"Resuming {describe(path, scope)}")

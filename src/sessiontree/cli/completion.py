@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import click
+
+_PLAIN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
 def complete_session(
@@ -22,6 +25,11 @@ def complete_session(
         return [CompletionItem(found, help=when) for found, when in _ids(ctx, incomplete)]
     except Exception:
         return []  # a shell that completes must never show a traceback
+
+
+def _is_plain(session_id: str) -> bool:
+    """Whether a shell takes this for a word: it is put into the command line as it is."""
+    return _PLAIN_ID.fullmatch(session_id) is not None
 
 
 def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -47,7 +55,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         found = []
         for stat in newest_first(storage, *folders):
             named = parse_session_file_name(os.path.basename(stat.path))
-            if named is not None and named[1].startswith(incomplete):
+            if named is not None and _is_plain(named[1]) and named[1].startswith(incomplete):
                 modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
                 found.append((named[1], format_time_ago(modified, now)))
         if found:

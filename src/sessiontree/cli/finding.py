@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -214,7 +215,7 @@ def _match_foreign(
         return None
     _, entry, who, text, spans = best
     snippet = make_snippet(text, [span for each in spans for span in each])
-    command = f"sessiontree import {session.id}"
+    command = shlex.join(["sessiontree", "import", session.id])
     return Hit(session, session.agent, entry.id, who, snippet.text, snippet.marks, command)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Any
 
 import click
@@ -107,9 +108,12 @@ def _render(
 def _write_file(file: str, pieces: Iterable[str]) -> None:
     from sessiontree.storage.file import FileSessionStorage
 
-    path = os.path.abspath(file)
+    # The person named it: if it is a link, what it leads to is meant.
+    path = os.path.realpath(file)
     if not os.path.isdir(os.path.dirname(path)):
         output.fail(f"{os.path.dirname(path)}: there is no such folder")
+    if os.path.exists(path) and not os.path.isfile(path):
+        output.fail(f"{file}: is not a plain file; without -o it goes to standard output")
     chunks = (piece.encode("utf-8", "replace") for piece in pieces)
     FileSessionStorage().write_atomic(path, chunks)
 
@@ -272,4 +276,4 @@ def _write_notes(notes: Iterable[str]) -> None:
 
 
 def _write_resume(session_id: str) -> None:
-    output.write_note((f"Resume with: sessiontree --resume {session_id}", "dim"))
+    output.write_note((f"Resume with: sessiontree --resume {quote(session_id)}", "dim"))
