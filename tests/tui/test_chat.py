@@ -608,7 +608,7 @@ async def test_ctrl_c_clears_the_editor_then_warns_then_leaves(shop: Shop) -> No
         await rig.press("up")
         assert rig.chat.editor.text == "typed"
         rig.chat.editor.put("")
-        rig.chat._interrupted_at = 0.0
+        rig.chat._stopping._interrupted_at = 0.0
         await rig.press("ctrl+c")
         assert "again leaves" in rig.said
         assert not rig.app._exit

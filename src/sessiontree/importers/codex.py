@@ -15,7 +15,8 @@ exit codes, rollbacks, names). What is known of the format:
 
 from __future__ import annotations
 
-from sessiontree.importers.codex_rollout import RolloutConverter, read_line
+from sessiontree.importers.codex_lines import read_line
+from sessiontree.importers.codex_rollout import RolloutConverter
 from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
 from sessiontree.importers.transcript import Transcript, TranscriptBuilder
 

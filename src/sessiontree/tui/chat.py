@@ -28,6 +28,7 @@ from sessiontree.tui import commands
 from sessiontree.tui.chat_commands import ChatCommands
 from sessiontree.tui.chat_panels import LinesPanel, draw_queue
 from sessiontree.tui.chat_shell import run_shell_command
+from sessiontree.tui.chat_stopping import ChatStopping
 from sessiontree.tui.completions import Completions
 from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.editor import Editor
@@ -48,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 _TICK_S = 1 / 15
 _POLL_S = 1.0
-_DOUBLE_S = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class ChatScreen(Screen[None]):
         self.confirmer = Confirmer(self.app)
         self.commands = ChatCommands(self)
         self._todos: list[Todo] = []
-        self._escaped_at = 0.0
-        self._interrupted_at = 0.0
+        self._stopping = ChatStopping(self)
         self._is_started = False
-        self._shell: asyncio.Task[None] | None = None
+        self.shell: asyncio.Task[None] | None = None
+        """The command that the user runs, or ran last."""
 
     # -- the screen ------------------------------------------------------------------------------
 
@@ -278,17 +278,21 @@ class ChatScreen(Screen[None]):
             self.editor.add(prompt)
 
     def _run_shell(self, command: str, *, is_excluded: bool) -> None:
-        if self._shell is not None and not self._shell.done():
+        if self.is_running_shell:
             self.say("A command is still running: Esc stops it", is_bad=True)
             return
         work_to_do = run_shell_command(self, command, is_excluded=is_excluded)
-        self._shell = asyncio.ensure_future(work_to_do)
+        self.shell = asyncio.ensure_future(work_to_do)
+
+    @property
+    def is_running_shell(self) -> bool:
+        return self.shell is not None and not self.shell.done()
 
     async def on_editor_asked(self, event: Editor.Asked) -> None:
         event.stop()
         match event.what:
             case "escape":
-                await self._escape()
+                await self._stopping.escape()
             case "leave":
                 self.app.exit()
             case "recall":
@@ -302,52 +306,9 @@ class ChatScreen(Screen[None]):
             case what:
                 self._complete(what, event.text)
 
-    # -- stopping --------------------------------------------------------------------------------
-
-    async def _escape(self) -> None:
-        now = time.monotonic()
-        if self.editor.is_completing:
-            self._close_completions()
-        elif self._shell is not None and not self._shell.done():
-            self._shell.cancel()
-        elif self.link.is_open and (self.session.is_running or self.status.is_busy):
-            await self._stop()
-        elif now - self._escaped_at < _DOUBLE_S and self.link.is_open:
-            self._escaped_at = 0.0
-            self.run_worker(self.commands.tree(""), exit_on_error=False)
-            return
-        else:
-            self._escaped_at = now
-            return
-        self._escaped_at = 0.0
-
-    async def _stop(self) -> None:
-        """Stop the agent; what was queued comes back into the editor."""
-        session = self.session
-        waiting = await session.clear_queues()
-        texts = [text for text in map(self.commands.text_of, waiting) if text]
-        if texts:
-            self.editor.add("\n\n".join(texts))
-        self.run_worker(session.abort(), exit_on_error=False)
-
     def interrupt(self) -> bool:
-        """Ctrl+C: copy, clear the editor, or (twice) leave; whether to leave."""
-        if self.editor.selected_text or self.get_selected_text():
-            text = self.editor.selected_text or self.get_selected_text() or ""
-            self.app.copy_to_clipboard(text)
-            self.say("Copied")
-            return False
-        now = time.monotonic()
-        if self.editor.text:
-            self.editor.recall.add(self.editor.text)
-            self.editor.put("")
-            self.say("Cleared: Up brings it back, Ctrl+C again leaves")
-        elif now - self._interrupted_at < 2.0:
-            return True
-        else:
-            self.say("Ctrl+C again leaves")
-        self._interrupted_at = now
-        return False
+        """Ctrl+C; whether to leave."""
+        return self._stopping.interrupt()
 
     # -- completions -----------------------------------------------------------------------------
 
@@ -357,7 +318,7 @@ class ChatScreen(Screen[None]):
         self.query_one("#prompt", Static).update("$" if text.startswith("!") else "›")
         self.query_one(Completions).look(text if self.editor.is_completing else "")
 
-    def _close_completions(self) -> None:
+    def close_completions(self) -> None:
         self.editor.close_completions()
         self.query_one(Completions).close()
 

@@ -48,8 +48,13 @@ class QueryPicker(Screen[Result]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002 - Textual's names, which a modal screen hands on
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name, id, classes)
         self._waiting: list[str] = []
         self._is_resolved = False
 

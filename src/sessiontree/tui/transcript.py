@@ -22,53 +22,13 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from sessiontree.tui.block_lines import draw_block
 from sessiontree.tui.conversation import Block
-from sessiontree.tui.markdown_lines import Splitter
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import palette_of
+from sessiontree.tui.transcript_item import TranscriptItem
 
 _CLOSE = frozenset(("tool", "thinking", "state", "image"))
 """Kinds that stand without a blank line between them."""
-
-
-class _Item:
-    """A block with what was drawn of it."""
-
-    __slots__ = ("_key", "block", "gap", "height", "is_exact", "is_folded", "lines", "splitter")
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self.is_folded: bool | None = None
-        """The user's own choice; None follows the switch for its kind."""
-        self.gap = 1
-        self.height = 1
-        self.lines: list[Text] = []
-        self.is_exact = False
-        self.splitter = Splitter() if block.kind == "answer" else None
-        self._key: object = None
-
-    def guess(self, width: int, is_folded: bool) -> None:
-        """A height without drawing."""
-        text = self.block.text
-        if self.block.can_fold and is_folded:
-            lines = 1
-        else:
-            lines = text.count("\n") + len(text) // max(20, width - 4) + 1
-        self.height = lines + self.gap
-        self.is_exact = False
-
-    def draw(self, width: int, palette: Palette, is_folded: bool) -> bool:
-        """Draw if something changed; whether the height did."""
-        key = (self.block.version, width, palette.name, is_folded, self.gap)
-        if self.is_exact and key == self._key:
-            return False
-        drawn = draw_block(self.block, width, palette, is_folded=is_folded, splitter=self.splitter)
-        self.lines = [Text()] * self.gap + drawn if drawn else []
-        self._key = key
-        before, self.height = self.height, len(self.lines)
-        was_exact, self.is_exact = self.is_exact, True
-        return before != self.height or not was_exact
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -98,7 +58,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._items: list[_Item] = []
+        self._items: list[TranscriptItem] = []
         self._offsets: list[int] = [0]
         self._earlier = ""
         self._is_following = True
@@ -120,7 +80,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def show(self, blocks: list[Block], earlier: str = "") -> None:
         """Show these blocks from the end, as a new conversation. ``earlier`` says what is above."""
-        self._items = [_Item(block) for block in blocks]
+        self._items = [TranscriptItem(block) for block in blocks]
         self._earlier = earlier
         self._chosen = None
         self._is_following = True
@@ -129,7 +89,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def prepend(self, blocks: list[Block], earlier: str) -> None:
         """Show these above the first block; what is seen stays where it is."""
-        added = [_Item(block) for block in blocks]
+        added = [TranscriptItem(block) for block in blocks]
         anchor = self._anchor()
         self._items = added + self._items
         if self._chosen is not None:
@@ -148,7 +108,7 @@ class Transcript(ScrollView, can_focus=True):
             self.show(blocks, self._earlier)
             return
         for block in blocks[known:]:
-            item = _Item(block)
+            item = TranscriptItem(block)
             item.gap = self._gap_before(len(self._items), block)
             self._items.append(item)
             item.guess(self._width, self._is_folded(item))
@@ -171,7 +131,7 @@ class Transcript(ScrollView, can_focus=True):
 
     # -- folding ---------------------------------------------------------------------------------
 
-    def _is_folded(self, item: _Item) -> bool:
+    def _is_folded(self, item: TranscriptItem) -> bool:
         if not item.block.can_fold:
             return False
         if item.is_folded is not None:
