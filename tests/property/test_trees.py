@@ -78,13 +78,11 @@ def test_nodes_and_children_agree_and_nodes_are_by_age(
 ) -> None:
     tree = grow(claims, gaps)
     stack = tree.nodes()
+    assert [node.entry.id for node in stack] == [root.id for root in tree.children(None)]
     while stack:
         node = stack.pop()
-        times = [child.entry.timestamp for child in node.children]
-        assert times == sorted(times)
-        assert {child.entry.id for child in node.children} == {
-            found.id for found in tree.children(node.entry.id)
-        }
+        by_age = sorted(tree.children(node.entry.id), key=lambda found: found.timestamp)
+        assert [child.entry.id for child in node.children] == [found.id for found in by_age]
         stack += node.children
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -91,29 +91,9 @@ class SessionTree:
     def nodes(self) -> list[SessionTreeNode]:
         """The whole tree as nested nodes; roots in file order, children oldest first."""
         labels = self.labels()
-        roots: list[SessionTreeNode] = []
-        forks: list[list[SessionTreeNode]] = []
         with paused_gc():
-            nodes = {entry.id: SessionTreeNode(entry) for entry in self.entries}
-            find = nodes.get
-            for node in nodes.values():
-                parent = find(node.entry.parent_id)  # type: ignore[arg-type]
-                if parent is None:
-                    roots.append(node)
-                elif parent.children:
-                    siblings = parent.children
-                    siblings.append(node)
-                    if len(siblings) == 2:
-                        forks.append(siblings)
-                else:
-                    parent.children.append(node)
-            for siblings in forks:
-                _sort_by_time(siblings)
-        for target_id, (label, timestamp) in labels.items():
-            target = nodes.get(target_id)
-            if target is not None:
-                target.label, target.label_timestamp = label, timestamp
-        return roots
+            roots = _nest_backwards(self.entries, labels)
+            return roots if roots is not None else _nest_any(self.entries, labels)
 
     def labels(self) -> dict[str, tuple[str, str]]:
         """Label and time by entry id; the last ``label`` entry of the file wins."""
@@ -144,6 +124,58 @@ class SessionTree:
 
     def _parent_key(self, entry: Entry) -> str | None:
         return entry.parent_id if entry.parent_id in self.by_id else None
+
+
+Labels = Mapping[str, tuple[str, str]]
+
+
+def _nest_backwards(entries: Sequence[Entry], labels: Labels) -> list[SessionTreeNode] | None:
+    """The roots of nested nodes; None if an entry stands before its parent, or names none there is.
+
+    Parents are written before their children, so that from the end on a node's children are all
+    known when it is made: one pass, and no index of nodes.
+    """
+    waiting: dict[str | None, list[SessionTreeNode]] = {}
+    take, find = waiting.pop, waiting.get
+    forks: list[list[SessionTreeNode]] = []
+    for entry in reversed(entries):
+        node = SessionTreeNode(entry, take(entry.id, []))
+        if entry.id in labels:
+            node.label, node.label_timestamp = labels[entry.id]
+        siblings = find(entry.parent_id)
+        if siblings is None:
+            waiting[entry.parent_id] = [node]
+        else:
+            siblings.append(node)
+            if len(siblings) == 2:
+                forks.append(siblings)
+    roots = waiting.pop(None, [])
+    if waiting:
+        return None
+    for siblings in forks:
+        siblings.reverse()
+        if siblings is not roots:
+            _sort_by_time(siblings)
+    return roots
+
+
+def _nest_any(entries: Sequence[Entry], labels: Labels) -> list[SessionTreeNode]:
+    """The same for entries in any order."""
+    nodes = {entry.id: SessionTreeNode(entry) for entry in entries}
+    roots: list[SessionTreeNode] = []
+    forks: list[list[SessionTreeNode]] = []
+    for node in nodes.values():
+        entry = node.entry
+        if entry.id in labels:
+            node.label, node.label_timestamp = labels[entry.id]
+        parent = nodes.get(entry.parent_id) if entry.parent_id is not None else None
+        siblings = roots if parent is None else parent.children
+        siblings.append(node)
+        if len(siblings) == 2 and parent is not None:
+            forks.append(siblings)
+    for siblings in forks:
+        _sort_by_time(siblings)
+    return roots
 
 
 def _sort_by_time(siblings: list[SessionTreeNode]) -> None:
