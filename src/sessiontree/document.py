@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from sessiontree.core import trimming
-from sessiontree.core.tree import SessionTree, graft, paused_gc, plant
+from sessiontree.core.tree import SessionTree, paused_gc, plant
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
@@ -162,12 +162,12 @@ def _read_document(
         read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
     )
     payloads.is_regular = scan.is_regular
-    warnings = _tell_skipped([*head.skipped, *scan.skipped])
+    warnings = tell_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
     if version < CURRENT_VERSION:
         entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
     else:
-        warnings = sorted([*warnings, *scan.warnings], key=_line_of)
+        warnings = sorted([*warnings, *scan.warnings], key=line_of)
     tree, repairs = plant(entries, scan.gaps)
     if version > CURRENT_VERSION:
         repairs.append(
@@ -254,71 +254,13 @@ def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list
     return migrated
 
 
-def read_growth(document: SessionDocument, end: int) -> Scan | None:
-    """What was appended since the document was read; None if it is not an append."""
-    reader = document.payloads.reader
-    start = document.end
-    if end < start or not is_tail_kept(document):
-        return None
-    scan = scan_entries(
-        read_chunks(reader, start, end), document.payloads, offset=start, line=document.line
-    )
-    if not document.has_final_newline and reader.read_at(start, 1) != b"\n":
-        return None  # somebody went on in the middle of the last line
-    return scan
-
-
-def is_tail_kept(document: SessionDocument) -> bool:
-    """Whether the file still ends, up to where it was read, in the bytes it did."""
-    tail = document.tail
-    return document.payloads.reader.read_at(document.end - len(tail), len(tail)) == tail
-
-
-def is_slot_kept(document: SessionDocument) -> bool:
-    """Whether the title slot, if there is one that changes in place, is what was read."""
-    slot = document.slot
-    if slot is None or not slot.is_in_place:
-        return True
-    return document.payloads.reader.read_at(0, len(slot.line)) == slot.line
-
-
-def refresh_slot(document: SessionDocument) -> None:
-    """Another process may have changed the title where it stands."""
-    if document.slot is None or is_slot_kept(document):
-        return
-    line = document.payloads.reader.read_at(0, len(document.slot.line))
-    if not line.endswith(b"\n"):
-        return
-    try:
-        found = read_title_slot(codec.decode(line), line)
-    except ValueError:
-        return
-    if found is not None:
-        document.slot = found
-        apply_title_slot(document.header, found)
-
-
-def merge_growth(document: SessionDocument, scan: Scan) -> int:
-    """Add what another process appended to the tree; how many entries that were."""
-    repairs: list[SessionWarning] = []
-    first = len(document.tree.entries)
-    document.gaps += [first + gap for gap in scan.gaps]
-    graft(document.tree, scan.entries, document.gaps, repairs)
-    document.payloads.is_regular &= scan.is_regular
-    document.skipped += scan.skipped
-    document.warnings += sorted([*_tell_skipped(scan.skipped), *scan.warnings], key=_line_of)
-    document.warnings += repairs
-    note_end(document, scan.end)
-    document.line = scan.line
-    document.has_final_newline = scan.has_final_newline
-    return len(scan.entries)
-
-
-def _tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
+def tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
+    """A report of what is no entry."""
     return [SessionWarning(f"skipped: {text.reason}", text.line) for text in skipped]
 
 
-def _line_of(warning: SessionWarning) -> int:
+def line_of(warning: SessionWarning) -> int:
+    """Where a warning belongs in a report that goes by lines."""
     return warning.line or 0
 
 
@@ -387,7 +329,7 @@ def salvage_document(
     debris = _header_debris(reader.read_at(0, min(HEAD_BYTES, size)))
     header = cast("Header", {**fallback_header, **debris})
     scan = scan_entries(read_chunks(reader, 0, size), payloads)
-    warnings = _tell_skipped(scan.skipped)
+    warnings = tell_skipped(scan.skipped)
     scan.entries = [entry for entry in scan.entries if entry.type]
     entries = _migrate({**header, "version": 1}, scan, payloads)
     return header, entries, warnings

@@ -11,17 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.document import (
-    SessionDocument,
+from sessiontree.document import SessionDocument, load_document, note_end
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.growth import (
     is_slot_kept,
     is_tail_kept,
-    load_document,
     merge_growth,
-    note_end,
     read_growth,
     refresh_slot,
 )
-from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageWriter, read_chunks
 from sessiontree.storage.blobs import BlobStore
