@@ -84,7 +84,6 @@ def test_a_bundle_goes_out_and_comes_in(machine: Machine) -> None:
     ("args", "words"),
     [
         (["export", A, "--bundle"], "A bundle needs a file: -o FILE.zip"),
-        (["export", A, "--bundle", "--redact", "-o", "x.zip"], "A bundle is exact"),
         (["import"], "Name what to import, or use --all."),
         (["convert", A], "Missing option '--to'"),
     ],

@@ -65,12 +65,27 @@ def export_command(
     if file is not None and os.path.exists(file) and not force:
         output.fail(f"{file}: is there already; --force replaces it")
     target = find_target(session, scope, foreign=chosen != "bundle")
-    if chosen == "bundle":
-        _export_bundle(target, scope, file, redact, force)
-        return
     from sessiontree.export.redact import Redactor
 
     redactor = Redactor() if redact else None
+    if chosen == "bundle":
+        _export_bundle(target, scope, file, redactor, force)
+    else:
+        _export_text(target, scope, file, at, chosen, redactor, no_thinking, no_tools)
+    if redactor is not None:
+        _report_redaction(redactor)
+
+
+def _export_text(
+    target: Target,
+    scope: Scope,
+    file: str | None,
+    at: str | None,
+    chosen: str,
+    redactor: Any,
+    no_thinking: bool,
+    no_tools: bool,
+) -> None:
     with open_target(target, scope) as view:
         pieces = _render(view.at(at) if at else view, chosen, redactor, no_thinking, no_tools)
         if file is None:
@@ -78,8 +93,6 @@ def export_command(
         else:
             _write_file(file, pieces)
             output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
-    if redactor is not None:
-        _report_redaction(redactor)
 
 
 def _choose_format(kind: str | None, file: str | None) -> str:
@@ -127,15 +140,15 @@ def _report_redaction(redactor: Any) -> None:
 
 
 def _export_bundle(
-    target: Target, scope: Scope, file: str | None, redact: bool, force: bool
+    target: Target, scope: Scope, file: str | None, redactor: Any, force: bool
 ) -> None:
-    if redact:
-        raise click.UsageError("A bundle is exact; --redact goes with markdown and json.")
     if file is None:
         raise click.UsageError("A bundle needs a file: -o FILE.zip")
     from sessiontree.export.bundle import export_bundle
 
-    report = export_bundle(target.path, file, profile=scope.profile, overwrite=force)
+    report = export_bundle(
+        target.path, file, profile=scope.profile, overwrite=force, redactor=redactor
+    )
     output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
     _write_notes(report.notes)
 

@@ -31,6 +31,8 @@ from sessiontree.export.archive import (
     is_safe_name,
 )
 from sessiontree.export.intake import import_bundle
+from sessiontree.export.redact import Redactor
+from sessiontree.export.redacted_log import RedactedLog
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd
 from sessiontree.model.ids import format_timestamp
@@ -53,10 +55,13 @@ def export_bundle(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
     overwrite: bool = False,
+    redactor: Redactor | None = None,
     now_ms: int | None = None,
 ) -> BundleReport:
     """Put a session, its blobs and its artifacts into one archive. The session is only read.
 
+    It is put in as it is, or with its secrets replaced if there is a redactor; then what can't be
+    searched for secrets (damaged lines, artifacts that are no text) is left out and noted.
     Raises SessionNotFoundError, NotASessionError, BundleError for a session too large for a bundle,
     PersistenceError; then there is no archive.
     """
@@ -69,11 +74,12 @@ def export_bundle(
             raise PersistenceError(target, "not a regular file")
     found = profile_for(source, profile)
     try:
-        document = load_document(store, source)
+        blobs = make_blob_store(found, source, store)
+        document = load_document(store, source, blobs)
         if document is None:
             raise SessionNotFoundError(source)
         try:
-            writer = _BundleWriter(document, found, store, target)
+            writer = _BundleWriter(document, found, store, target, redactor)
             return writer.write(now_ms if now_ms is not None else time.time_ns() // 1_000_000)
         finally:
             document.payloads.reader.close()
@@ -86,7 +92,12 @@ class _BundleWriter:
     """Writes one archive, beside its place and then into it."""
 
     def __init__(
-        self, document: SessionDocument, profile: Profile, storage: SessionStorage, target: str
+        self,
+        document: SessionDocument,
+        profile: Profile,
+        storage: SessionStorage,
+        target: str,
+        redactor: Redactor | None,
     ) -> None:
         self._document = document
         self._profile = profile
@@ -98,16 +109,20 @@ class _BundleWriter:
         self._when = (1980, 1, 1, 0, 0, 0)
         header = document.header
         self._report = BundleReport(target, document.path, str(header.get("id", "")))
+        found = detect_dialect(document.title is not None, document.tree.entries)
+        self._dialect = found or profile.dialect
+        self._redacted = (
+            RedactedLog(document, self._dialect, redactor) if redactor is not None else None
+        )
 
     def write(self, now_ms: int) -> BundleReport:
         self._when = time.gmtime(max(now_ms // 1000, 315_619_200))[:6]
-        dialect = detect_dialect(self._document.title is not None, self._document.tree.entries)
         self._manifest.created = format_timestamp(now_ms)
         self._manifest.session = {
             "id": self._report.session_id,
             "cwd": get_cwd(self._document.header),
             "profile": self._profile.name,
-            "dialect": dialect or self._profile.dialect,
+            "dialect": self._dialect,
         }
         folder, name = os.path.split(self._target)
         temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
@@ -128,34 +143,56 @@ class _BundleWriter:
 
     def _add_all(self, archive: zipfile.ZipFile) -> None:
         self._add(archive, SESSION, self._document.end, self._session_chunks())
-        blobs = make_blob_store(self._profile, self._document.path, self._storage)
-        for digest in self._refs:
-            data = blobs.get(REF_PREFIX + digest)
-            if data is None:
-                self._report.notes.append(f"a blob is missing: {digest}")
-                continue
+        for digest, data in self._blobs():
             self._add(archive, BLOBS + digest, len(data), iter((data,)))
             self._report.blobs += 1
+            self._refs.pop(digest, None)
+        self._report.notes += [f"a blob is missing: {digest}" for digest in self._refs]
         seen: set[str] = set()
         for path, name in self._artifacts():
             if not is_safe_name(name, self._limits) or fold(name) in seen:
                 self._report.notes.append(f"an artifact has no portable name: {name!r}")
                 continue
             seen.add(fold(name))
-            data = self._storage.read(path)
-            self._add(archive, name, len(data), iter((data,)))
+            content = self._artifact(path)
+            if content is None:
+                self._report.notes.append(f"an artifact that is no text was left out: {name!r}")
+                continue
+            self._add(archive, name, len(content), iter((content,)))
             self._report.artifacts += 1
         body = self._manifest.encode()
         archive.writestr(self._info(MANIFEST, len(body)), body, zipfile.ZIP_DEFLATED)
 
     def _session_chunks(self) -> Iterator[bytes]:
-        """The log as it was read, and on the way the blobs that it names."""
+        """The log, and on the way the blobs that it names."""
         seam = b""
-        for chunk in read_chunks(self._document.payloads.reader, 0, self._document.end):
+        if self._redacted is None:
+            chunks = read_chunks(self._document.payloads.reader, 0, self._document.end)
+        else:
+            chunks = self._redacted.lines()
+            if self._document.skipped:
+                count = len(self._document.skipped)
+                self._report.notes.append(f"{count} unreadable pieces were left out")
+        for chunk in chunks:
             for digest in _REF.findall(seam + chunk):
                 self._refs[digest.decode()] = None
             seam = chunk[-_REF_LENGTH:]
             yield chunk
+
+    def _blobs(self) -> Iterator[tuple[str, bytes]]:
+        """Hash and content of those blobs that are there."""
+        if self._redacted is not None:
+            yield from self._redacted.blobs()
+            return
+        store = make_blob_store(self._profile, self._document.path, self._storage)
+        for digest in list(self._refs):
+            data = store.get(REF_PREFIX + digest)
+            if data is not None:
+                yield digest, data
+
+    def _artifact(self, path: str) -> bytes | None:
+        data = self._storage.read(path)
+        return data if self._redacted is None else self._redacted.redact_file(data)
 
     def _artifacts(self) -> Iterator[tuple[str, str]]:
         """The files of the artifact folder with their names in the bundle; links are left out."""

@@ -205,16 +205,19 @@ def _check_privacy(path: str, profile: Profile) -> Iterator[Finding]:
 
 def _check_secrets(document: SessionDocument) -> Iterator[Finding]:
     redactor = Redactor()
-    where: list[str] = []
+    redactor.redact_value(dict(document.header))
+    where = ["the header"] if redactor.counts.total() else []
+    entries: list[str] = []
     for entry in document.tree.entries:
         before = redactor.counts.total()
         redactor.redact_value(entry.decode())
         if redactor.counts.total() > before:
-            where.append(entry.id)
+            entries.append(entry.id)
+    if entries:
+        where.append(f"entries {', '.join(entries[:5])}" + (", …" if len(entries) > 5 else ""))
     if where:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
-        places = ", ".join(where[:5]) + (", …" if len(where) > 5 else "")
-        yield Finding("secret", document.path, f"{kinds}; in entries {places}")
+        yield Finding("secret", document.path, f"{kinds}; in {' and '.join(where)}")
 
 
 # -- what lies around ------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""Nobody else reads what is kept: not at first, not after a rewrite, not for a moment."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.samples import assistant as answer
+from tests.samples import user as prompt
+
+from sessiontree import HistoryStorage, SessionManager, search
+from sessiontree.discovery.breadcrumbs import write_breadcrumb
+from sessiontree.discovery.listing import list_sessions
+from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.maintenance.checkup import check_profile
+from sessiontree.maintenance.folders import remember_session_dir
+from sessiontree.maintenance.repair import repair_findings
+from sessiontree.maintenance.trash import move_to_trash
+from sessiontree.profiles import Profile
+
+
+def live_a_little(profile: Profile, tmp_path: Path) -> None:
+    """Everything that makes files: drafts, blobs, rewrites, copies, trash, databases, repairs."""
+    image = {"type": "image", "data": base64.b64encode(bytes(3_000)).decode(), "mimeType": "x"}
+    session = SessionManager.create(tmp_path / "project")
+    session.append_message(prompt([image]))
+    session.append_message(answer("x"))
+    session.set_session_name("name")
+    session.rewrite_entries()
+    Path(str(session.artifacts_dir)).mkdir(mode=0o700)
+    session.move_to(tmp_path / "elsewhere")
+    session.fork()
+    session.close()
+    file = Path(str(session.session_file))
+    _damage(file)
+    with SessionManager.open(file) as again:
+        again.set_session_name("other")
+    export_bundle(file, tmp_path / "b.zip")
+    import_bundle(tmp_path / "b.zip")
+    headless = file.with_name("headless.jsonl")
+    headless.write_bytes(b"garbage\n" + file.read_bytes())
+    headless.chmod(0o600)
+    SessionManager.open(headless).close()
+    move_to_trash(headless, profile=profile)
+    SessionManager.create(tmp_path / "project", tmp_path / "flat").append_message(prompt("draft"))
+    remember_session_dir(profile, str(tmp_path / "flat"))
+    write_breadcrumb(profile, tmp_path, file, terminal="t")
+    with HistoryStorage.for_profile() as history:
+        history.add("a prompt")
+        history.flush(5)
+    list_sessions(tmp_path / "elsewhere")
+    search("x")
+    _damage(file)
+    assert repair_findings(check_profile(profile).findings, profile).backup_dir
+
+
+def _damage(file: Path) -> None:
+    with open(file, "ab") as damaged:
+        damaged.write(b"garbage\n")
+
+
+def test_everything_is_private_and_stays_so(profile: Profile, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        live_a_little(profile, tmp_path)
+    finally:
+        os.umask(before)
+    for root in (tmp_path / "agent", tmp_path / "cache", tmp_path / "flat"):
+        found = [root, *root.rglob("*")]
+        assert len(found) > 1
+        for path in found:
+            mode = stat.S_IMODE(path.lstat().st_mode)
+            assert mode == (0o700 if path.is_dir() else 0o600), f"{path}: {mode:o}"
+    assert stat.S_IMODE((tmp_path / "b.zip").stat().st_mode) == 0o600
+
+
+def test_a_file_is_private_from_its_first_byte(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not made open and closed later: in between, anybody could open it."""
+    made: list[int] = []
+    real = os.open
+
+    def watch(path: Any, flags: int, mode: int = 0o777, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            made.append(mode)
+        return real(path, flags, mode, **options)
+
+    monkeypatch.setattr(os, "open", watch)
+    live_a_little(profile, tmp_path)
+    assert made
+    assert set(made) == {0o600}

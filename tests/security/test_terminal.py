@@ -1,0 +1,116 @@
+"""Nothing that a session, a path or a model says controls a terminal, a shell or a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Machine, Result, assistant, user
+from tests.samples import chain, header, write
+from tests.samples import user as prompt
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\u202etxt.exe\u2066\x00\x7f end"
+ANY_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+OUR_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def assert_harmless(result: Result) -> None:
+    shown = OUR_COLOURS.sub("", result.out + result.err)
+    assert not ANY_ESCAPE.search(shown), repr(ANY_ESCAPE.findall(shown))
+    assert not [c for c in shown if unicodedata.category(c) == "Cs"]
+
+
+COMMANDS = [
+    ("ls",),
+    ("ls", "--json"),
+    ("ls", "--all"),
+    ("show",),
+    ("show", "--full"),
+    ("show", "--json"),
+    ("tree", "--all"),
+    ("tree", "--json"),
+    ("search", "needle", "--tools"),
+    ("search", "needle", "--json"),
+    ("usage", "--all", "--by", "model"),
+    ("doctor", "--verbose", "--secrets"),
+    ("doctor", "--json"),
+]
+
+
+@pytest.fixture
+def hostile_session(machine: Machine) -> Path:
+    """A session in which everything that anybody could have chosen is hostile."""
+    said = f"needle {HOSTILE}"
+    call = {"type": "toolCall", "id": HOSTILE, "name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}
+    result = {
+        "message": {
+            "role": "toolResult",
+            "toolCallId": HOSTILE,
+            "toolName": HOSTILE,
+            "content": [{"type": "text", "text": said}],
+            "isError": True,
+            "timestamp": 1,
+        }
+    }
+    entries = [
+        user(said),
+        assistant(said, call, model=HOSTILE, provider=HOSTILE),
+        result,
+        {"type": "label", "targetId": "00000001", "label": HOSTILE},
+        {"type": "compaction", "summary": said, "firstKeptEntryId": "x", "tokensBefore": 1},
+        {"type": "branch_summary", "fromId": HOSTILE, "summary": said},
+        {"type": "custom_message", "customType": HOSTILE, "content": said, "display": True},
+        {"type": HOSTILE, "id": f"x{HOSTILE}", "parentId": HOSTILE},
+    ]
+    return machine.session("0199a3f2", title=HOSTILE, entries=entries)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_escape_sequence_of_a_session_reaches_a_terminal(
+    machine: Machine, hostile_session: Path, command: tuple[str, ...]
+) -> None:
+    piped = machine.run(*command)
+    assert "needle" in piped.out or "owned" in piped.out or piped.code == 0
+    assert_harmless(piped)
+    assert_harmless(machine.on_terminal(*command))
+
+
+def test_an_export_on_a_terminal_is_harmless_and_in_a_file_exact(
+    machine: Machine, hostile_session: Path
+) -> None:
+    assert_harmless(machine.on_terminal("export"))
+    machine.run("export", "-o", "session.json")
+    assert json.loads((machine.project / "session.json").read_text())["name"] == HOSTILE
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_no_escape_sequence_of_a_path_or_name_reaches_a_terminal(
+    machine: Machine, on_terminal: bool
+) -> None:
+    name = "\x1b]0;owned\x07 \u202egnp"
+    folder = machine.root / f"folder {name}"
+    write(folder / "s.jsonl", header(cwd=f"/gone/{name}", parentSession=name), *chain(prompt("x")))
+    write(folder / f"{name}.jsonl", header(cwd=f"/gone/{name}", title=name), *chain(prompt("x")))
+    (folder / f"broken {name}.jsonl").write_bytes(b"no header\n")
+    run: Callable[..., Result] = machine.on_terminal if on_terminal else machine.run
+    for command in (
+        ("ls", "--session-dir", str(folder)),
+        ("doctor", "--verbose", "--session-dir", str(folder)),
+        ("show", f"{folder}/{name}.jsonl"),
+        ("show", f"{folder}/missing {name}.jsonl"),
+        ("import", f"{folder}/{name}.zip"),
+        ("--resume", name),
+        ("rm", name),
+    ):
+        assert_harmless(run(*command))
+
+
+def test_what_a_model_prints_is_harmless_while_it_streams(machine: Machine) -> None:
+    (machine.project / "evil.txt").write_text(HOSTILE.replace("\0", "") + "\n\x1b[31mred\n")
+    result = machine.on_terminal("-p", "read evil.txt", "--model", "offline")
+    assert "red" in result.out
+    assert_harmless(result)
