@@ -17,6 +17,7 @@ from sessiontree.tui.app import open_agent_session
 from sessiontree.tui.confirming import Confirmer
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.session_link import OpenedSession
+from sessiontree.tui.session_picker import SessionPicker
 
 from .support import ChatRig, Shop, assistant, running_chat, user
 
@@ -147,3 +148,26 @@ async def test_the_agent_of_a_session_is_its_models_if_that_can_be_used(
     assert make(None).model.ref == "mine/m"
     assert make("offline").is_offline
     manager.close()
+
+
+async def test_a_session_of_the_offline_agent_goes_on_with_the_model_that_is_in_use(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = shop.create()
+    other.append_model_change("offline/offline")
+    other.append_message(user("list"))
+    other.append_message(assistant("nothing"))
+    other.set_session_name("Rules only")
+    other.close()
+    manager = talked(shop)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    async with running_chat(manager, open_with=real_agents(manager)) as rig:
+        before = rig.session.model
+        assert before is not None
+        await rig.send("/resume Rules")
+        await rig.until_screen(SessionPicker)
+        await rig.press("enter")
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: rig.is_idle)
+        assert rig.session.model == before
+        assert isinstance(rig.session.agent, PydanticAIAgent)

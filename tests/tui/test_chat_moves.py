@@ -550,3 +550,26 @@ async def test_quit_leaves(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/quit")
         await rig.until(lambda: rig.app._exit)
+
+
+async def test_help_shows_how_to_close_it_on_a_small_screen_too(shop: Shop) -> None:
+    for size in ((60, 18), (60, 12)):
+        async with running_chat(shop.create(), size=size) as rig:
+            await rig.send("/help")
+            await rig.until_screen(ReadingPane)
+            await rig.until(lambda: "Keys and commands" in rig.text)
+            assert "Esc close" in rig.text
+
+
+async def test_the_picker_says_what_tab_goes_to_and_shows_how_a_long_answer_begins(
+    shop: Shop,
+) -> None:
+    shop.session("a prompt", "It begins so. " + "word " * 400, title="Long")
+    async with running_chat(shop.create(), size=(100, 24)) as rig:
+        await rig.send("/resume Long")
+        await rig.until_screen(SessionPicker)
+        await rig.until(lambda: "It begins so." in rig.text)
+        assert "Tab all projects" in rig.text
+        await rig.press("tab")
+        await rig.until_screen(SessionPicker)
+        assert "Tab this project" in rig.text

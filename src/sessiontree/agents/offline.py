@@ -75,7 +75,7 @@ _RULES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Arguments]],
 )
 
 _HELP = """\
-This is the **offline agent**: no model provider is set up, so nobody thinks about your words. \
+This is the **offline agent**: no model is asked, so nobody thinks about your words. \
 Sessions, branches, search and everything else work as they do with a model, and I can use the \
 tools if you write:
 
@@ -87,7 +87,7 @@ tools if you write:
 - `replace OLD with NEW in FILE` (you are asked first)
 
 To talk to a model, set a provider's key (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, \
-`GOOGLE_API_KEY`, …) and start again."""
+`GOOGLE_API_KEY`, …) before you start, and choose the model."""
 
 
 class OfflineAgent(ToolboxAgent):

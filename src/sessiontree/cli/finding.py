@@ -77,7 +77,8 @@ def search_command(
     limit: int,
     as_json: bool,
 ) -> int:
-    """Search what was said in all sessions of all profiles, best match first.
+    """Search what was said in all sessions, best match first: of all profiles, or of one with
+    --profile.
 
     Every word must be there. "a phrase" in quotes stands as it is, begin* is the beginning of a
     word, -word must not be there. Ends with exit code 1 if nothing is found.

@@ -213,7 +213,7 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     flag_value="",
     metavar="[ID|PATH]",
     shell_complete=_complete_session,
-    help="Resume a session by the start of its id or by its file; alone: choose from a list.",
+    help="Resume a session by the start of its id, its name or its file; alone: choose one.",
 )
 @click.option(
     "--fork",
@@ -223,7 +223,11 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @click.option("--no-session", is_flag=True, help="Keep nothing on disk.")
 @click.option("--name", metavar="NAME", help="Give the session a name.")
-@click.option("--model", metavar="PROVIDER/ID", help="The model to use.")
+@click.option(
+    "--model",
+    metavar="PROVIDER/ID",
+    help="The model to use; offline for the agent that needs no key.",
+)
 @click.option(
     "-p",
     "--print",

@@ -48,7 +48,8 @@ def export_command(
     no_tools: bool,
     force: bool,
 ) -> None:
-    """Write a session to standard output or to a file.
+    """Write a session (this project's newest, or the one of this id) to standard output or to a
+    file.
 
     Markdown is the active branch for people; JSON is everything for programs; a bundle can be
     taken in elsewhere with "sessiontree import FILE.zip".

@@ -159,7 +159,7 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
     Examples:
       sessiontree gc                 look
       sessiontree gc --yes           act
-      sessiontree gc --trash 30      what is in the trash for a month, too
+      sessiontree gc --trash 30      look also at what has been in the trash for a month
     """
     folders = [scope.session_dir] if scope.session_dir else []
     trash = list_trash(scope.profile)

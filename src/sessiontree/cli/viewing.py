@@ -152,9 +152,15 @@ def _write_json(view: SessionView, entries: Sequence[Entry]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="All entries with their depth, as JSON.")
 @with_scope
 def tree_command(scope: Scope, session: str | None, everything: bool, as_json: bool) -> None:
-    """Show a session as a tree: where it branched, which branch is active (●), its labels.
+    """Show a session as a tree: where it branched, which branch is active (●), its labels. Without
+    an ID it is the newest of this project.
 
     Entries step to the right only where branches part.
+
+    \b
+    Examples:
+      sessiontree tree
+      sessiontree tree 0199a3f2 --all
     """
     target = find_target(session, scope, foreign=True)
     with open_target(target, scope) as view:

@@ -23,9 +23,9 @@ async def replace_agent(wiring: Wiring, agent: Agent, model: Model | None) -> No
         if old.is_running:
             raise AgentBusyError
         chosen = model or agent.model
-        before, wanted = old.thinking_level, _wanted_level(wiring)
+        before = old.thinking_level
         agent.model = chosen
-        agent.thinking_level = level = clamp_thinking(wanted, chosen)
+        agent.thinking_level = level = clamp_thinking(_wanted_level(wiring), chosen)
         _hand_over(old, agent)
         if chosen is not None:
             await wiring.disk.run(wiring.manager.append_model_change, chosen.ref)
@@ -40,7 +40,7 @@ async def replace_agent(wiring: Wiring, agent: Agent, model: Model | None) -> No
     if chosen is not None:
         await wiring.emit(events.ModelChanged(chosen.ref))
     if level != before:
-        await wiring.emit(events.ThinkingLevelChanged(level, wanted))
+        await wiring.emit(events.ThinkingLevelChanged(level, level))
 
 
 def _hand_over(old: Agent, agent: Agent) -> None:

@@ -18,7 +18,6 @@ from sessiontree.tui.dialogs import Option
 from sessiontree.tui.list_picker import ListPicker
 
 if TYPE_CHECKING:
-    from sessiontree.agents import MakeAgent
     from sessiontree.tui.chat import ChatScreen
 
 
@@ -51,6 +50,14 @@ async def _use(chat: ChatScreen, wanted: str) -> Model:
     return choice.model
 
 
+async def keep_real(chat: ChatScreen, before: Model | None) -> None:
+    """After a move: a session that last spoke with the offline agent goes on with our model."""
+    session = chat.session
+    is_offline = session.model is not None and session.model.provider == OFFLINE
+    if is_offline and before is not None and not chat.link.opened.is_offline:
+        await session.set_model(before)
+
+
 def _current(chat: ChatScreen) -> str | None:
     if chat.link.opened.is_offline:
         return OFFLINE_MODEL.ref
@@ -60,16 +67,12 @@ def _current(chat: ChatScreen) -> str | None:
 def find_models(chat: ChatScreen, text: str) -> list[Option]:
     """The models that have these words; first those that can be used at once."""
     words = text.casefold().split()
-    models = list(chat.session.models)
-    make_agent: MakeAgent | None = chat.link.opened.make_agent
-    if make_agent is not None:
-        models.append(OFFLINE_MODEL)
     found = [
         model
-        for model in models
+        for model in chat.session.models
         if all(word in f"{model.ref} {model.name}".casefold() for word in words)
     ]
-    if make_agent is None:
+    if chat.link.opened.make_agent is None:
         return [Option(model.ref, model.display_name, model.ref) for model in found]
     found.sort(key=lambda model: not _is_usable(model))
     return [Option(model.ref, model.display_name, _hint(model)) for model in found]

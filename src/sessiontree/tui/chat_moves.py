@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sessiontree.errors import SessionTreeError
 from sessiontree.manager import SessionManager
 from sessiontree.model.entries import Entry
-from sessiontree.tui import escaping
+from sessiontree.tui import chat_models, escaping
 from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, Option
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.session_lines import short_path
@@ -34,7 +34,7 @@ _DIGESTED_AT_ONCE = 2_000
 async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -> bool:
     """Go to another session; whether it came to that."""
     session = chat.session
-    was_running, project = session.is_running, session.cwd
+    was_running, project, model = session.is_running, session.cwd, session.model
     with chat.status.busy("Opening"):
         try:
             is_moved = await go()
@@ -47,6 +47,7 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
             chat.say("Nothing changed: it was called off", is_bad=True)
             return False
         chat.confirmer.forget()
+        await chat_models.keep_real(chat, model)
         await chat.link.reload()
         if session.cwd != project:
             await chat.load_history()

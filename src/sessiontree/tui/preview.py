@@ -48,16 +48,18 @@ def load_preview(path: str, profile: Profile) -> Preview:
 
 
 def draw_preview(preview: Preview, palette: Palette, width: int, height: int) -> list[Text]:
-    """The end of the preview that fits the box, in safe lines."""
+    """The last entries that fit the box, in safe lines; of a long one its beginning."""
     if preview.problem is not None:
         return [Text(escaping.fit(escaping.one_line(preview.problem), width), palette.of("error"))]
     lines: list[Text] = []
     for entry in reversed(preview.entries):
         made = _draw_entry(entry, palette, width)
-        if lines and len(lines) + len(made) > height:
+        if len(lines) + len(made) > height:
+            if not lines and height > 1:
+                lines = [*made[: height - 1], Text(" " * (_NAME_WIDTH + 1) + "…", palette.text)]
             break
         lines = made + lines
-    return lines[-height:] if height > 0 else []
+    return lines
 
 
 def _draw_entry(entry: TreeEntry, palette: Palette, width: int) -> list[Text]:

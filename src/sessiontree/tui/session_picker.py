@@ -174,9 +174,7 @@ class SessionPicker(QueryPicker[str | None]):
     def _draw_keys(self, width: int) -> Text:
         keys = [("Enter", "resume"), ("Esc", "cancel")]
         if len(self._shelf.scopes) > 1:
-            keys.append(
-                ("Tab", "all projects" if self._feed.scope == "project" else "this project")
-            )
+            keys.append(("Tab", _SCOPE_WORDS[self._feed.other_scope]))
         if self._undos:
             keys.append(("^Z", "undo"))
         keys += [("^S", "sort"), ("^R", "rename"), ("^D", "delete")]
