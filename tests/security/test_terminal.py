@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
+import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -73,10 +76,9 @@ def hostile_session(machine: Machine) -> Path:
 def test_no_escape_sequence_of_a_session_reaches_a_terminal(
     machine: Machine, hostile_session: Path, command: tuple[str, ...]
 ) -> None:
-    piped = machine.run(*command)
-    assert "needle" in piped.out or "owned" in piped.out or piped.code == 0
-    assert_harmless(piped)
-    assert_harmless(machine.on_terminal(*command))
+    for result in (machine.run(*command), machine.on_terminal(*command)):
+        assert "0199a3f2" in result.out or "needle" in result.out or "owned" in result.out
+        assert_harmless(result)
 
 
 def test_an_export_on_a_terminal_is_harmless_and_in_a_file_exact(
@@ -107,6 +109,48 @@ def test_no_escape_sequence_of_a_path_or_name_reaches_a_terminal(
         ("rm", name),
     ):
         assert_harmless(run(*command))
+
+
+@pytest.mark.parametrize("command", [("ls", "--json"), ("show", "--json"), ("tree", "--json")])
+def test_json_says_exactly_what_the_session_says(
+    machine: Machine, hostile_session: Path, command: tuple[str, ...]
+) -> None:
+    found = machine.run(*command)
+    assert_harmless(found)
+    assert HOSTILE in _strings(found.json)
+
+
+def _strings(value: object) -> list[str]:
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return [text for item in value for text in _strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
+HOSTILE_ID = "0199$(touch owned);`touch owned`\ntouch owned"
+
+
+def test_a_shell_is_offered_no_id_that_it_would_run(machine: Machine) -> None:
+    """What is completed stands in the command line as it is, and one id must not become two."""
+    machine.session("0199a3f2", "hello", "hi")
+    folder = machine.session(HOSTILE_ID, "hello", "hi").parent
+    (folder / "2026-02-16T10-20-30-000Z_-rf.jsonl").write_text("x")
+    offered = machine.run(
+        _SESSIONTREE_COMPLETE="bash_complete", COMP_WORDS="sessiontree show ", COMP_CWORD="2"
+    )
+    assert offered.lines == ["plain,0199a3f2"]
+
+
+def test_a_command_that_is_suggested_can_be_pasted_into_a_shell(machine: Machine) -> None:
+    machine.session("x", "hello", "hi", folder=machine.project, header={"id": HOSTILE_ID})
+    machine.run("export", f"{machine.project}/2026-02-16T10-20-30-000Z_x.jsonl", "-o", "b.zip")
+    said = machine.run("import", "b.zip", SESSIONTREE_AGENT_DIR=str(machine.root / "other"))
+    shown = said.out + said.err
+    (command,) = re.findall(r"Resume with: (.*)", shown)
+    assert shlex.split(command)[:2] == ["sessiontree", "--resume"]
+    subprocess.run(["sh", "-c", f"sessiontree() {{ :; }}; {command}"], cwd=machine.home, check=True)
+    assert os.listdir(machine.home) == []
 
 
 def test_what_a_model_prints_is_harmless_while_it_streams(machine: Machine) -> None:

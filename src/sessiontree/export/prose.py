@@ -1,8 +1,9 @@
 """Any text inside a Markdown document of ours: it may say what it likes, but not end its place.
 
 What people and models write is Markdown more often than not, and is passed on as such when it keeps
-to itself. Text that could swallow or imitate what follows (an open fence, an HTML block, a list
-that breaks off) is quoted instead: a block quote ends where we say. Pure.
+to itself. Text that could swallow or imitate what follows (an open fence, a list that breaks off)
+is quoted instead: a block quote ends where we say. HTML is shown, never passed on, and a link leads
+to a page, a mail or a place nearby: a document that is opened in a browser runs nothing. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _BREAK = re.compile("\r\n?|\u2028|\u2029|\x85|\v|\f")
 
 _FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 _FENCE_ELSEWHERE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]*)*(?:`{3,}|~{3,})")
-_HTML_BLOCK = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])[\s>]*)*<[A-Za-z/!?]")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:https?://|mailto:)[^\s<>]*>)")
+# Where a link leads: a scheme can also be spelled with entities and backslashes.
+_TARGET = r"[ \t]*(?:https?://|mailto:|[/?#)]|[^\s:&\\<>/?#()]+(?:[/?#)\s]|$))"
+_LINK = re.compile(rf"\](?=\((?!{_TARGET})|:(?!{_TARGET}))")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
 _HEADING = re.compile(r"( {0,3})(#{1,6})(?=[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _DEEPER = 2
@@ -37,7 +42,9 @@ def contain(text: str) -> str:
     """The text as Markdown that ends where it ends: headings two levels down, or all quoted."""
     cleaned = clean(text).strip("\n")
     kept = _as_it_is(cleaned)
-    return quote(cleaned) if kept is None else kept
+    if kept is not None:
+        return kept
+    return fence(cleaned) if _TAG.search(cleaned) or _LINK.search(cleaned) else quote(cleaned)
 
 
 def quote(text: str) -> str:
@@ -71,6 +78,7 @@ def code(text: str) -> str:
 def _as_it_is(text: str) -> str | None:
     """The text with its headings moved down; None if it might not keep to itself."""
     out: list[str] = []
+    prose: list[int] = []
     fence_open: tuple[int, str] | None = None
     for line in text.split("\n"):
         if fence_open is not None:
@@ -92,18 +100,43 @@ def _as_it_is(text: str) -> str | None:
         if opening and len(opening[1]) <= 3:
             if opening[2][0] != "`" or "`" not in opening[3]:
                 fence_open = (len(opening[1]), opening[2])
+            else:
+                prose.append(len(out))
             out.append(line)
             continue
         if "\t" in line[: len(line) - len(line.lstrip())] and _FENCE_ELSEWHERE.match(line):
             return None
-        if _FENCE_ELSEWHERE.match(line) or _HTML_BLOCK.match(line):
+        if _FENCE_ELSEWHERE.match(line):
             return None
         out += _without_heading(line, out[-1] if out else "")
+        prose.append(len(out) - 1)
     if fence_open is not None:
         if fence_open[0]:
             return None
         out.append(fence_open[1])
+    # Only if no code span goes on in another line can a line tell what is code in it.
+    is_told = all(_has_whole_spans(out[at]) for at in prose)
+    for at in prose:
+        out[at] = _disarm_around_code(out[at]) if is_told else _disarm(out[at])
     return "\n".join(out)
+
+
+def _has_whole_spans(line: str) -> bool:
+    return "\\`" not in line and "`" not in _CODE_SPAN.sub("", line)
+
+
+def _disarm_around_code(line: str) -> str:
+    done = 0
+    pieces = []
+    for span in _CODE_SPAN.finditer(line):
+        pieces += [_disarm(line[done : span.start()]), span[0]]
+        done = span.end()
+    return "".join([*pieces, _disarm(line[done:])])
+
+
+def _disarm(text: str) -> str:
+    """The text with tags and doubtful links as what they look like."""
+    return _LINK.sub("&#93;", _TAG.sub("&lt;", text))
 
 
 def _without_heading(line: str, before: str) -> list[str]:
