@@ -107,6 +107,13 @@ def todos(tmp_path: Path, value: Any) -> list[Todo]:
     return load_todos(str(tmp_path))
 
 
+def test_todos_nested_without_end_are_read_as_far_as_anybody_nests_them(tmp_path: Path) -> None:
+    deep = '{"phases":["near",' * 500 + "[]" + "]}" * 500
+    found = todos(tmp_path, deep)
+    assert 5 <= len(found) <= 30
+    assert {todo.text for todo in found} == {"near"}
+
+
 def test_todos_are_read_in_the_forms_that_agents_write(tmp_path: Path) -> None:
     flat = [{"content": "a", "status": "completed"}, {"text": "b", "status": "in_progress"}, "c"]
     expected = [Todo("a", "done"), Todo("b", "active"), Todo("c", "open")]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_MAX_DEPTH = 400
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,10 @@ class HistoryDatabase:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.executemany(_INSERT, rows)
-            except BaseException:
+            except BaseException as error:
                 connection.rollback()
+                if _is_refusal(error):
+                    raise _BrokenTablesError(str(error)) from error
                 raise
             return lambda: self._commit(connection)
 
@@ -324,7 +326,7 @@ def _clamp(limit: int) -> int:
 
 def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error says that the file is damaged, rather than busy or out of reach."""
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, UnicodeDecodeError | _BrokenTablesError):
         return True  # a name or a message of the database itself is no text any more
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -339,7 +341,22 @@ _DAMAGE = (
     "SQL logic error",
     "vtable constructor failed",
     "no such table: main.history_fts",
+    "invalid fts5 file format",
 )
+
+
+class _BrokenTablesError(sqlite3.DatabaseError):
+    """The tables are ours by their columns, but nobody can write to them any more."""
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether a row was refused because a trigger or an index makes no sense any more.
+
+    What only another program can do (a function or tokenizer of its own) is left to it.
+    """
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR and not str(
+        error
+    ).startswith(("no such function", "no such module", "no such tokenizer"))
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:

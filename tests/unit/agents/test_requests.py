@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from sessiontree.agents.failures import BrokenOffError, describe_failure
-from sessiontree.agents.outgoing import NO_IMAGE, outgoing_messages
+from sessiontree.agents.outgoing import NO_IMAGE, TOO_DEEP, outgoing_messages
 from sessiontree.agents.retries import RetryPolicy
 from sessiontree.runtime.models import Model
 
@@ -190,6 +190,21 @@ def test_half_a_character_is_not_sent() -> None:
     made = sent[1].parts[0]
     assert isinstance(made, ToolCallPart)
     assert made.args == {"k\ufffd": ["\ufffd"]}
+
+
+def test_what_is_nested_without_end_is_left_out() -> None:
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    sent = outgoing_messages(
+        [user("x"), answer({**call("c"), "arguments": {"near": [1], "deep": deep}}), result("c")],
+        SEEING,
+    )
+    made = sent[1].parts[0]
+    assert isinstance(made, ToolCallPart)
+    arguments = made.args_as_dict()
+    assert arguments["near"] == [1]
+    assert TOO_DEEP in str(arguments["deep"])
 
 
 def test_calls_and_results_always_match() -> None:

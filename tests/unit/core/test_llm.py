@@ -84,6 +84,14 @@ def test_a_command_that_the_user_ran(fields: Wire, text: str) -> None:
     assert say(bash(**fields)) == text
 
 
+@pytest.mark.parametrize("odd", [5, [], {"a": 1}, None])
+def test_what_is_no_text_is_not_said(odd: object) -> None:
+    fields = {"command": odd, "output": odd, "truncated": True, "fullOutputPath": odd}
+    assert say(bash(**fields)) == "Ran ``\n(no output)"
+    (custom,) = convert_to_llm([{"role": "custom", "content": {"a": odd}, "timestamp": 7}])
+    assert custom["content"] == [{"type": "text", "text": ""}]
+
+
 def test_a_command_kept_from_the_model_is_dropped() -> None:
     assert convert_to_llm([bash(excludeFromContext=True), bash(excludeFromContext=False)]) == (
         convert_to_llm([bash()])

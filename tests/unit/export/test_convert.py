@@ -339,6 +339,15 @@ def test_header_fields_nobody_knows_are_kept(home: Path) -> None:
     assert (header["parentSession"], header["extra"]) == ("p", [1])
 
 
+@pytest.mark.parametrize("odd", [{"a": 1}, [], 5, True])
+def test_a_time_that_is_none_becomes_that_of_the_conversion(home: Path, odd: object) -> None:
+    source = write(in_profile(home, ".omp"), user("a0000001", None, "x"), timestamp=odd)
+    report = convert_session(source, "pi", now_ms=1_771_237_230_000)
+    header, _ = read(report)
+    assert header["timestamp"] == "2026-02-16T10:20:30.000Z"
+    assert Path(report.path).name.startswith("2026-02-16T10-20-30-000Z_")
+
+
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SessionNotFoundError):
         convert_session(tmp_path / "gone.jsonl", "pi")

@@ -150,6 +150,11 @@ def test_what_a_compaction_hides_is_shown_with_its_summary(tmp_path: Path) -> No
     assert "first question" in document
 
 
+def test_only_a_number_is_shown_as_one(tmp_path: Path) -> None:
+    hostile = {"type": "compaction", "summary": "x", "tokensBefore": "<script>alert(1)</script>"}
+    assert "script" not in _markdown(_write(tmp_path / "s.jsonl", _user("first"), hostile))
+
+
 def test_every_kind_of_entry_has_its_place(tmp_path: Path) -> None:
     path = _write(
         tmp_path / "s.jsonl",

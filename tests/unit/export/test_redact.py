@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -110,10 +111,13 @@ def test_image_data_is_not_searched() -> None:
     assert Redactor().redact_value(block) == block
 
 
-def test_a_value_nested_without_end_is_replaced_not_followed() -> None:
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}])
+def test_a_value_nested_without_end_is_replaced_not_followed(
+    wrap: Callable[[object], object],
+) -> None:
     value: object = _GITHUB
     for _ in range(900):
-        value = [value]
+        value = wrap(value)
     assert _GITHUB not in str(Redactor().redact_value(value))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree.core.context import build_session_context
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
+from sessiontree.importers.claude_content import read_usage
 from sessiontree.importers.foreign import ForeignDocument, load_foreign
 from sessiontree.importers.records import RecordList
 from sessiontree.importers.transcript import Transcript
@@ -309,6 +310,11 @@ def test_an_old_cost_and_a_failed_tool_are_told(old: ForeignDocument) -> None:
     }
     assert by_role["assistant"]["usage"]["cost"]["total"] == 0.0125
     assert by_role["toolResult"]["isError"] is True
+
+
+@pytest.mark.parametrize("cost", [10**400, 1e999, True, "much", [1]])
+def test_a_cost_that_is_none_is_none(cost: object) -> None:
+    assert read_usage({}, cost)["cost"]["total"] == 0.0
 
 
 def test_only_a_summary_of_this_session_is_its_title(old: ForeignDocument) -> None:

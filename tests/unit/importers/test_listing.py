@@ -71,6 +71,21 @@ def test_sessions_without_a_message_are_left_out(home: Path) -> None:
     assert "empty" not in {session.id for session in find_foreign_sessions()}
 
 
+@pytest.mark.parametrize("odd", [[], {}, [["x"]], 5, None])
+def test_records_of_any_type_can_be_listed(home: Path, odd: object) -> None:
+    before = {session.id: session.message_count for session in find_foreign_sessions()}
+    records = [
+        {"type": odd, "message": {"id": odd, "role": odd}},
+        {"type": "assistant", "message": {"id": odd}, "isMeta": True},
+        {"type": "response_item", "payload": {"type": odd, "role": odd}},
+        {"type": "event_msg", "payload": {"type": odd}},
+    ]
+    for file in home.rglob("*.jsonl"):
+        with file.open("a") as stream:
+            stream.writelines(json.dumps(record) + "\n" for record in records)
+    assert {s.id: s.message_count for s in find_foreign_sessions()} == before
+
+
 def test_without_the_agents_there_is_nothing(tmp_path: Path) -> None:
     assert find_foreign_sessions(home=tmp_path / "nowhere") == []
 

@@ -51,6 +51,20 @@ async def test_the_same_mode_is_entered_anew_only_with_other_data() -> None:
     assert diary.lines == ["enter plan 1", "leave plan", "enter plan 2"]
 
 
+async def test_data_nested_deeper_than_python_compares_is_other_data() -> None:
+    def deep() -> list[Any]:
+        value: list[Any] = []
+        for _ in range(1_500):
+            value = [value]
+        return value
+
+    entered: list[Any] = []
+    current = CurrentMode(ModeRegistry([Mode("plan", enter=entered.append)]))
+    await current.change("plan", deep())
+    await current.change("plan", deep())
+    assert len(entered) == 2
+
+
 async def test_a_mode_that_refuses_leaves_the_old_one_in_force() -> None:
     diary = Diary()
 

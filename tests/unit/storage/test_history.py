@@ -381,6 +381,57 @@ def test_a_file_that_is_no_database_is_set_aside_and_replaced(path: Path) -> Non
     assert [file.read_bytes() for file in aside] == [b"this is not SQLite at all" * 100]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE history_fts_docsize",
+        "DROP TABLE history_fts_data",
+        "DROP TABLE history_fts",
+        "DELETE FROM history_fts_config",
+        "CREATE TRIGGER more AFTER INSERT ON history BEGIN INSERT INTO nowhere VALUES (1); END",
+    ],
+)
+def test_tables_that_nobody_can_write_to_any_more_are_made_anew(path: Path, damage: str) -> None:
+    with HistoryStorage(path) as history:
+        _add(history, "an old prompt")
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(damage)
+    with HistoryStorage(path) as history:
+        _add(history, "a new prompt")
+        assert history.flush(5)
+        assert [entry.prompt for entry in history.search("prompt")] == [
+            "a new prompt",
+            "an old prompt",
+        ]
+    assert len(list(path.parent.glob("history.db.corrupt-*[!ml]"))) == 1
+
+
+def test_a_table_that_only_its_own_program_can_write_to_is_left_to_it(path: Path) -> None:
+    with HistoryStorage(path) as history:
+        _add(history, "an old prompt")
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "CREATE TRIGGER own AFTER INSERT ON history BEGIN SELECT its_own(new.id); END"
+        )
+    with HistoryStorage(path) as history:
+        history.add("a new prompt")
+        assert not history.flush(0.3)
+        assert "its_own" in str(history.error)
+    assert not list(path.parent.glob("history.db.corrupt-*"))
+
+
+@pytest.mark.parametrize("time", [float("inf"), 1e300, -1e300, (1 << 63) - 1, "soon", b"x"])
+def test_a_time_that_is_none_does_not_stop_recall(path: Path, time: object) -> None:
+    with HistoryStorage(path) as history:
+        _add(history, "an old prompt")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE history SET created_at = ?", (time,))
+        database.commit()
+    with HistoryStorage(path) as history:
+        (entry,) = history.recent()
+        assert (entry.prompt, entry.created_at) == ("an old prompt", 0)
+
+
 def test_reading_a_damaged_database_sets_it_aside_too(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"junk" * 1000)
