@@ -16,7 +16,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.torture.mutations import mutate
@@ -366,11 +366,7 @@ class Catalogue(Target):
         room = self.room()
         room.rmdir()
         shutil.copytree(self.folder / "sound" / "cache", room / "cache")
-        for name in os.listdir(room / "cache"):
-            if name.endswith(".sqlite3") and rng.random() < 0.7:
-                (room / "cache" / name).write_bytes(data)
-            elif rng.random() < 0.2:
-                (room / "cache" / name).write_bytes(data[:5_000])
+        self.spoil(room / "cache", data, rng)
         with agent_dirs(self.folder / "sound"):
             os.environ["SESSIONTREE_CACHE_DIR"] = str(room / "cache")
             for _ in range(2):
@@ -378,6 +374,13 @@ class Catalogue(Target):
                 # a flipped bit in a number is nothing that could be noticed
                 assert listed == self.listed, "the listing is another one"
                 assert found <= self.found, "the search finds what is not there"
+
+    def spoil(self, cache: Path, data: bytes, rng: random.Random) -> None:
+        for name in sorted(os.listdir(cache)):
+            if name.endswith(".sqlite3") and rng.random() < 0.7:
+                (cache / name).write_bytes(data)
+            elif rng.random() < 0.2:
+                (cache / name).write_bytes(data[:5_000])
 
     def _ask(self, room: Path) -> tuple[set[str], set[str]]:
         catalogue.forget_process_memory()
@@ -566,18 +569,17 @@ TARGETS: list[type[Target]] = [
 ]
 
 
-def try_again(name: str, seed: int, prepare: Callable[[], object] | None = None) -> None:
+def try_again(name: str, seed: int, targets: list[type[Target]] = TARGETS) -> None:
     """Run one case in this process, without a cage."""
-    found = {target.name: target for target in TARGETS}[name]
+    found = {target.name: target for target in targets}[name]
     with tempfile.TemporaryDirectory() as folder:
         cage = Path(folder) / "cage"
         cage.mkdir()
         (Path(folder) / "outside").mkdir()
-        target = found(cage)
-        if prepare is not None:
-            prepare()
-        print(target(random.Random(seed)))
+        print(found(cage)(random.Random(seed)))
 
 
 if __name__ == "__main__":
-    try_again(sys.argv[1], int(sys.argv[2]))
+    from tests.torture import onlookers
+
+    try_again(sys.argv[1], int(sys.argv[2]), onlookers.TARGETS)

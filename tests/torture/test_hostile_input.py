@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.torture import cages, workers
 from tests.torture.conftest import Budget
-from tests.torture.hostile import TARGETS, SessionInMemory, Target
+from tests.torture.hostile import SessionInMemory, Target
+from tests.torture.onlookers import TARGETS
 
 Figures = Callable[[str, float], None]
 _CAGES = 2

@@ -1,0 +1,327 @@
+"""More readers of untrusted files: everything that shows a session to a person or to a model.
+
+Screens, commands, a live agent and what is sent to a provider read the same spoiled sessions as
+the rest; bundles, foreign folders and databases are spoiled from within, so that checksums and
+archives do not hide what lies behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from tests.torture import hostile
+from tests.torture.hostile import Target, agent_dirs, session_seeds
+from tests.torture.mutations import mutate, mutate_rows
+
+from sessiontree import SessionManager, SessionTreeError, create_agent_session
+from sessiontree.agents.messages import from_model_messages, to_model_messages
+from sessiontree.agents.outgoing import outgoing_messages
+from sessiontree.cli.program import start
+from sessiontree.core.compaction import CompactionSettings
+from sessiontree.discovery.listing import list_sessions
+from sessiontree.export.bundle import import_bundle
+from sessiontree.export.view import open_view
+from sessiontree.importers.listing import find_foreign_sessions
+from sessiontree.profiles import get_profile
+from sessiontree.runtime.models import Model, ModelRegistry
+from sessiontree.runtime.settings import RuntimeSettings
+from sessiontree.runtime.testing_agent import ScriptedAgent
+from sessiontree.tui import session_reading
+from sessiontree.tui.block_lines import draw_block, plain_text
+from sessiontree.tui.conversation import Conversation
+from sessiontree.tui.fuzzy import Query
+from sessiontree.tui.palette import DARK
+from sessiontree.tui.preview import draw_preview, load_preview
+from sessiontree.tui.session_lines import draw_heading, draw_session
+from sessiontree.tui.session_rows import SessionIndex
+from sessiontree.tui.todos import draw_todos, load_todos
+from sessiontree.tui.tree_entries import Digester
+from sessiontree.tui.tree_lines import draw_entry, draw_row
+from sessiontree.tui.tree_rows import FILTERS, Label, TreeModel, plan_choice
+
+Look = Callable[[Path, random.Random], None]
+_MODELS = [Model("acme", "m", context_window=30_000, max_output=2_000, images=True)]
+_NOW = datetime(2026, 3, 1, tzinfo=UTC)
+_COMMANDS = [
+    ["show"],
+    ["show", "--full"],
+    ["show", "--json"],
+    ["show", "-n", "3"],
+    ["tree"],
+    ["tree", "--all"],
+    ["tree", "--json"],
+    ["usage"],
+    ["usage", "--by", "day"],
+    ["usage", "--by", "model", "--json"],
+    ["export"],
+    ["export", "--format", "json"],
+]
+_GENERAL = [
+    ["ls", "--all"],
+    ["ls", "--all", "--json"],
+    ["search", "answer"],
+    ["search", "answer", "--tools", "--json"],
+    ["usage", "--all", "--by", "project"],
+    ["doctor", "--secrets"],
+    ["gc", "--verbose"],
+]
+
+
+def run_command(arguments: list[str]) -> str:
+    """What a command prints; a refusal of any kind is as good."""
+    printed = io.StringIO()
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        contextlib.suppress(SessionTreeError, click.ClickException, click.exceptions.Exit),
+    ):
+        start.main(arguments, prog_name="sessiontree", standalone_mode=False)
+    return printed.getvalue()
+
+
+def _is_safe(text: str) -> bool:
+    return not any(ord(sign) < 32 and sign not in "\n\t" for sign in text)
+
+
+def _command(path: Path, rng: random.Random) -> None:
+    general = rng.random() < 0.3
+    arguments = rng.choice(_GENERAL) if general else [*rng.choice(_COMMANDS), str(path)]
+    assert _is_safe(run_command(arguments)), f"{arguments} printed control characters"
+
+
+def _chat(path: Path, rng: random.Random) -> None:
+    """The conversation as the chat draws it, folded and not, in narrow and wide windows."""
+    with open_view(path) as view:
+        conversation = Conversation()
+        conversation.add_entries(view.path)
+    width = rng.choice([9, 40, 120])
+    for block in conversation.blocks:
+        plain_text(block)
+        for is_folded in (True, False):
+            for line in draw_block(block, width, DARK, is_folded=is_folded):
+                assert _is_safe(line.plain), "a control character in the chat"
+
+
+def _tree_picker(path: Path, rng: random.Random) -> None:
+    with open_view(path) as view:
+        digests = list(Digester().digest_all(view.tree.entries))
+        labels = {key: Label(*label) for key, label in view.tree.labels().items()}
+        leaf = view.tree.leaf_id
+    model = TreeModel(digests, leaf, labels)
+    query = Query(rng.choice(["", "a", '"one more"', "re:.*x", "u1 -a"]))
+    width = rng.choice([10, 60, 200])
+    for row in model.rows(rng.choice(FILTERS), query)[:100]:
+        draw_row(row, width, DARK, _NOW, is_chosen=rng.random() < 0.5)
+        plan_choice(model, row.entry.id)
+        draw_entry(row.entry, row.label, width, 20, DARK, _NOW)
+
+
+def _session_picker(path: Path, rng: random.Random) -> None:
+    index = SessionIndex(list_sessions("/p", path.parent))
+    query = Query(rng.choice(["", "a", "re:.", "session"]))
+    for sort in ("recent", "threaded", "relevance"):
+        for row in index.rows(query, sort) or []:
+            draw_session(row, 80, DARK, _NOW, is_chosen=True, with_project=True, with_path=True)
+            draw_heading(row, 40, DARK, _NOW)
+    draw_preview(load_preview(str(path), get_profile()), DARK, rng.choice([12, 80]), 20)
+
+
+def _provider(path: Path, rng: random.Random) -> None:
+    """What a model would be sent, and the way of the messages there and back."""
+    session = SessionManager.open(path)
+    messages = session.build_session_context().messages
+    session.close()
+    outgoing_messages(messages, Model("acme", "m", images=rng.random() < 0.5))
+    from_model_messages(to_model_messages(messages))
+
+
+def _live(path: Path, rng: random.Random) -> None:
+    """An agent takes the session up, goes on, moves about in it, and compacts it."""
+    asyncio.run(asyncio.wait_for(_live_on(path, rng), 9))
+
+
+async def _live_on(path: Path, rng: random.Random) -> None:
+    session = await create_agent_session(
+        ScriptedAgent(default="the answer"),
+        cwd="/p",
+        resume=str(path),
+        models=ModelRegistry(_MODELS, default="acme/m"),
+        settings=RuntimeSettings(compaction=CompactionSettings(keep_recent_tokens=40)),
+    )
+    try:
+        await session.prompt("go on")
+        await session.stats()
+        await session.read(session_reading.read_end)
+        await session.read(session_reading.read_branches)
+        await session.read(session_reading.read_tree)
+        entries = await session.read(lambda manager: manager.get_entries())
+        with contextlib.suppress(SessionTreeError):
+            await session.compact()
+        with contextlib.suppress(SessionTreeError):
+            await session.navigate_tree(rng.choice(entries).id, summarize=rng.random() < 0.5)
+        with contextlib.suppress(SessionTreeError):
+            await session.branch(rng.choice(entries).id)
+        await session.prompt("and on")
+    finally:
+        await session.aclose()
+
+
+LOOKS: list[Look] = [_command, _command, _chat, _tree_picker, _session_picker, _provider, _live]
+
+
+class Onlookers(Target):
+    """A spoiled session, shown in every way there is."""
+
+    name = "screens"
+
+    def make_seeds(self) -> list[bytes]:
+        return session_seeds()
+
+    def read(self, data: bytes, rng: random.Random) -> None:
+        room = self.room()
+        with agent_dirs(room):
+            folder = room / "agent" / "sessions" / "--p--"
+            folder.mkdir(parents=True)
+            path = folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
+            for look in rng.sample(LOOKS, 3):
+                path.write_bytes(data)  # opening may mend it
+                with contextlib.suppress(SessionTreeError):
+                    look(path, rng)
+
+
+class Todos(Target):
+    """The list of tasks that an agent, or a bundle, left beside a session."""
+
+    name = "todo lists"
+
+    def make_seeds(self) -> list[bytes]:
+        task = {"content": "write it", "status": "in_progress", "done": False}
+        return [
+            json.dumps([task, "plain", {"text": "x", "completed": True}]).encode(),
+            json.dumps({"phases": [{"title": "one", "tasks": [task]}]}).encode(),
+        ]
+
+    def read(self, data: bytes, rng: random.Random) -> None:
+        room = self.room()
+        (room / "todos.json").write_bytes(data)
+        for line in draw_todos(load_todos(str(room)), rng.choice([5, 80]), DARK):
+            assert _is_safe(line.plain)
+
+
+# -- spoiled from within -----------------------------------------------------------------------
+
+
+class BundledFiles(hostile.Bundles):
+    """Bundles that are sound as archives: their members are spoiled, and promised as such."""
+
+    name = "bundled files"
+
+    def __call__(self, rng: random.Random) -> str:
+        try:
+            self.read(self._repack(rng.choice(self.seeds), rng), rng)
+        except SessionTreeError:
+            return "refused"
+        return "read"
+
+    def _repack(self, data: bytes, rng: random.Random) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        manifest = json.loads(members.pop("manifest.json"))
+        chosen = rng.choice(["session.jsonl", "session.jsonl", rng.choice([*members])])
+        members[chosen] = mutate(members[chosen], rng, [*members.values()])
+        for listed in manifest["files"]:
+            content = members[listed["path"]]
+            listed |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        promised = json.dumps(manifest).encode()
+        if rng.random() < 0.3:
+            promised = mutate(promised, rng, [promised])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("manifest.json", promised)
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return packed.getvalue()
+
+    def read(self, data: bytes, rng: random.Random) -> None:
+        room = self.room()
+        with agent_dirs(room):
+            (room / "b.zip").write_bytes(data)
+            profile = rng.choice(["sessiontree", "pi"])
+            report = import_bundle(room / "b.zip", profile=profile)
+            import_bundle(room / "b.zip", profile=profile)
+            hostile.look_at(SessionManager.open(report.session_path))
+
+
+class ForeignFolders(hostile.ForeignSessions):
+    """Folders of other agents as they are listed: sessions, indexes, side chains."""
+
+    name = "foreign folders"
+
+    def make_seeds(self) -> list[bytes]:
+        self.golden = self.folder / "golden"
+        shutil.copytree(hostile.GOLDEN, self.golden)
+        return super().make_seeds()
+
+    def read(self, data: bytes, rng: random.Random) -> None:
+        room = self.room()
+        home = room / "home"
+        shutil.copytree(self.golden / "claude-code", home / ".claude" / "projects" / "-p")
+        shutil.copytree(self.golden / "codex", home / ".codex")
+        files = [path for path in home.rglob("*") if path.is_file()]
+        rng.choice(sorted(files)).write_bytes(data)
+        with agent_dirs(room):
+            found = find_foreign_sessions(home=str(home))
+            assert all(session.name for session in found)
+            for session in found:
+                with contextlib.suppress(SessionTreeError):
+                    run_command(["show", "--full", session.path])
+
+
+class CatalogueRows(hostile.Catalogue):
+    """Catalogues and indexes that are sound databases, with rows of another kind in them."""
+
+    name = "catalogue rows"
+
+    def spoil(self, cache: Path, data: bytes, rng: random.Random) -> None:
+        for name in sorted(os.listdir(cache)):
+            if name.endswith(".sqlite3") and rng.random() < 0.7:
+                mutate_rows(cache / name, rng)
+
+
+class HistoryRows(hostile.History):
+    """Histories that are sound databases, with rows of another kind in them."""
+
+    name = "history rows"
+
+    def __call__(self, rng: random.Random) -> str:
+        path = self.folder / "spoiled.db"
+        path.write_bytes(rng.choice(self.seeds))
+        mutate_rows(path, rng)
+        try:
+            self.read(path.read_bytes(), rng)
+        except SessionTreeError:
+            return "refused"
+        return "read"
+
+
+TARGETS: list[type[Target]] = [
+    *hostile.TARGETS,
+    Onlookers,
+    Todos,
+    BundledFiles,
+    ForeignFolders,
+    CatalogueRows,
+    HistoryRows,
+]
