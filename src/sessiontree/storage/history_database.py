@@ -22,6 +22,7 @@ from sessiontree.storage.locks import lock
 BUSY_TIMEOUT_S = 5.0
 _MOST_ROWS = 1 << 31
 _MOST_SECONDS = 1 << 53
+_LAST_NUMBER = (1 << 63) - 1
 
 _SCHEMA = (
     """CREATE TABLE history (
@@ -84,7 +85,7 @@ class HistoryDatabase:
                 connection.executemany(_INSERT, rows)
             except BaseException as error:
                 connection.rollback()
-                if _is_refusal(error):
+                if _is_refusal(error) or _has_no_number_left(error, connection):
                     raise _BrokenTablesError(str(error)) from error
                 raise
             return lambda: self._commit(connection)
@@ -357,6 +358,17 @@ def _is_refusal(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR and not str(
         error
     ).startswith(("no such function", "no such module", "no such tokenizer"))
+
+
+def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) -> bool:
+    """Whether the "disk" that is full is the row numbers: a damaged counter stands at its end."""
+    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_FULL:
+        return False
+    try:
+        (last,) = connection.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    return isinstance(last, int) and last >= _LAST_NUMBER
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
