@@ -14,6 +14,8 @@ from tests.samples import assistant as answer
 from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
+from sessiontree.discovery import catalogue
+
 BLOB = "0" * 64
 READ_PLANTED = """
 import os, resource, sys
@@ -96,7 +98,9 @@ CLAUDE = '{"type":"user","sessionId":"s","uuid":"1","message":{"role":"user","co
         ("fork", "sessions/--p--/s/artifact"),
         ("entries", "sessions/--p--/s.jsonl"),
         ("listing", "sessions/--p--/s.jsonl"),
-        ("listing", "cache/sessions.sqlite3"),
+        ("listing", f"cache/{os.path.basename(catalogue.SCHEMA.path)}"),
+        ("listing", f"cache/{os.path.basename(catalogue.SCHEMA.path)}-wal"),
+        ("listing", f"cache/{os.path.basename(catalogue.SCHEMA.path)}.lock"),
         ("context", f"blobs/{BLOB}"),
         ("open", f"blobs/{BLOB}"),
         ("export bundle", f"blobs/{BLOB}"),

@@ -16,6 +16,8 @@ from tests.cli.conftest import Machine, Result, assistant, user
 from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
+from sessiontree import HistoryStorage
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\u202etxt.exe\u2066\x00\x7f end"
 ANY_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 OUR_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -78,6 +80,47 @@ def test_no_escape_sequence_of_a_session_reaches_a_terminal(
 ) -> None:
     for result in (machine.run(*command), machine.on_terminal(*command)):
         assert "0199a3f2" in result.out or "needle" in result.out or "owned" in result.out
+        assert_harmless(result)
+
+
+def test_no_escape_sequence_of_what_was_removed_reaches_a_terminal(
+    machine: Machine, hostile_session: Path
+) -> None:
+    assert_harmless(machine.on_terminal("rm", "0199a3f2"))
+    for result in (machine.on_terminal("restore", "--list"), machine.run("restore", "--list")):
+        assert "0199a3f2" in result.out
+        assert_harmless(result)
+    assert_harmless(machine.on_terminal("restore"))
+    assert hostile_session.exists()
+
+
+def test_no_escape_sequence_of_a_prompt_reaches_a_terminal(machine: Machine) -> None:
+    with HistoryStorage(machine.agent_dir / "history.db") as history:
+        history.add(HOSTILE)
+    for result in (machine.on_terminal("history"), machine.run("history", "--json")):
+        assert "owned" in result.out
+        assert_harmless(result)
+
+
+def test_no_escape_sequence_of_another_agents_session_reaches_a_terminal(machine: Machine) -> None:
+    said = {"role": "user", "content": f"needle {HOSTILE}"}
+    record = {
+        "type": "user",
+        "sessionId": "5f2c81d0",
+        "uuid": HOSTILE,
+        "cwd": f"/{HOSTILE}",
+        "timestamp": "2026-02-16T10:20:30.000Z",
+        "message": said,
+    }
+    path = write(machine.home / ".claude/projects/p/5f2c81d0.jsonl", record)
+    for command in (
+        ("ls", "--all-agents"),
+        ("search", "needle", "--all-agents"),
+        ("show", str(path)),
+        ("import", str(path)),
+    ):
+        result = machine.on_terminal(*command)
+        assert "5f2c81d0" in result.out or "needle" in result.out
         assert_harmless(result)
 
 
