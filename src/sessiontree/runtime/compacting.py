@@ -26,6 +26,7 @@ from sessiontree.core.compaction import (
 from sessiontree.core.usage import ContextEstimate, estimate_text
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.manager import SessionManager
+from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.runtime import events
 from sessiontree.runtime.events import Message
@@ -200,7 +201,23 @@ async def is_over_threshold(wiring: Wiring) -> bool:
 
 def estimate_session(manager: SessionManager) -> ContextEstimate:
     """How full the context at the session's leaf is."""
-    return estimate_path(manager.get_branch(), manager.build_session_context().messages)
+    return estimate_path(_since_the_cut(manager), manager.build_session_context().messages)
+
+
+def _since_the_cut(manager: SessionManager) -> list[Entry]:
+    """The end of the path, from its latest cut on: all that an estimate asks of it.
+
+    This is asked at every turn, and a day's path is long.
+    """
+    found: list[Entry] = []
+    entry = manager.leaf_entry
+    while entry is not None:
+        found.append(entry)
+        if entry.type in ("compaction", "reset_boundary") or entry.parent_id is None:
+            break
+        entry = manager.get_entry(entry.parent_id)
+    found.reverse()
+    return found
 
 
 async def compact_by_itself(wiring: Wiring, reason: Reason, *, will_retry: bool = False) -> bool:

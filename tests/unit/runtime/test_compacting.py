@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import assistant, user
 
-from sessiontree.core.compaction import CompactionError, CompactionSettings
+from sessiontree import SessionManager
+from sessiontree.core.compaction import CompactionError, CompactionSettings, estimate_path
 from sessiontree.errors import EntryNotFoundError
+from sessiontree.model.entries import Entry
 from sessiontree.runtime import events
+from sessiontree.runtime.compacting import estimate_session
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
@@ -26,6 +31,42 @@ def watch(session: Any) -> list[Any]:
     heard: list[Any] = []
     session.subscribe(heard.append)
     return heard
+
+
+@pytest.mark.parametrize("cut", ["none", "compaction", "reset", "compaction, reset", "both ways"])
+def test_an_estimate_looks_no_further_back_than_the_latest_cut(
+    cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = SessionManager.in_memory()
+
+    def talk() -> None:
+        for number in range(10):
+            session.append_message(user(f"question {number}"))
+            session.append_message(assistant(f"answer {number}"))
+
+    talk()
+    kept = session.get_entries()[-2].id
+    if cut in ("compaction", "compaction, reset"):
+        session.append_compaction("summary", kept, 5_000)
+        talk()
+    if cut in ("reset", "compaction, reset", "both ways"):
+        session._session.append("reset_boundary", {})
+        talk()
+    if cut == "both ways":
+        session.append_compaction("summary", session.get_entries()[-2].id, 5_000)
+        talk()
+    expected = estimate_path(session.get_branch())
+    walked = Counter[str]()
+    get = SessionManager.get_entry
+
+    def counting(self: SessionManager, entry_id: str) -> Entry | None:
+        walked["entries"] += 1
+        return get(self, entry_id)
+
+    monkeypatch.setattr(SessionManager, "get_entry", counting)
+    monkeypatch.delattr(SessionManager, "get_branch")
+    assert estimate_session(session) == expected
+    assert walked["entries"] <= 21
 
 
 async def test_a_requested_compaction_keeps_the_rest_and_shows_the_summary(tmp_path: Path) -> None:
