@@ -410,7 +410,7 @@ class History(Target):
                     assert isinstance(entry.prompt, str)
                 history.search('parser "x" OR c++ *', 10)
             history.add("a new prompt")
-            if not history.flush(0.5):
+            if not _settle(history):
                 reason = str(history.error)
                 assert "another program" in reason, (
                     f"a damaged database was not set aside: {reason}"
@@ -418,6 +418,16 @@ class History(Target):
                 return
         with HistoryStorage(path) as history:
             assert history.search("a new prompt", 1)[0].prompt == "a new prompt"
+
+
+def _settle(history: HistoryStorage) -> bool:
+    """Whether all is written; waits until it is, or until it was refused."""
+    for _ in range(200):
+        if history.flush(0.1):
+            return True
+        if history.error is not None:
+            break
+    return history.flush(0.1)
 
 
 # -- small files -------------------------------------------------------------------------------

@@ -145,6 +145,15 @@ def _overwrite(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
     return data[:at] + filling + data[at + length :]
 
 
+def _multiply(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
+    """Some lines stand there hundreds of times: whoever takes the square of them is found out."""
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    run = b"\n".join(lines[at : at + rng.choice([1, 2, 5])]) + b"\n"
+    times = min(3_000, 400_000 // max(1, len(run)))
+    return data + run * rng.randint(1, max(1, times))
+
+
 _BLIND = [_flip, _cut_off, _cut_out, _insert, _repeat, _splice, _overwrite]
 
 
@@ -267,6 +276,7 @@ _INFORMED = [
     _copy_line,
     _tangle,
     _tangle,
+    _multiply,
     _shuffle_lines,
     _glue_lines,
 ]
