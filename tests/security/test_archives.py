@@ -57,8 +57,12 @@ def test_a_bundle_replaces_no_device(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "pipe.zip")
-    # should it be tried after all, the machine that tests must not lose it
-    monkeypatch.setattr(os, "replace", lambda *_: None)
+
+    def refuse(*paths: str) -> None:
+        """Should it be tried after all, the machine that tests must not lose its device."""
+        pytest.fail(f"tried to replace: {paths}")
+
+    monkeypatch.setattr(os, "replace", refuse)
     for target in ("/dev/null", str(tmp_path / "pipe.zip")):
         with pytest.raises(PersistenceError, match="not a regular file"):
             export_bundle(session, target, overwrite=True)

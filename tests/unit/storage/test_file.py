@@ -241,8 +241,12 @@ def test_a_device_is_not_replaced(
     link.symlink_to("/dev/null")
     storage.write_atomic(str(link), b"x")
     assert link.read_bytes() == b"x"
-    # should it be tried after all, the machine that tests must not lose it
-    monkeypatch.setattr(os, "replace", lambda *_: None)
+
+    def refuse(*paths: str) -> None:
+        """Should it be tried after all, the machine that tests must not lose its device."""
+        pytest.fail(f"tried to replace: {paths}")
+
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="not a regular file"):
         storage.write_atomic("/dev/null", b"x")
 
