@@ -289,6 +289,7 @@ def mutate_rows(path: Path, rng: random.Random) -> None:
     """Change cells, rows and tables of a database, which stays sound as such."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA writable_schema = ON")
+        database.create_function("roll", 0, lambda: rng.randrange(3))
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
         for _ in range(rng.choice([1, 1, 3])):
             table = rng.choice(tables)
@@ -312,9 +313,7 @@ def _mutate_table(database: sqlite3.Connection, table: str, rng: random.Random) 
         if roll < 0.25:
             database.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO other')
             return
-        database.execute(
-            f'UPDATE "{table}" SET "{column}" = ? WHERE abs(random()) % 3 = 0', (_cell(rng),)
-        )
+        database.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE roll() = 0', (_cell(rng),))
 
 
 def _cell(rng: random.Random) -> Any:

@@ -180,10 +180,20 @@ def _read_fields(line: bytes) -> _Fields | None:
         return _decode_fields(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
-    try:
-        return msgspec.convert(_decode(line), _Fields)
-    except msgspec.MsgspecError:
-        return None
+    record = _decode(line)
+    message, payload = record.get("message"), record.get("payload")
+    return _Fields(
+        record.get("type"),
+        record.get("isSidechain"),
+        record.get("isMeta"),
+        _MessageFields(message.get("id"), message.get("role"))
+        if isinstance(message, dict)
+        else None,
+        _PayloadFields(payload.get("type"), payload.get("role"))
+        if isinstance(payload, dict)
+        else None,
+        record.get("role"),
+    )
 
 
 class _Findings:

@@ -355,9 +355,12 @@ def _is_refusal(error: BaseException) -> bool:
 
     What only another program can do (a function or tokenizer of its own) is left to it.
     """
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR and not str(
-        error
-    ).startswith(("no such function", "no such module", "no such tokenizer"))
+    code, reason = getattr(error, "sqlite_errorcode", 0), str(error)
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return reason == "constraint failed"  # of the word index; those of tables say their name
+    return code == sqlite3.SQLITE_ERROR and not reason.startswith(
+        ("no such function", "no such module", "no such tokenizer")
+    )
 
 
 def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) -> bool:

@@ -79,6 +79,7 @@ def test_records_of_any_type_can_be_listed(home: Path, odd: object) -> None:
         {"type": "assistant", "message": {"id": odd}, "isMeta": True},
         {"type": "response_item", "payload": {"type": odd, "role": odd}},
         {"type": "event_msg", "payload": {"type": odd}},
+        {"\ud83d": odd, "message": {"\ud83d": odd}, "payload": {"\ud83d": odd}},
     ]
     for file in home.rglob("*.jsonl"):
         with file.open("a") as stream:
