@@ -251,7 +251,7 @@ def _read_item(store: SessionStorage, folder: str) -> TrashItem | None:
             folder=folder,
             path=wire["path"],
             session_id=wire["sessionId"],
-            title=wire["title"],
+            title=wire["title"] if isinstance(wire["title"], str) else None,
             cwd=wire["cwd"],
             removed_at=wire["removedAt"],
             batch=wire["batch"],
@@ -270,16 +270,26 @@ def _is_sane(item: TrashItem) -> bool:
     return (
         all(isinstance(text, str) for text in texts)
         and os.path.isabs(item.path)
+        and _can_be_a_path(item.path)
         and item.path.endswith(paths.SESSION_SUFFIX)
         and all(
             isinstance(old, str)
             and isinstance(name, str)
             and _can_belong(old, item.path)
             and os.path.basename(name) == name
+            and _can_be_a_path(name)
             and name not in ("", ".", "..", MANIFEST)
             for old, name in item.pieces
         )
     )
+
+
+def _can_be_a_path(text: str) -> bool:
+    """Whether a file can be named so: no NUL, no half character."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _can_belong(path: str, file: str) -> bool:

@@ -206,6 +206,10 @@ def _manifests() -> Iterator[str]:
     yield json.dumps({**good, "path": 7})
     for there in ("/s/authorized_keys", "/s/a.jsonl.corrupt-/../b", "/s/b.jsonl", "/s/a.jsonl.sh"):
         yield json.dumps({**good, "pieces": [{"from": there, "name": "0-a.jsonl"}]})
+    for there in ("/s\x00/a.jsonl", "/\ud83d/a.jsonl"):  # no file can be called so
+        pieces = [{"from": there, "name": "0-a.jsonl"}]
+        yield json.dumps({**good, "path": there, "pieces": pieces})
+    yield json.dumps({**good, "pieces": [{"from": "/s/a.jsonl", "name": "0-\x00"}]})
     keys = {"path": "/s/keys", "pieces": [{"from": "/s/keys", "name": "0-keys"}]}
     yield json.dumps({**good, **keys})
     yield json.dumps({key: value for key, value in good.items() if key != "batch"})
