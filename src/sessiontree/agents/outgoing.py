@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
-from pydantic_ai.messages import ModelMessage, repair_messages
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart, repair_messages
 
 from sessiontree.agents.messages import to_model_messages
 from sessiontree.agents.parts import text_or_empty
@@ -47,7 +47,29 @@ def outgoing_messages(messages: Sequence[Message], model: Model) -> list[ModelMe
                 prepared = {**message, "content": _plain(_visible(message.get("content"), model))}
         if prepared is not None and prepared["content"]:
             made.append(_whole(prepared))
-    return repair_messages(to_model_messages(made, lossless=False))
+    return repair_messages(_joined(to_model_messages(made, lossless=False)))
+
+
+def _joined(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Prompts that follow each other in one request.
+
+    pydantic-ai joins them too, but in a time that grows with the square of their number.
+    """
+    made: list[ModelMessage] = []
+    for message in messages:
+        last = made[-1] if made else None
+        if _is_prompt(message) and _is_prompt(last):
+            parts = last.parts
+            assert isinstance(parts, list)
+            parts.extend(message.parts)
+            last.timestamp = message.timestamp
+        else:
+            made.append(message)
+    return made
+
+
+def _is_prompt(message: ModelMessage | None) -> TypeGuard[ModelRequest]:
+    return isinstance(message, ModelRequest) and isinstance(message.parts[-1], UserPromptPart)
 
 
 def _is_answer(next_message: Sequence[Message]) -> bool:

@@ -207,6 +207,13 @@ def test_what_is_nested_without_end_is_left_out() -> None:
     assert TOO_DEEP in str(arguments["deep"])
 
 
+def test_prompts_in_a_row_are_one_request_however_many_they_are() -> None:
+    asked = [user(f"question {number}") for number in range(20_000)]
+    sent = outgoing_messages([*asked, answer(text("yes")), user("and?"), user("so?")], SEEING)
+    assert [len(message.parts) for message in sent] == [20_000, 1, 2]
+    assert [part.content for part in sent[0].parts[:2]] == ["question 0", "question 1"]  # type: ignore[union-attr]
+
+
 def test_calls_and_results_always_match() -> None:
     sent = outgoing_messages([user("a"), answer(call("c1"), stop="aborted"), user("b")], SEEING)
     assert isinstance(sent[-1], ModelRequest)
