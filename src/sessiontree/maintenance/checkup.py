@@ -140,12 +140,12 @@ def _judge(document: SessionDocument) -> Iterator[Finding]:
         first = document.skipped[0]
         text = f"{_count(skipped, 'damaged line')}, the first is line {first.line}: {first.reason}"
         yield Finding("damaged", path, text)
-    orphans = [str(warning) for warning in document.warnings if _ORPHAN.search(warning.reason)]
-    mended = [
-        str(warning)
-        for warning in document.warnings
-        if not warning.reason.startswith(("skipped:", "version ")) and str(warning) not in orphans
-    ]
+    orphans, mended = [], []
+    for warning in document.warnings:
+        if _ORPHAN.search(warning.reason):
+            orphans.append(str(warning))
+        elif not warning.reason.startswith(("skipped:", "version ")):
+            mended.append(str(warning))
     if mended:
         yield Finding("damaged", path, _first_of(mended))
     if orphans:

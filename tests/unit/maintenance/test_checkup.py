@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 import zlib
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +33,15 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
         monkeypatch.delenv(name, raising=False)
     catalogue.forget_process_memory()
     return get_profile()
+
+
+def test_time_grows_with_the_number_of_findings_and_not_faster(profile: Profile) -> None:
+    lost = [_line(number, parentId=f"b{number:07x}") for number in range(1, 60_000)]
+    (_folder(profile) / f"{NAME}.jsonl").write_text(_header() + "".join(lost))
+    began = time.process_time()
+    found = check_profile(profile)
+    assert time.process_time() - began < 15
+    assert "lost parent" in [finding.kind for finding in found.findings]
 
 
 def _folder(profile: Profile) -> Path:
