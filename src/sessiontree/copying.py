@@ -118,7 +118,7 @@ def write_session(
             log.file, head, entries, source_blobs=source_blobs, durable=False
         )
         if artifacts is not None:
-            _copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
+            copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
         log.adopt(
             document_of_copy(
                 place.storage, log.file, header, head, written.placed(), log.filer.blobs
@@ -156,13 +156,19 @@ def _discard(storage: SessionStorage, log: SessionLog) -> None:
         storage.remove_dir(paths.artifacts_dir(log.path))
 
 
-def _copy_folder(storage: SessionStorage, source: str, target: str) -> None:
+def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
+    """Copy a folder's files, those of folders in it too; how many. Links are not followed."""
+    count = 0
     for file in storage.list_files(source):
-        storage.ensure_dir(target)
-        name = os.path.basename(file.path)
-        storage.write_atomic(os.path.join(target, name), storage.read(file.path))
+        if not os.path.islink(file.path):
+            storage.ensure_dir(target)
+            name = os.path.basename(file.path)
+            storage.write_atomic(os.path.join(target, name), storage.read(file.path))
+            count += 1
     for folder in storage.list_dirs(source):
-        _copy_folder(storage, folder, os.path.join(target, os.path.basename(folder)))
+        if not os.path.islink(folder):
+            count += copy_folder(storage, folder, os.path.join(target, os.path.basename(folder)))
+    return count
 
 
 def fork_live(session: LiveSession) -> LiveSession | None:

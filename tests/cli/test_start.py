@@ -22,7 +22,7 @@ def note(**facts):
     with open(os.environ["SEEN"], "a") as file:
         file.write(json.dumps(facts) + "\\n")
 
-def run_chat(manager, *, profile, session_dir, model, initial_prompt, notice):
+def run_chat(manager, *, profile, session_dir, model, work_dir, initial_prompt, notice):
     note(screen="chat", file=manager.session_file, cwd=manager.cwd, name=manager.session_name,
          entries=len(manager.get_entries()), persisted=manager.is_persisted, profile=profile.name,
          session_dir=session_dir, model=model, prompt=initial_prompt, notice=notice,

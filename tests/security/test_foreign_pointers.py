@@ -27,12 +27,11 @@ def test_a_session_that_names_another_project_is_not_worked_on_there_unasked(
     evil = machine.session("0199a3f2", "hello", "hi", folder=machine.project, cwd=keys)
     if is_damaged:
         evil.write_bytes(b"\xff\n" + evil.read_bytes().replace(b'"type": "session", ', b"", 1))
-    before = evil.read_bytes()
     result = machine.run("--resume", str(evil), "-p", "read id_rsa", "--model", "offline")
-    assert result.code == 1
-    assert f"is in another project ({keys})" in result.err
+    assert f"tools work here, not in {keys}" in result.err
     assert "the private key" not in result.out + result.err
-    assert evil.read_bytes() == before
+    assert b"the private key" not in evil.read_bytes()
+    assert b"read id_rsa" in evil.read_bytes()
 
 
 def test_a_session_that_names_this_project_is_worked_on_wherever_it_lies(machine: Machine) -> None:
@@ -40,18 +39,6 @@ def test_a_session_that_names_this_project_is_worked_on_wherever_it_lies(machine
     given = machine.session("0199a3f2", "hello", "hi", folder=machine.home)
     result = machine.run("--resume", str(given), "-p", "read notes.txt", "--model", "offline")
     assert "the notes" in result.out
-
-
-def test_a_session_handed_over_can_be_forked_into_this_project(machine: Machine) -> None:
-    given = machine.session("0199a3f2", "hello", "hi", folder=machine.home, cwd=machine.home)
-    (machine.home / "secret.txt").write_text("not yours")
-    question = "Fork into current directory? [y/N]"
-    result = machine.on_terminal(
-        "--resume", str(given), "-p", "read secret.txt", "--model", "offline",
-        replies=[(question, "y\r")],
-    )  # fmt: skip
-    assert "Forked" in result.out
-    assert "not yours" not in result.out
 
 
 def test_a_parent_session_is_a_word_and_is_never_opened(profile: Profile, tmp_path: Path) -> None:

@@ -194,3 +194,16 @@ def test_removing_follows_no_link_out_of_the_trash(
     assert not path.with_suffix("").is_symlink()
     shutil.rmtree(item.folder)
     assert outside.read_text() == MINE
+
+
+def test_a_fork_takes_no_link_of_an_artifact_folder_along(folder: Path, outside: Path) -> None:
+    source = write(folder / "s.jsonl", header(), *chain(prompt("hello"), answer("hi")))
+    artifacts = source.with_suffix("")
+    artifacts.mkdir()
+    (artifacts / "note.txt").write_text("kept")
+    (artifacts / "secret").symlink_to(outside)
+    (artifacts / "loop").symlink_to(".")
+    (artifacts / "loop again").symlink_to(".")
+    with SessionManager.fork_from(source, folder) as fork:
+        assert fork.artifacts_dir is not None
+        assert os.listdir(fork.artifacts_dir) == ["note.txt"]

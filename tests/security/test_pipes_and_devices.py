@@ -38,6 +38,7 @@ from sessiontree.maintenance.repair import repair_findings
 from sessiontree.maintenance.trash import list_trash, move_to_trash
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry
+from sessiontree.tui.todos import load_todos
 root = Path(planted)
 session = root / "sessions" / "--p--" / "s.jsonl"
 profile = get_profile()
@@ -74,6 +75,7 @@ attempts = {
     "import bundle": lambda: import_bundle(root / "b.zip"),
     "export bundle": lambda: export_bundle(session, root / "out.zip"),
     "import": lambda: import_session(root / "f.jsonl"),
+    "todos": lambda: load_todos(str(root / "sessions/--p--/s")),
     "show foreign": lambda: load_foreign(root / "f.jsonl"),
     "foreign": lambda: [load_foreign(each.path) for each in find_foreign_sessions(home=root)],
 }
@@ -121,6 +123,7 @@ CLAUDE = '{"type":"user","sessionId":"s","uuid":"1","message":{"role":"user","co
         ("remove", "sessions/--p--/s.jsonl"),
         ("import bundle", "b.zip"),
         ("import", "f.jsonl"),
+        ("todos", "sessions/--p--/s/todos.json"),
         ("show foreign", "f.jsonl"),
         ("foreign", ".claude/projects/p/t.jsonl"),
         ("foreign", ".claude/projects/p/s/subagents/agent-1.jsonl"),

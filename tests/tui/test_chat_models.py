@@ -168,6 +168,7 @@ async def test_a_session_of_the_offline_agent_goes_on_with_the_model_that_is_in_
         await rig.until_screen(SessionPicker)
         await rig.press("enter")
         await rig.until_said("Resumed session")
+        assert "This model thinks at most" in rig.said
         await rig.until(lambda: rig.is_idle)
         assert rig.session.model == before
         assert isinstance(rig.session.agent, PydanticAIAgent)

@@ -41,19 +41,25 @@ MakeAgent: TypeAlias = "Callable[[str, str], AgentChoice]"
 
 
 def create_session_agent(
-    manager: SessionManager, model: str | None, *, confirm: Confirm | None = None
+    manager: SessionManager,
+    model: str | None,
+    *,
+    cwd: str | None = None,
+    confirm: Confirm | None = None,
 ) -> AgentChoice:
     """The agent for a session: for ``model``, else the session's own, else whichever is set up.
 
-    Raises as `create_agent` does.
+    Its tools work in the session's project, or in ``cwd`` if that is given. Raises as
+    `create_agent` does.
     """
     from sessiontree.runtime.models import ModelRegistry
 
     models = ModelRegistry.load(manager.profile.agent_dir)
     wanted = model or manager.build_session_context().models.get("default")
-    choice = create_agent(wanted, manager.cwd, confirm=confirm, registry=models)
+    work_dir = cwd or manager.cwd
+    choice = create_agent(wanted, work_dir, confirm=confirm, registry=models)
     if choice.is_offline and model is None and wanted is not None:
-        return create_agent(None, manager.cwd, confirm=confirm, registry=models)
+        return create_agent(None, work_dir, confirm=confirm, registry=models)
     return choice
 
 

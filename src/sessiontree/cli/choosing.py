@@ -39,11 +39,15 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How the session comes about; ``notice`` tells the person, in one line."""
+    """How the session comes about; ``notice`` tells the person, in one line.
+
+    ``work_dir`` is where tools work, if that is not where the session says.
+    """
 
     kind: Literal["new", "open", "fork", "memory"]
     path: str | None = None
     notice: str | None = None
+    work_dir: str | None = None
 
 
 class NothingChosen(Exception):  # noqa: N818 - an ordinary end
@@ -149,10 +153,11 @@ def _choose_path(value: str, scope: Scope) -> Choice:
             return _resuming(draft, scope)
         return Choice("open", path, f"New session at {tables.short_path(path)}")
     if not _is_kept_here(path, scope):
-        # Handed over by somebody: where it says it belongs is where an agent would read files.
+        # Handed over by somebody: an agent must not read files just where it says it belongs.
         cwd = _recorded_cwd(path, scope)
         if cwd and not same_cwd(cwd, scope.cwd):
-            return _fork_or_fail(path, scope, f'Session "{value}" is in another project ({cwd})')
+            notice = f"Resuming {describe(path, scope)}; tools work here, not in {cwd}"
+            return Choice("open", path, notice, scope.cwd)
     return _resuming(path, scope)
 
 

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 _PREVIEW_LINES = 12
 
 
-def print_answer(manager: SessionManager, prompt: str, model: str | None, scope: Scope) -> int:
+def print_answer(
+    manager: SessionManager,
+    prompt: str,
+    model: str | None,
+    scope: Scope,
+    work_dir: str | None = None,
+) -> int:
     """Ask, print the answer, close the session; the exit code."""
     from sessiontree.agents import create_session_agent
 
     confirm = _confirm if output.can_ask() else None
     try:
-        choice = create_session_agent(manager, model, confirm=confirm)
+        choice = create_session_agent(manager, model, cwd=work_dir, confirm=confirm)
     except BaseException:
         manager.close()
         raise

@@ -53,7 +53,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
     if prompt is not None:
         from sessiontree.cli.printing import print_answer
 
-        code = print_answer(manager, prompt, options.model, scope)
+        code = print_answer(manager, prompt, options.model, scope, choice.work_dir)
         if output.is_terminal(sys.stderr):
             _write_farewell(manager.session_file, manager.session_id, manager.cwd, scope)
         return code
@@ -64,6 +64,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         profile=scope.profile,
         session_dir=scope.session_dir,
         model=options.model,
+        work_dir=choice.work_dir,
         initial_prompt=_readable(options.prompt),
         notice=choice.notice,
     )

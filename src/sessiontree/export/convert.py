@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sessiontree.copying import copy_folder
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, load_document
@@ -298,18 +299,3 @@ def _hash(document: SessionDocument) -> str:
         hasher.update(chunk)
         offset += len(chunk)
     return hasher.hexdigest()
-
-
-def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
-    """Copy a folder's files, those of folders in it too; how many. Links are not followed."""
-    count = 0
-    for file in storage.list_files(source):
-        if not os.path.islink(file.path):
-            storage.ensure_dir(target)
-            name = os.path.basename(file.path)
-            storage.write_atomic(os.path.join(target, name), storage.read(file.path))
-            count += 1
-    for folder in storage.list_dirs(source):
-        if not os.path.islink(folder):
-            count += copy_folder(storage, folder, os.path.join(target, os.path.basename(folder)))
-    return count

@@ -68,7 +68,8 @@ class AgentSession:
 
     @property
     def cwd(self) -> str:
-        return self.manager.cwd
+        """The folder that tools and commands work in: the session's project, as a rule."""
+        return self.agent.cwd or self.manager.cwd
 
     @property
     def messages(self) -> Sequence[Message]:

@@ -119,18 +119,21 @@ def run_chat(
     profile: Profile,
     session_dir: str | None = None,
     model: str | None = None,
+    work_dir: str | None = None,
     initial_prompt: str | None = None,
     notice: str | None = None,
 ) -> ExitInfo:
     """Run the program on this session until it is left.
 
-    The session is closed when this returns or raises. Raises ModelNotFoundError,
-    AmbiguousModelError, and what stands in the way of saving.
+    Tools work in the session's project, or in ``work_dir`` if that is given. The session is closed
+    when this returns or raises. Raises ModelNotFoundError, AmbiguousModelError, and what stands in
+    the way of saving.
     """
     teach_alt_enter()
     history = HistoryStorage.for_profile(profile)
     setup = ChatSetup(profile, session_dir, initial_prompt, notice, history)
-    app = ChatApp(setup, lambda confirmer: open_agent_session(session_manager, confirmer, model))
+    opening = partial(open_agent_session, session_manager, model=model, work_dir=work_dir)
+    app = ChatApp(setup, opening)
     try:
         return asyncio.run(_run(app, session_manager))
     finally:
@@ -160,11 +163,16 @@ async def _run(app: ChatApp, manager: SessionManager) -> ExitInfo:
 
 
 async def open_agent_session(
-    manager: SessionManager, confirmer: Confirmer, model: str | None
+    manager: SessionManager,
+    confirmer: Confirmer,
+    model: str | None,
+    work_dir: str | None = None,
 ) -> OpenedSession:
     """The live session: with the agent for the model asked for, else for the session's own."""
     confirm = confirmer.confirm
-    choice = await asyncio.to_thread(create_session_agent, manager, model, confirm=confirm)
+    choice = await asyncio.to_thread(
+        create_session_agent, manager, model, cwd=work_dir, confirm=confirm
+    )
     # The offline agent stands in; it must not become the session's model for good.
     chosen = None if choice.is_offline and model is None else choice.model
     session = await create_agent_session(choice.agent, manager=manager, model=chosen)

@@ -193,6 +193,14 @@ class ChatScreen(Screen[None]):
         """One line above the editor, for a while."""
         self.status.say(text, is_bad=is_bad)
 
+    def say_done(self, text: str) -> None:
+        """The same of something that is done, together with what it brought about."""
+        told = self.narrator.notices.copy()
+        self.narrator.notices.clear()
+        self.say(
+            " · ".join([text, *(news for news, _ in told)]), is_bad=any(bad for _, bad in told)
+        )
+
     def add_notice(self, text: str) -> None:
         """A few lines in the conversation, which the session does not keep."""
         self.narrator.conversation.add_notice(text)
@@ -215,7 +223,7 @@ class ChatScreen(Screen[None]):
             narrator.is_changed = False
             self.transcript.sync(narrator.conversation.blocks)
             self._update_panels()
-        while narrator.notices:
+        while narrator.notices and not self.status.is_busy:
             text, is_bad = narrator.notices.pop(0)
             self.say(text, is_bad=is_bad)
         if narrator.has_new_figures and link.is_open:

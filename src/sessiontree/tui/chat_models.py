@@ -30,9 +30,10 @@ async def choose(chat: ChatScreen, wanted: str) -> None:
         if chosen is None:
             return
         wanted = chosen
-    model = await _use(chat, wanted)
-    await chat.link.refresh_figures()
-    chat.say(f"Model: {model.display_name}")
+    with chat.status.busy("Changing the model"):
+        model = await _use(chat, wanted)
+        await chat.link.refresh_figures()
+    chat.say_done(f"Model: {model.display_name}")
 
 
 async def _use(chat: ChatScreen, wanted: str) -> Model:

@@ -55,7 +55,7 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
         chat.add_notice(f"The agent and ! commands work in {short_path(session.cwd)} now.")
     if not chat.transcript.blocks:
         chat.commands.welcome()
-    chat.say(done)
+    chat.say_done(done)
     return True
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rich.text import Text
 
 from sessiontree.model import codec
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
 
@@ -44,8 +45,8 @@ def load_todos(artifacts_dir: str | None) -> list[Todo]:
     if artifacts_dir is None:
         return []
     try:
-        with open(os.path.join(artifacts_dir, FILE_NAME), "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        path = os.path.join(artifacts_dir, FILE_NAME)
+        data = FileSessionStorage().read_prefix(path, _MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             return []
         return list(_tasks(codec.decode(data)))
