@@ -38,6 +38,7 @@ from sessiontree.discovery import catalogue, search_index
 from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.discovery.resume import choose_recent
+from sessiontree.escaping import HAZARDS
 from sessiontree.export.bundle import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
 from sessiontree.export.json_document import render_json
@@ -219,7 +220,8 @@ def _list(path: Path) -> None:
     list_sessions("/p", path.parent)
     get_recent_sessions(path.parent)
     for info in get_recent_sessions(path.parent):
-        assert info.name.isprintable()
+        assert info.name
+        assert not HAZARDS.search(info.name)
         assert info.time_ago
 
 

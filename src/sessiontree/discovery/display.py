@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from sessiontree.escaping import HAZARDS
+
 MAX_NAME_CHARS = 40
 
 # A day within what datetime can do, so that no time zone leads out of it.
 _FIRST_MOMENT = datetime(1, 1, 2, tzinfo=UTC)
 _LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
-# Controls of both sets, line and paragraph separators, and what turns the direction of text round.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
+# Of no width and no meaning in a name; what joins letters and emoji has one.
+_INVISIBLE = re.compile("[\u200b\u2060-\u2064\ufeff]")
 
 
 def clean_line(text: str | None) -> str:
@@ -20,7 +22,8 @@ def clean_line(text: str | None) -> str:
     if not text:
         return ""
     lines = text.strip().splitlines()
-    return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", lines[0])).strip() if lines else ""
+    line = _SURROGATES.sub("\ufffd", lines[0]) if lines else ""
+    return _INVISIBLE.sub("", HAZARDS.sub("", line)).strip()
 
 
 def shorten(text: str, limit: int = MAX_NAME_CHARS) -> str:

@@ -371,7 +371,7 @@ def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) ->
         (last,) = connection.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()
     except (sqlite3.Error, UnicodeDecodeError):
         return False
-    return isinstance(last, int) and last >= _LAST_NUMBER
+    return isinstance(last, int | float) and last >= _LAST_NUMBER
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:

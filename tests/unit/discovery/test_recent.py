@@ -118,6 +118,9 @@ def test_a_header_longer_than_the_prefix_still_works(tmp_path: Path) -> None:
         ("x" * 40, "x" * 40),
         ("x" * 41, "x" * 39 + "…"),
         ("\ud83d half", "� half"),
+        ("a\ufeffb\u200b\u2060c", "abc"),
+        ("\u061cx\U000e0041\U000e0001y\ufff9", "xy"),
+        ("👩\u200d💻 at work", "👩\u200d💻 at work"),
     ],
 )
 def test_names_are_one_clean_line_of_forty_characters(title: str, name: str) -> None:

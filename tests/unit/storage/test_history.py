@@ -389,6 +389,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_replaced(path: Path) -> Non
         "DROP TABLE history_fts",
         "DELETE FROM history_fts_config",
         "UPDATE sqlite_sequence SET seq = 9223372036854775807",
+        "UPDATE sqlite_sequence SET seq = 1e300",
         "DELETE FROM history_fts_data; INSERT INTO history_fts_data VALUES (1, 'text'), (10, 'x')",
         "CREATE TRIGGER more AFTER INSERT ON history BEGIN INSERT INTO nowhere VALUES (1); END",
     ],
