@@ -100,7 +100,7 @@ def mutate(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
         change = rng.choice(_INFORMED if rng.random() < 0.65 else _BLIND)
         data = change(data, rng, others)
-    return data[: 4 << 20]
+    return data[: 1 << 20]
 
 
 # -- blind -------------------------------------------------------------------------------------
