@@ -85,10 +85,16 @@ class ContextBuilder:
         self._rules: dict[str, None] = {}
         self._mode = "none"
         self._mode_data: Any = None
-        for entry in path:
-            if entry.type in _STATE_TYPES:
+        cut = -1
+        for at, entry in enumerate(path):
+            kind = entry.type
+            if kind == "message":
+                continue  # nearly all
+            if kind in _STATE_TYPES:
                 self._add_state(entry.data)
-        start = self._open_messages(path)
+            elif kind in _CUT_TYPES:
+                cut = at
+        start = self._open_messages(path, cut)
         self._add_messages(path[start:])
         if self._assistant is None and DEFAULT_ROLE not in self._models:
             self._find_assistant_model(path[:start])
@@ -117,11 +123,8 @@ class ContextBuilder:
             self._add_state(entry.data)
         self._add_messages([entry])
 
-    def _open_messages(self, path: Sequence[Entry]) -> int:
+    def _open_messages(self, path: Sequence[Entry], at: int) -> int:
         """Begin the messages as the latest cut demands; where the rest of the path goes on."""
-        at = len(path) - 1
-        while at >= 0 and path[at].type not in _CUT_TYPES:
-            at -= 1
         if at < 0:
             return 0
         if path[at].type == "reset_boundary":
@@ -156,13 +159,17 @@ class ContextBuilder:
                 self._mode_data = data.get("data")
 
     def _add_messages(self, entries: Sequence[Entry]) -> None:
-        preload_messages(entry for entry in entries if entry.type == "message")
+        preload_messages(entries)
         messages = self._messages
         first = len(messages)
         for entry in entries:
+            message = entry.message
+            if message is not None:
+                messages.append(message)
+                continue
             kind = entry.type
             if kind == "message":
-                message = entry.message or entry.data.get("message")
+                message = entry.data.get("message")
                 if isinstance(message, dict):
                     messages.append(message)
             elif kind == "custom_message":

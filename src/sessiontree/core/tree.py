@@ -232,14 +232,17 @@ def graft(
     by_id = tree.by_id
     added = tree.entries
     unknown: list[int] = []
+    previous: str | None = None
     for entry in entries:
         if entry.id in by_id or not entry.id:
             _give_fresh_id(tree, entry, warnings)
         parent_id = entry.parent_id
-        if parent_id is not None and parent_id not in by_id:
+        # nearly always the entry before it, which needs no look into the index
+        if parent_id != previous and parent_id is not None and parent_id not in by_id:
             unknown.append(len(added))
         added.append(entry)
-        by_id[entry.id] = entry
+        previous = entry.id
+        by_id[previous] = entry
     tree.forget_indexes()
     if not unknown:
         return

@@ -47,12 +47,15 @@ def detect_dialect(has_title: bool, entries: Iterable[Entry]) -> Dialect | None:
     if has_title:
         return "omp"
     for entry in entries:
-        if entry.type == "session_info":
+        kind = entry.type
+        if kind == "message":
+            continue  # nearly all
+        if kind == "session_info":
             return "pi"
-        if entry.type == "model_change":
+        if kind == "model_change":
             data: dict[str, Any] = entry.decode()
             return "pi" if "modelId" in data else "omp"
-        if entry.type in _OMP_ONLY:
+        if kind in _OMP_ONLY:
             return "omp"
     return None
 

@@ -177,26 +177,31 @@ _OPEN, _CLOSE = b"{}"
 
 
 def preload_messages(entries: Iterable[Entry]) -> None:
-    """Decode the ``message`` of many entries at once: the fast road for those in a context.
+    """Decode the ``message`` of many ``message`` entries at once: what a context needs of them.
 
     Lines that are neighbours are decoded together, and nothing is kept of them but the message.
     What cannot be had this way is left for ``data`` to decode by itself.
     """
     run: list[Entry] = []
-    end = 0
+    source: PayloadSource | None = None
+    following = limit = 0
     for entry in entries:
-        if entry.source is None or entry.is_changed or entry.is_loaded:
-            continue
-        if run and (
-            entry.offset != end + 1
-            or entry.source is not run[0].source
-            or end - run[0].offset > _RUN_BYTES
+        if (
+            entry.type != "message"
+            or entry.message is not None
+            or entry.cached is not None
+            or entry.is_changed
         ):
-            _decode_run(run, end)
+            continue
+        offset = entry.offset
+        if offset != following or offset > limit or entry.source is not source:
+            _decode_run(run, following - 1)
             run = []
+            source = entry.source
+            limit = offset + _RUN_BYTES
         run.append(entry)
-        end = entry.offset + entry.length
-    _decode_run(run, end)
+        following = offset + entry.length + 1
+    _decode_run(run, following - 1)
 
 
 class _MessageOnly(msgspec.Struct, gc=False):
