@@ -26,7 +26,8 @@ if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
     def _try_lock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
-    def _unlock(fd: int) -> None:
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file."""
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
@@ -34,16 +35,9 @@ else:
     def _try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _unlock(fd: int) -> None:
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file."""
         fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def unlock(fd: int) -> None:
-    """Let go of the lock on an open file; one that cannot be let go of goes with its descriptor."""
-    try:
-        _unlock(fd)
-    except OSError:
-        return
 
 
 def lock(
