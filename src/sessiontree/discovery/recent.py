@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from operator import attrgetter
 
 from sessiontree.discovery.display import format_time_ago, make_name, to_moment
@@ -55,6 +56,10 @@ class RecentSessionInfo:
         return format_time_ago(self.modified, datetime.now(UTC))
 
 
+_MTIME = attrgetter("mtime_ns")
+_PATH = attrgetter("path")
+
+
 def get_recent_sessions(
     session_dir: str | os.PathLike[str],
     limit: int = 3,
@@ -97,8 +102,10 @@ def find_most_recent_session(
 def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
     """The session files of some folders, by mtime; of the same time, by name, later first."""
     files = [stat for folder in folders for stat in list_session_files(storage, folder)]
-    files.sort(key=attrgetter("mtime_ns", "path"), reverse=True)
-    return iter(files)
+    # names are looked at only where times are the same: most callers want a few of thousands
+    files.sort(key=_MTIME, reverse=True)
+    for _, same in groupby(files, _MTIME):
+        yield from sorted(same, key=_PATH, reverse=True)
 
 
 def list_session_files(

@@ -44,6 +44,13 @@ def test_the_newest_by_mtime_come_first(tmp_path: Path) -> None:
     assert len(get_recent_sessions(tmp_path, limit=99)) == 4
 
 
+def test_of_the_same_time_the_later_name_comes_first(tmp_path: Path) -> None:
+    for name in ("b", "d", "a", "c"):
+        put(tmp_path, *talk(name), session_id=name, mtime=1_790_000_000)
+    put(tmp_path, *talk("older"), session_id="z", mtime=1_789_999_999)
+    assert [found.id for found in get_recent_sessions(tmp_path, 9)] == ["d", "c", "b", "a", "z"]
+
+
 def test_no_more_than_four_kilobytes_of_the_named_files_are_read(tmp_path: Path) -> None:
     for age in range(9):
         put(tmp_path, *talk("question", "x" * 50_000), mtime=1_790_000_000 - age)
