@@ -108,7 +108,7 @@ def _describe(error: BaseException, case_seed: int) -> dict[str, Any]:
 
 
 def _lock(folder: Path) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY_BYTES,) * 2)
+    limit_memory()
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     signal.signal(signal.SIGALRM, _hang)
     signal.signal(signal.SIGPROF, _hang)
@@ -121,9 +121,11 @@ def _limit(computing_s: float, waiting_s: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, waiting_s)
 
 
-def _address_space() -> int:
+def limit_memory() -> None:
+    """From now on this process gets a little more memory than it has, and then MemoryError."""
     with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+        has = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (has + MEMORY_BYTES,) * 2)
 
 
 def _hang(number: int, frame: FrameType | None) -> None:

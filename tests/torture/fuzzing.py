@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import atheris
+from tests.torture.cages import limit_memory
 
 
 def fuzz(try_one: Callable[[bytes], None], seeds: Iterable[bytes]) -> None:
@@ -24,7 +25,9 @@ def fuzz(try_one: Callable[[bytes], None], seeds: Iterable[bytes]) -> None:
     folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     if folders:
         _sow(Path(folders[0]), seeds)
-    atheris.Setup(sys.argv, try_one)
+    # libFuzzer's own limit would count the memory of whoever started this process, too
+    atheris.Setup([*sys.argv, "-rss_limit_mb=0"], try_one)
+    limit_memory()
     atheris.Fuzz()
 
 
