@@ -138,7 +138,7 @@ async def live_a_day(project: Path, rng: random.Random, budget: Budget) -> Day:
     return day
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 def test_a_day_of_work_costs_the_same_in_the_evening_as_in_the_morning(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
