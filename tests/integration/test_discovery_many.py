@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,11 @@ for _ in range(6):
 """
 
 
+def is_right(hits: int, is_attacked: bool) -> bool:
+    """A bit flipped in SQLite's own lists of words may hide a hit; none is made up."""
+    return hits <= RARE_OF_FEW if is_attacked else hits == RARE_OF_FEW
+
+
 @pytest.mark.parametrize("is_attacked", [False, True])
 def test_several_processes_refresh_one_catalogue(home: Path, is_attacked: bool) -> None:
     root = Path(get_profile().sessions_dir)
@@ -156,9 +162,12 @@ def test_several_processes_refresh_one_catalogue(home: Path, is_attacked: bool) 
         assert process.returncode == 0, errors
         rows = [line.split() for line in output.splitlines() if line[0].isdigit()]
         counts = [int(count) for _, count, _ in rows]
-        assert all((int(listed), int(hits)) == (FEW, RARE_OF_FEW) for listed, _, hits in rows)
+        assert all(int(listed) == FEW for listed, _, _ in rows)
+        assert all(is_right(int(hits), is_attacked) for _, _, hits in rows)
         assert counts == sorted(counts)
         assert all(messages <= count <= messages + APPENDED for count in counts)
     final = json.loads(run(LOOK, RARE))
     assert (final["sessions"], final["messages"]) == (FEW, messages + APPENDED)
-    assert final["hits"] == RARE_OF_FEW
+    assert is_right(final["hits"], is_attacked)
+    shutil.rmtree(home / ".cache" / "sessiontree")
+    assert json.loads(run(LOOK, RARE))["hits"] == RARE_OF_FEW

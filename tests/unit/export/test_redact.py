@@ -153,7 +153,8 @@ def test_secrets_are_in_order_and_apart(text: str) -> None:
     ],
 )
 def test_hostile_text_takes_no_more_than_linear_time(hostile: str) -> None:
-    # The processor's time, not the clock's: other work on the machine must not count.
+    # The processor's time, not the clock's: other work on the machine must hardly count. A step for
+    # each pair of places would take minutes.
     started = time.process_time()
     Redactor().redact_text(hostile)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5
