@@ -194,20 +194,25 @@ def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple
     return shown.decode("utf-8", "replace")
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path)
-    made.home.mkdir()
-    made.project.mkdir()
+def make_machine(root: Path) -> Machine:
+    """A machine with a home and a project, and nothing of ours in its environment but folders."""
+    made = Machine(root)
+    for folder in (made.home, made.project):
+        folder.mkdir(parents=True)
     made.env = {
         "PATH": os.environ.get("PATH", ""),
         "HOME": str(made.home),
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "SESSIONTREE_AGENT_DIR": str(made.agent_dir),
-        "SESSIONTREE_CACHE_DIR": str(tmp_path / "cache"),
+        "SESSIONTREE_CACHE_DIR": str(root / "cache"),
     }
     return made
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return make_machine(tmp_path)
 
 
 @pytest.fixture

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Machine
+from tests.cli.conftest import Machine, make_machine
 
 from sessiontree.profiles import Profile, get_profile
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path / "machine")
-    for folder in (made.home, made.project):
-        folder.mkdir(parents=True)
-    made.env = {
-        "PATH": os.environ.get("PATH", ""),
-        "HOME": str(made.home),
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
-        "SESSIONTREE_AGENT_DIR": str(made.agent_dir),
-        "SESSIONTREE_CACHE_DIR": str(made.root / "cache"),
-    }
-    return made
+    return make_machine(tmp_path / "machine")
 
 
 @pytest.fixture
