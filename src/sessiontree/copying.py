@@ -1,4 +1,4 @@
-"""New sessions made of old ones: forks and branched sessions; and moving a session elsewhere.
+"""New sessions made of open ones: forks and branched sessions; and moving a session elsewhere.
 
 Entries that need no change are copied byte for byte. A new file is written whole before anything
 refers to it; a move that fails half-way is taken back.
@@ -15,15 +15,15 @@ from typing import Any, cast
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
-from sessiontree.document import document_of_copy, load_document
-from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+from sessiontree.document import SessionDocument, document_of_copy, load_document
+from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.live import LiveSession, Place
 from sessiontree.log import Durability, SessionLog, is_answer
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import format_timestamp, new_entry_id
-from sessiontree.opening import make_blob_store, make_log, make_session_id
+from sessiontree.opening import make_log, make_session_id
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
@@ -57,37 +57,10 @@ def derive_header(
     return cast("Header", wire)
 
 
-def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSession:
-    """A copy of a session file in another project, open. The source is only read."""
-    source_path = os.path.abspath(source_path)
-    source_blobs = make_blob_store(place.profile, source_path, place.storage)
-    try:
-        source = load_document(place.storage, source_path, source_blobs)
-    except OSError as error:
-        raise PersistenceError.from_os_error(source_path, error) from error
-    if source is None:
-        raise SessionNotFoundError(source_path)
-    try:
-        dialect = place.profile.dialect
-        parent = source_path if dialect == "pi" else source.header.get("id", source_path)
-        title = source.title
-        header = derive_header(
-            source.header, title if dialect != "pi" else None, place, dialect, parent
-        )
-        copy = write_session(
-            place,
-            header,
-            source.tree.entries,
-            dialect,
-            durability,
-            artifacts=paths.artifacts_dir(source_path),
-            source_blobs=source_blobs if source_blobs.has_fallbacks else None,
-        )
-        if dialect == "pi" and title is not None:
-            _finish(copy, lambda: copy.rename(title))
-        return copy
-    finally:
-        source.payloads.reader.close()
+def session_path(place: Place, header: Header) -> str:
+    """The file of a session that is made from another."""
+    name = paths.session_file_name(header.get("timestamp", ""), header.get("id", ""))
+    return os.path.join(place.session_dir, name)
 
 
 def write_session(
@@ -101,30 +74,46 @@ def write_session(
     artifacts: str | None = None,
     source_blobs: BlobStore | None = None,
 ) -> LiveSession:
-    """A new session file of known entries, open; ``artifacts`` are copied beside it.
-
-    It is on the medium only after ``flush``: until then what it was made of is still there.
-    """
-    path = os.path.join(
-        place.session_dir,
-        paths.session_file_name(header.get("timestamp", ""), header.get("id", "")),
-    )
+    """A new session file of known entries, open; ``artifacts`` are copied beside it."""
     head = codec.encode(header) + b"\n"
-    log = make_log(place, path, dialect, durability)
-    log.begin(path, is_draft=is_draft)
-    try:
+
+    def write(log: SessionLog) -> SessionDocument:
         place.storage.ensure_dir(place.session_dir)
         written = log.filer.write_file(
             log.file, head, entries, source_blobs=source_blobs, durable=False
         )
+        return document_of_copy(
+            place.storage, log.file, header, head, written.placed(), log.filer.blobs
+        )
+
+    return settle_copy(
+        place, header, dialect, durability, write, is_draft=is_draft, artifacts=artifacts
+    )
+
+
+def settle_copy(
+    place: Place,
+    header: Header,
+    dialect: Dialect,
+    durability: Durability,
+    write: Callable[[SessionLog], SessionDocument],
+    *,
+    is_draft: bool = False,
+    artifacts: str | None = None,
+) -> LiveSession:
+    """A session on the file that ``write`` leaves, with copies of ``artifacts`` beside it.
+
+    It is on the medium only after ``flush``: until then what it was made of is still there. If
+    anything fails nothing is left of it.
+    """
+    path = session_path(place, header)
+    log = make_log(place, path, dialect, durability)
+    log.begin(path, is_draft=is_draft)
+    try:
+        document = write(log)
         if artifacts is not None:
             copy_folder(place.storage, artifacts, paths.artifacts_dir(path))
-        log.adopt(
-            document_of_copy(
-                place.storage, log.file, header, head, written.placed(), log.filer.blobs
-            ),
-            is_draft=is_draft,
-        )
+        log.adopt(document, is_draft=is_draft)
         log.note_new_name()
     except BaseException as error:
         _discard(place.storage, log)
@@ -134,7 +123,7 @@ def write_session(
     return LiveSession(place, header, log)
 
 
-def _finish(copy: LiveSession, step: Callable[[], object]) -> None:
+def finish_copy(copy: LiveSession, step: Callable[[], object]) -> None:
     """The last step of a copy; if it fails, the copy is removed again."""
     try:
         step()
@@ -190,7 +179,7 @@ def fork_live(session: LiveSession) -> LiveSession | None:
         artifacts=paths.artifacts_dir(log.path),
     )
     copy.move_leaf(session.tree.leaf_id)
-    _finish(copy, copy.mark_leaf)
+    finish_copy(copy, copy.mark_leaf)
     return copy
 
 

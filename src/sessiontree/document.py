@@ -22,6 +22,7 @@ from sessiontree.model.header import (
     Header,
     TitleSlot,
     apply_title_slot,
+    get_title,
     get_version,
     is_header,
     read_title_slot,
@@ -110,8 +111,19 @@ class SessionDocument:
     @property
     def title(self) -> str | None:
         """The title of the slot or the header; None if there is none."""
-        found: object = self.header.get("title")
-        return found if isinstance(found, str) and found else None
+        return get_title(self.header)
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the file is a header and then just the lines of the entries, all as they are."""
+        return (
+            self.has_final_newline
+            and not self.is_migrated
+            and not self.skipped
+            and not self.warnings
+            and self.payloads.is_regular
+            and self.head_end + sum(entry.length + 1 for entry in self.tree.entries) == self.end
+        )
 
 
 @dataclass(slots=True)
@@ -126,12 +138,19 @@ class _Head:
     skipped: list[SkippedText] = field(default_factory=list)
 
 
+OnHead = Callable[[Header, int, FileStat], object]
+
+
 def load_document(
-    storage: SessionStorage, path: str, blobs: BlobStore | None = None
+    storage: SessionStorage,
+    path: str,
+    blobs: BlobStore | None = None,
+    on_head: OnHead | None = None,
 ) -> SessionDocument | None:
     """The session in this file; None if the file is missing or empty.
 
-    Raises NotASessionError for a file without a valid header, OSError if it cannot be read.
+    ``on_head`` hears of the header, and where it ends, before the rest is read. Raises
+    NotASessionError for a file without a valid header, OSError if it cannot be read.
     """
     try:
         reader = storage.open_reader(path)
@@ -143,18 +162,24 @@ def load_document(
             reader.close()
             return None
         with paused_gc():
-            return _read_document(path, reader, stat, blobs)
+            return _read_document(path, reader, stat, blobs, on_head)
     except BaseException:
         reader.close()
         raise
 
 
 def _read_document(
-    path: str, reader: SessionStorageReader, stat: FileStat, blobs: BlobStore | None
+    path: str,
+    reader: SessionStorageReader,
+    stat: FileStat,
+    blobs: BlobStore | None,
+    on_head: OnHead | None,
 ) -> SessionDocument:
     head = _read_head(reader, stat.size)
     if head.header is None:
         raise NotASessionError(path, "no session header")
+    if on_head is not None:
+        on_head(head.header, head.end, stat)
     payloads = FilePayloads(path, reader, blobs)
     header = head.header
     version = get_version(header)
@@ -280,9 +305,7 @@ def document_of_copy(
     blobs: BlobStore,
 ) -> SessionDocument:
     """The document of a file just written from known entries, without reading it again."""
-    reader = storage.open_reader(path)
-    payloads = FilePayloads(path, reader, blobs)
-    stat = reader.stat()
+    payloads = FilePayloads(path, storage.open_reader(path), blobs)
     with paused_gc():
         tree = SessionTree(
             Entry(
@@ -298,8 +321,32 @@ def document_of_copy(
             )
             for entry, offset, length in placed
         )
+    return _document_of_new_file(header, head, tree, payloads)
+
+
+def document_of_verbatim_copy(
+    source: SessionDocument,
+    storage: SessionStorage,
+    path: str,
+    header: Header,
+    head: bytes,
+    blobs: BlobStore,
+) -> SessionDocument:
+    """The document of a file that has another head and then the same lines; takes the entries."""
+    payloads = FilePayloads(path, storage.open_reader(path), blobs)
+    shift = len(head) - source.head_end
+    for entry in source.tree.entries:
+        entry.source = payloads
+        entry.offset += shift
+    return _document_of_new_file(header, head, source.tree, payloads)
+
+
+def _document_of_new_file(
+    header: Header, head: bytes, tree: SessionTree, payloads: FilePayloads
+) -> SessionDocument:
+    stat = payloads.reader.stat()
     document = SessionDocument(
-        path=path,
+        path=payloads.path,
         header=header,
         slot=None,
         tree=tree,

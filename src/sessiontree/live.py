@@ -19,7 +19,7 @@ from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.log import SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import Header, TitleSlot, apply_title_slot
+from sessiontree.model.header import Header, TitleSlot, apply_title_slot, get_title
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Profile
@@ -100,8 +100,7 @@ class LiveSession:
     @property
     def name(self) -> str | None:
         """The session's name in the words of its dialect, else in the other's."""
-        title: object = self.header.get("title")
-        title = title if isinstance(title, str) and title else None
+        title = get_title(self.header)
         info = self._info_name() if self.log.dialect == "pi" or not title else None
         return (info or title) if self.log.dialect == "pi" else (title or info)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sessiontree import copying, opening
+from sessiontree import copying, forking, opening
 from sessiontree.core.context import SessionContext
 from sessiontree.core.tree import SessionTreeNode
 from sessiontree.discovery import paths
@@ -129,7 +129,7 @@ class SessionManager:
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
         place = _place(cwd, session_dir, get_profile(profile), storage)
-        return cls(copying.fork_file(os.fspath(source_path), place, durability), durability)
+        return cls(forking.fork_file(os.fspath(source_path), place, durability), durability)
 
     @classmethod
     def in_memory(

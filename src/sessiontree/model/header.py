@@ -115,6 +115,12 @@ def get_version(header: Header) -> int:
     return version if isinstance(version, int) and not isinstance(version, bool) else 1
 
 
+def get_title(header: Header) -> str | None:
+    """The header's title; None if it has none."""
+    title: object = header.get("title")
+    return title if isinstance(title, str) and title else None
+
+
 def get_timestamp(header: Header) -> str:
     """When the session began, as the header spells it; empty if it does not say."""
     timestamp: object = header.get("timestamp")

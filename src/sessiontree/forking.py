@@ -1,0 +1,171 @@
+"""A session file copied into another project: SPEC §5's ``fork_from``.
+
+The source is read to its end, to know that it is sound. Meanwhile its lines are copied already, and
+the copy gets its name only if nothing had to be mended: then it is what writing entry by entry
+would give, byte for byte. In every other case it is dropped and the entries are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+from sessiontree.copying import (
+    derive_header,
+    finish_copy,
+    session_path,
+    settle_copy,
+    write_session,
+)
+from sessiontree.discovery import paths
+from sessiontree.document import SessionDocument, document_of_verbatim_copy, load_document
+from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.live import LiveSession, Place
+from sessiontree.log import Durability, SessionLog
+from sessiontree.model import codec
+from sessiontree.model.header import Header, get_title
+from sessiontree.opening import make_blob_store
+from sessiontree.storage.base import FileRange, FileStat, Piece
+from sessiontree.storage.file import FileSessionStorage
+
+_STEP_BYTES = 1 << 24
+
+
+def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSession:
+    """A copy of a session file in another project, open. The source is only read."""
+    source_path = os.path.abspath(source_path)
+    blobs = make_blob_store(place.profile, source_path, place.storage)
+    ahead: _CopyAhead | None = None
+
+    def begin(found: Header, head_end: int, stat: FileStat) -> None:
+        nonlocal ahead
+        # other storages may not like a second thread, and blobs have to be looked for in the lines
+        if not isinstance(place.storage, FileSessionStorage) or blobs.has_fallbacks:
+            return
+        with contextlib.suppress(RuntimeError):  # no more threads
+            ahead = _CopyAhead(place, _fork_header(place, source_path, found), head_end, stat)
+
+    try:
+        try:
+            source = load_document(place.storage, source_path, blobs, begin)
+        except OSError as error:
+            raise PersistenceError.from_os_error(source_path, error) from error
+        if source is None:
+            raise SessionNotFoundError(source_path)
+        try:
+            copy = _take(ahead, source, place, durability) or write_session(
+                place,
+                _fork_header(place, source_path, source.header),
+                source.tree.entries,
+                place.profile.dialect,
+                durability,
+                artifacts=paths.artifacts_dir(source_path),
+                source_blobs=blobs if blobs.has_fallbacks else None,
+            )
+        finally:
+            source.payloads.reader.close()
+    finally:
+        if ahead is not None:
+            ahead.drop()
+    title = source.title
+    if place.profile.dialect == "pi" and title is not None:
+        finish_copy(copy, lambda: copy.rename(title))
+    return copy
+
+
+def _fork_header(place: Place, source_path: str, source: Header) -> Header:
+    dialect = place.profile.dialect
+    parent = source_path if dialect == "pi" else source.get("id", source_path)
+    title = get_title(source) if dialect != "pi" else None
+    return derive_header(source, title, place, dialect, parent)
+
+
+def _take(
+    ahead: _CopyAhead | None, source: SessionDocument, place: Place, durability: Durability
+) -> LiveSession | None:
+    """The fork that was copied ahead, if there is one and it will do."""
+    if ahead is None or not source.is_verbatim or not ahead.finish():
+        return None
+
+    def stand_on_copy(log: SessionLog) -> SessionDocument:
+        return document_of_verbatim_copy(
+            source, place.storage, log.file, ahead.header, ahead.head, log.filer.blobs
+        )
+
+    return settle_copy(
+        place,
+        ahead.header,
+        place.profile.dialect,
+        durability,
+        stand_on_copy,
+        artifacts=paths.artifacts_dir(source.path),
+    )
+
+
+class _CopyAhead:
+    """Writes a file of a new header and another file's lines, by a thread of its own.
+
+    It has its own descriptor of the source, so that nobody closes it under its feet. Whatever goes
+    wrong here is not reported: writing the entries will meet it again, and say so.
+    """
+
+    def __init__(self, place: Place, header: Header, start: int, stat: FileStat) -> None:
+        self.header = header
+        self.head = codec.encode(header) + b"\n"
+        self._place = place
+        self._start = start
+        self._source = stat
+        self._is_written = False
+        self._is_wanted: bool | None = None
+        self._is_decided = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sessiontree-fork", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> bool:
+        """Let the copy have its name; whether it has it now."""
+        self._decide(True)
+        return self._is_written
+
+    def drop(self) -> None:
+        """Remove the copy, unless it was finished."""
+        self._decide(False)
+
+    def _decide(self, is_wanted: bool) -> None:
+        if self._is_wanted is None:
+            self._is_wanted = is_wanted
+        self._is_decided.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        storage, source = self._place.storage, self._source
+        try:
+            reader = storage.open_reader(source.path)
+            try:
+                if reader.stat().is_same_file(source):
+                    lines = FileRange(reader, self._start, source.size - self._start)
+                    storage.ensure_dir(self._place.session_dir)
+                    storage.write_atomic(
+                        session_path(self._place, self.header), self._pieces(lines), durable=False
+                    )
+                    self._is_written = True
+            finally:
+                reader.close()
+        except (_DroppedError, OSError):
+            pass
+
+    def _pieces(self, lines: FileRange) -> Iterator[Piece]:
+        yield self.head
+        end = lines.offset + lines.length
+        for offset in range(lines.offset, end, _STEP_BYTES):
+            if self._is_wanted is False:
+                raise _DroppedError
+            yield FileRange(lines.reader, offset, min(_STEP_BYTES, end - offset))
+        self._is_decided.wait()
+        if not self._is_wanted:
+            raise _DroppedError
+
+
+class _DroppedError(Exception):
+    """Nobody wants the copy any more."""
