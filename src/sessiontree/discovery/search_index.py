@@ -54,8 +54,6 @@ _BOUNDARY = " ꙮ "
 _MOST_DEAD = 1_000
 _DEAD_SHARE = 0.2
 
-_WHAT_COUNTS = attrgetter("path", "size", "mtime_ns", "ctime_ns", "inode", "device")
-
 OnProgress = Callable[[int, int], object]
 
 
@@ -392,9 +390,8 @@ def _gather(made: _Reading, reader: SessionStorageReader, start: int, size: int)
 
 def _digest(files: list[FileStat]) -> bytes | None:
     """What tells whether any file of a folder is not what it was; None if it can't be told."""
-    ordered = sorted(files, key=attrgetter("path"))
     try:
-        encoded = _encode_row(list(map(_WHAT_COUNTS, ordered)))
+        encoded = _encode_row(sorted(files, key=attrgetter("path")))
     except UnicodeEncodeError:
         return None
     return hashlib.blake2b(encoded, digest_size=16).digest()

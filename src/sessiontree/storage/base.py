@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 
-class FileStat(msgspec.Struct, frozen=True, gc=False):
+class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a storage knows of a file without reading it."""
 
     path: str
