@@ -10,6 +10,7 @@ import gc
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import msgspec
 
@@ -73,14 +74,21 @@ class SessionTree:
         if from_id is None:
             return []
         found = [self.get(from_id)]
-        by_id = self.by_id
         parent_id = found[0].parent_id
+        if found[0] is self.entries[-1]:
+            # as long as each entry is the parent of the next, none has to be looked up
+            for entry in islice(reversed(self.entries), 1, None):
+                if entry.id != parent_id:
+                    break
+                found.append(entry)
+                parent_id = entry.parent_id
+        by_id = self.by_id
         while parent_id is not None:
-            entry = by_id.get(parent_id)
-            if entry is None:
+            parent = by_id.get(parent_id)
+            if parent is None:
                 break
-            found.append(entry)
-            parent_id = entry.parent_id
+            found.append(parent)
+            parent_id = parent.parent_id
         found.reverse()
         return found
 

@@ -7,7 +7,9 @@ data. Where the bytes come from is behind ``PayloadSource``; this module does no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -30,20 +32,17 @@ class PayloadSource(Protocol):
         """Whether no line in ``block`` needs ``restore``."""
 
 
-# No agent writes such keys, so that no line's own fields are taken for ours. A hostile line that
-# does has them overwritten when it is attached to its source.
-_WIRE_NAMES = {
-    "parent_id": "parentId",
-    "source": "sessiontree:source",
-    "offset": "sessiontree:offset",
-    "length": "sessiontree:length",
-    "cached": "sessiontree:cached",
-    "message": "sessiontree:message",
-    "is_changed": "sessiontree:is_changed",
-}
+# The fields that no line has are called what no line can say.
+_SECRET = os.urandom(8).hex()
 
 
-class Entry(msgspec.Struct, gc=False, eq=False, rename=_WIRE_NAMES):
+def _wire_name(field: str) -> str:
+    if field in ("type", "id", "timestamp"):
+        return field
+    return "parentId" if field == "parent_id" else f"{field}:{_SECRET}"
+
+
+class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
     """One entry of a session. Compare entries by ``id``.
 
     ``type``, ``id``, ``parent_id`` and ``timestamp`` are the fields that every entry has;
@@ -155,10 +154,12 @@ def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, of
     """Whether the entries are the lines of ``block``, one each; if so they are attached to them.
 
     ``block`` begins at ``offset`` of its file. A newline between "}" and "{" can only stand
-    between two objects, so as many such lines as entries mean one entry a line.
+    between two objects, so as many such lines as entries mean one entry a line. Texts that nearly
+    all entries have in common with others are kept once: a quarter of what an entry takes.
     """
     find = block.find
     start = 0
+    previous: str | None = None
     for entry in entries:
         end = find(b"\n", start)
         if end < 0 or block[start] != _OPEN or block[end - 1] != _CLOSE:
@@ -166,9 +167,11 @@ def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, of
         entry.source = payloads
         entry.offset = offset + start
         entry.length = end - start
-        entry.cached = None
-        entry.message = None
-        entry.is_changed = False
+        if entry.type == "message":
+            entry.type = "message"
+        if entry.parent_id == previous:
+            entry.parent_id = previous
+        previous = entry.id
         start = end + 1
     return start == len(block)
 
@@ -205,9 +208,10 @@ def preload_messages(entries: Iterable[Entry]) -> None:
 
 
 class _MessageOnly(msgspec.Struct, gc=False):
-    message: Any = None
+    message: dict[str, Any] | None = None
 
 
+_message_of = attrgetter("message")
 _RUN_BYTES = 1 << 18
 _decode_messages = msgspec.json.Decoder(_MessageOnly).decode_lines
 
@@ -223,9 +227,8 @@ def _decode_run(run: list[Entry], end: int) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
     if len(values) == len(run):
-        for entry, value in zip(run, values, strict=True):
-            if isinstance(value.message, dict):
-                entry.message = value.message
+        for entry, message in zip(run, map(_message_of, values), strict=True):
+            entry.message = message
 
 
 envelope_decoder = msgspec.json.Decoder(Entry)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -231,6 +234,18 @@ def test_keys_of_our_own_in_a_line_are_only_data() -> None:
     scan = scan_in_chunks(data, 1 << 20)
     assert [found.data for found in scan.entries] == [hostile, TWO]
     assert scan.entries[0].line() == dump(hostile)
+
+
+def test_no_line_can_know_what_our_own_fields_are_called() -> None:
+    program = (
+        "import msgspec; from sessiontree.model.entries import Entry;"
+        "print([field.encode_name for field in msgspec.structs.fields(Entry)])"
+    )
+    names = [
+        set(ast.literal_eval(subprocess.check_output([sys.executable, "-c", program], text=True)))
+        for _ in range(2)
+    ]
+    assert names[0] & names[1] == {"type", "id", "parentId", "timestamp"}
 
 
 def test_a_second_header_is_no_entry_and_is_reported() -> None:
