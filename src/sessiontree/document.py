@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
+
+import msgspec
 
 from sessiontree.core import trimming
 from sessiontree.core.tree import SessionTree, paused_gc, plant
@@ -249,7 +251,7 @@ def _parse_head(data: bytes) -> _Head | None:
             slot = read_title_slot(item.value, raw) if head.slot is None else None
             if slot is not None:
                 is_whole_line = item.offset == 0 and item.length == len(line)
-                head.slot = slot if is_whole_line else replace(slot, line=b"")
+                head.slot = slot if is_whole_line else msgspec.structs.replace(slot, line=b"")
                 continue
             if is_header(item.value):
                 head.header = cast("Header", item.value)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from sessiontree.cli import output
 from sessiontree.profiles import PROFILE_NAMES, Profile, get_profile
@@ -50,8 +50,7 @@ def limit_option(command: _Command) -> _Command:
     )(command)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """Where a command looks."""
 
     profile: Profile

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
+
+import msgspec
 
 from sessiontree.cli import output
 
@@ -35,8 +36,7 @@ class ListedSession(Protocol):
     def modified(self) -> datetime: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column: how it is headed, painted and aligned, and whether it gives way when narrow."""
 
     head: str

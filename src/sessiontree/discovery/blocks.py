@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree.discovery import frames
 from sessiontree.storage.base import SessionStorageReader
@@ -13,8 +14,7 @@ BLOCK_BYTES = 1 << 19
 _LONG_LINE_BYTES = 4 << 20
 
 
-@dataclass(slots=True)
-class Block:
+class Block(msgspec.Struct):
     """Whole lines at ``offset``: the first ``cut`` bytes of ``data``.
 
     ``long_line`` if instead this is the beginning of one tool result of many megabytes that is

@@ -12,7 +12,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -46,20 +45,18 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
     summary: Summary
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """A session file that could not be read, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(msgspec.Struct):
     """Summaries of files, each with what the file was when it was read."""
 
-    found: list[tuple[FileStat, Summary]] = field(default_factory=list)
-    unreadable: list[Unreadable] = field(default_factory=list)
+    found: list[tuple[FileStat, Summary]] = msgspec.field(default_factory=list)
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)
 
 
 _encode_row = msgspec.msgpack.Encoder().encode

@@ -13,7 +13,8 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks
@@ -50,8 +51,7 @@ class DamagedRowError(sqlite3.DatabaseError):
     """A row is not what was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(msgspec.Struct, frozen=True):
     """A kind of database. Raise ``version`` whenever the tables or their meaning change.
 
     With ``is_self_checking`` each row proves its own content, so a power cut may do to the file

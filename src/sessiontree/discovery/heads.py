@@ -7,8 +7,9 @@ line, even of the header, still gives what stands before the cut.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
@@ -26,8 +27,7 @@ _TEXT = re.compile(r'"(?:text|content)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?$")
 
 
-@dataclass(slots=True)
-class Head:
+class Head(msgspec.Struct):
     """What the first bytes of a session say. ``is_cut`` if the header itself goes on after them."""
 
     session_id: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
+
+import msgspec
 
 from sessiontree.discovery.display import format_time_ago, make_name, to_moment
 from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
@@ -20,8 +21,7 @@ from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 
-@dataclass(frozen=True, slots=True)
-class RecentSessionInfo:
+class RecentSessionInfo(msgspec.Struct, frozen=True):
     """One recent session. ``name`` and ``time_ago`` are made when they are asked for."""
 
     path: str

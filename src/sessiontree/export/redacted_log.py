@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
+
+import msgspec
 
 from sessiontree.core.trimming import trim
 from sessiontree.document import SessionDocument
@@ -32,7 +33,7 @@ class RedactedLog:
         slot = self._document.slot
         if slot is not None:
             title = self._redactor.redact_text(slot.title)
-            yield replace(slot, title=title, line=b"").encode()
+            yield msgspec.structs.replace(slot, title=title, line=b"").encode()
         yield codec.encode(self._redactor.redact_value(dict(self._document.header))) + b"\n"
         for entry in self._document.tree.entries:
             trimmed = trim(self._redactor.redact_value(entry.decode()), self._dialect)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Any, TypedDict
+
+import msgspec
 
 from sessiontree.model import codec
 
@@ -26,8 +27,7 @@ class Header(TypedDict, total=False):
     parentSession: str
 
 
-@dataclass(frozen=True, slots=True)
-class TitleSlot:
+class TitleSlot(msgspec.Struct, frozen=True):
     """omp's fixed-size first line: a title that can be changed without moving anything else."""
 
     title: str
@@ -42,7 +42,7 @@ class TitleSlot:
 
     def sealed(self) -> TitleSlot:
         """The same slot with its line made."""
-        return replace(self, line=self.encode())
+        return msgspec.structs.replace(self, line=self.encode())
 
     def encode(self) -> bytes:
         """The slot's line with its newline: as it was read, else made with the title cut to fit."""

@@ -8,7 +8,6 @@ line number and its bytes are remembered, so that nobody destroys them later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,8 +24,7 @@ _RECORD_START = '{"type":"'
 _MAX_ATTEMPTS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class SessionWarning:
+class SessionWarning(msgspec.Struct, frozen=True):
     """Something that loading or writing had to repair or leave out."""
 
     reason: str
@@ -36,8 +34,7 @@ class SessionWarning:
         return self.reason if self.line is None else f"line {self.line}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedText:
+class SkippedText(msgspec.Struct, frozen=True):
     """Bytes that are no entry: where they are, and why."""
 
     offset: int
@@ -46,8 +43,7 @@ class SkippedText:
     reason: str
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct):
     """A JSON object found in a file, and where."""
 
     value: dict[str, Any]
@@ -56,18 +52,17 @@ class Record:
     line: int
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(msgspec.Struct):
     """What a scan found, in file order.
 
     ``gaps`` holds, for each piece of skipped text, how many entries came before it.
     ``is_regular`` says that no line held more than one entry.
     """
 
-    entries: list[Entry] = field(default_factory=list)
-    skipped: list[SkippedText] = field(default_factory=list)
-    gaps: list[int] = field(default_factory=list)
-    warnings: list[SessionWarning] = field(default_factory=list)
+    entries: list[Entry] = msgspec.field(default_factory=list)
+    skipped: list[SkippedText] = msgspec.field(default_factory=list)
+    gaps: list[int] = msgspec.field(default_factory=list)
+    warnings: list[SessionWarning] = msgspec.field(default_factory=list)
     end: int = 0
     line: int = 1
     has_final_newline: bool = True

@@ -11,7 +11,6 @@ what failed. Callers turn them into ``PersistenceError`` with the path.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -43,8 +42,7 @@ class SessionStorageReader(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(msgspec.Struct, frozen=True):
     """Bytes of an open file, to be copied without passing through this process if possible."""
 
     reader: SessionStorageReader
