@@ -46,6 +46,7 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
             return
         with contextlib.suppress(RuntimeError):  # no more threads
             ahead = _CopyAhead(place, _fork_header(place, source_path, found), head_end, stat)
+            ahead.start()
 
     try:
         try:
@@ -94,7 +95,7 @@ def _take(
             source, place.storage, log.file, ahead.header, ahead.head, log.filer.blobs
         )
 
-    return settle_copy(
+    copy = settle_copy(
         place,
         ahead.header,
         place.profile.dialect,
@@ -102,6 +103,8 @@ def _take(
         stand_on_copy,
         artifacts=paths.artifacts_dir(source.path),
     )
+    ahead.is_taken = True
+    return copy
 
 
 class _CopyAhead:
@@ -114,13 +117,18 @@ class _CopyAhead:
     def __init__(self, place: Place, header: Header, start: int, stat: FileStat) -> None:
         self.header = header
         self.head = codec.encode(header) + b"\n"
+        self.is_taken = False
         self._place = place
+        self._path = session_path(place, header)
         self._start = start
         self._source = stat
         self._is_written = False
         self._is_wanted: bool | None = None
         self._is_decided = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sessiontree-fork", daemon=True)
+
+    def start(self) -> None:
+        """Begin. Raises RuntimeError if there can be no more threads."""
         self._thread.start()
 
     def finish(self) -> bool:
@@ -129,14 +137,19 @@ class _CopyAhead:
         return self._is_written
 
     def drop(self) -> None:
-        """Remove the copy, unless it was finished."""
+        """Nothing is left of the copy, unless it was taken."""
+        if self.is_taken:
+            return
         self._decide(False)
+        if self._is_written:
+            with contextlib.suppress(OSError):
+                self._place.storage.unlink(self._path)
 
     def _decide(self, is_wanted: bool) -> None:
-        if self._is_wanted is None:
-            self._is_wanted = is_wanted
+        self._is_wanted = is_wanted
         self._is_decided.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         storage, source = self._place.storage, self._source
@@ -146,9 +159,7 @@ class _CopyAhead:
                 if reader.stat().is_same_file(source):
                     lines = FileRange(reader, self._start, source.size - self._start)
                     storage.ensure_dir(self._place.session_dir)
-                    storage.write_atomic(
-                        session_path(self._place, self.header), self._pieces(lines), durable=False
-                    )
+                    storage.write_atomic(self._path, self._pieces(lines), durable=False)
                     self._is_written = True
             finally:
                 reader.close()
