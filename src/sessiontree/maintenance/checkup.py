@@ -29,7 +29,7 @@ from sessiontree.opening import make_blob_store
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.history_database import is_damage
+from sessiontree.storage.history_damage import is_damage
 from sessiontree.storage.regular import open_for_reading
 
 Kind = Literal[

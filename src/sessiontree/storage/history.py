@@ -20,7 +20,8 @@ from typing import Self
 
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile, get_profile
-from sessiontree.storage.history_database import HistoryDatabase, HistoryEntry
+from sessiontree.storage.history_database import HistoryDatabase
+from sessiontree.storage.history_tables import HistoryEntry
 
 __all__ = ["HistoryEntry", "HistoryStorage"]
 
