@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.torture.stand_ins import replace_os
 
-from sessiontree.storage import file as file_storage
-from sessiontree.storage import locks, regular
+from sessiontree.storage import locks
 
 SHORT = -1
 """Not an error: half of what was asked is written, and the count says so."""
@@ -92,8 +92,7 @@ class FaultySystem:
         return None
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(file_storage, "os", _Module(self, os))
-        monkeypatch.setattr(regular, "os", _Module(self, os))
+        replace_os(monkeypatch, _Module(self, os))
         monkeypatch.setattr(locks, "fcntl", _Module(self, fcntl))
 
 

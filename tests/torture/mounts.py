@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from sessiontree.storage import file as file_storage
-from sessiontree.storage import regular
+from tests.torture.stand_ins import replace_os
 
 
 class SmallDisk:
@@ -30,7 +28,7 @@ class SmallDisk:
             self._ballast.write_bytes(bytes(size_kb * 512))
         else:
             self._quota = _Quota(folder, size_kb * 512)
-            monkeypatch.setattr(file_storage, "os", self._quota)
+            replace_os(monkeypatch, self._quota)
 
     def make_room(self) -> None:
         if self.is_real:
@@ -73,8 +71,7 @@ def read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
         is_real = _mount("-o", "remount,bind,ro", str(folder))
     with monkeypatch.context() as patched:
         if not is_real:
-            patched.setattr(file_storage, "os", _ReadOnly(folder))
-            patched.setattr(regular, "os", _ReadOnly(folder))
+            replace_os(patched, _ReadOnly(folder))
         try:
             yield is_real
         finally:

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from tests.torture.conftest import Budget
 from tests.torture.disks import Disk, Recorder, RecordingOs
+from tests.torture.stand_ins import replace_os
 
-import sessiontree.storage.file as file_storage
-import sessiontree.storage.regular as regular
 from sessiontree import SessionManager
 
 
@@ -112,8 +111,7 @@ def test_what_was_flushed_survives_a_power_cut_at_any_moment(
         monkeypatch.setenv("SESSIONTREE_AGENT_DIR", str(home / "agent"))
         home.mkdir()
         with monkeypatch.context() as patched:
-            patched.setattr(file_storage, "os", RecordingOs(recorder))
-            patched.setattr(regular, "os", RecordingOs(recorder))
+            replace_os(patched, RecordingOs(recorder))
             story = Story(home, rng, recorder)
             story.work(rng.randint(3, 25))
         disk = Disk()

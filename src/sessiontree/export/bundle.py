@@ -40,7 +40,8 @@ from sessiontree.opening import make_blob_store, profile_for
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX
-from sessiontree.storage.file import FileSessionStorage, sync_folder
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.syncing import sync_folder
 
 __all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]
 

@@ -33,7 +33,8 @@ from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7, p
 from sessiontree.profiles import PROFILE_NAMES, Dialect, Profile, get_profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX, BlobStore
-from sessiontree.storage.file import FileSessionStorage, is_process_alive
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.temp_files import is_process_alive
 
 HEADER_KEY = "importedFrom"
 BUNDLE_AGENT = "bundle"

@@ -21,8 +21,8 @@ from sessiontree.document import load_entries_from_file
 from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
-from sessiontree.storage.file import TEMP_SUFFIX, is_process_alive
 from sessiontree.storage.regular import open_for_reading
+from sessiontree.storage.temp_files import TEMP_SUFFIX, is_process_alive
 
 SAFE_AGE_S = 3600.0
 _REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")

@@ -1,0 +1,204 @@
+"""Open files: a reader that keeps its bytes, and a writer that appends whole lines under a lock.
+
+Both hold one file by its descriptor, whatever its name comes to stand for. How a name is opened,
+and which ones are refused, is said in ``regular``; folders and listings are not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+
+from sessiontree.storage import locks, regular
+from sessiontree.storage.base import FileStat
+from sessiontree.storage.syncing import sync_folder
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+class FileReader:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = regular.open_to_read(path)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def stat(self) -> FileStat:
+        return to_stat(self._path, os.fstat(self._fd))
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]  # the system gives at most about 2 GB a call, and may give less
+        got = len(data)
+        while got < length:
+            data = os.pread(self._fd, length - got, offset + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+class FileWriter:
+    """Appends with O_APPEND, so that each line lands whole whoever else is writing."""
+
+    def __init__(self, path: str, create: bool) -> None:
+        self._path = path
+        self._error: OSError | None = None
+        self._gate = _gate_of(path)
+        self._gate_fd = -1
+        self._depth = 0
+        self.has_locks = True
+        self._fd, self._is_new = regular.open_to_append(path, create)
+        self._own = os.fstat(self._fd)
+        try:
+            regular.require_regular(path, self._own)
+        except OSError:
+            self.close()
+            raise
+
+    def lock(self) -> FileStat | None:
+        if self._depth == 0:
+            self.has_locks = locks.lock(self._fd, self._path)
+            try:
+                self._hold_gate()
+            except BaseException:
+                self._drop()
+                raise
+        self._depth += 1
+        try:
+            return to_stat(self._path, os.stat(self._path))
+        except FileNotFoundError:
+            return None
+        except BaseException:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._drop()
+
+    def _drop(self) -> None:
+        # What was written is written: a lock that cannot be let go of now goes with its descriptor.
+        for fd in (self._gate_fd, self._fd if self.has_locks else -1):
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    locks.unlock(fd)
+
+    def _hold_gate(self) -> None:
+        """Living omp serialises its writers by a lock on a file beside the session."""
+        if self._gate_fd < 0:
+            if not os.access(self._gate, os.F_OK):
+                return
+            try:
+                self._gate_fd = os.open(
+                    self._gate, os.O_RDWR | _CLOEXEC | regular.NONBLOCK | regular.NOFOLLOW
+                )
+            except OSError:
+                return
+        locks.lock(self._gate_fd, self._path)
+
+    def owns(self, found: FileStat) -> bool:
+        return found.inode == self._own.st_ino and found.device == self._own.st_dev
+
+    def stat(self) -> FileStat:
+        return to_stat(self._path, os.fstat(self._fd))
+
+    def write_line(self, line: bytes) -> int:
+        try:
+            written = os.write(self._fd, line)
+            if written == len(line):
+                return os.lseek(self._fd, 0, os.SEEK_CUR) - written
+            self._undo_short_write(written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        except OSError as error:
+            self._error = self._error or error
+            raise
+
+    def _undo_short_write(self, written: int) -> None:
+        """Take half a line back, unless somebody else's line follows it already."""
+        with contextlib.suppress(OSError):
+            end = os.lseek(self._fd, 0, os.SEEK_CUR)
+            if os.fstat(self._fd).st_size == end:
+                os.ftruncate(self._fd, end - written)
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        # not through the appending descriptor: Linux would append there, whatever the offset
+        fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY | regular.NONBLOCK)
+        try:
+            if not _is_same(os.fstat(fd), self._own):
+                raise OSError(errno.ESTALE, "the file was replaced", self._path)
+            os.pwrite(fd, data, offset)
+        finally:
+            os.close(fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def note_rename(self, path: str) -> None:
+        self._path = path
+        self._gate = _gate_of(path)
+        self._is_new = True
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def fsync(self) -> None:
+        try:
+            os.fsync(self._fd)
+            if self._is_new:
+                sync_folder(os.path.dirname(self._path))
+                self._is_new = False
+        except OSError as error:
+            self._error = self._error or error
+            raise
+
+    def close(self) -> None:
+        for fd in (self._fd, self._gate_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._gate_fd = -1
+
+    def get_error(self) -> OSError | None:
+        return self._error
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+def _gate_of(path: str) -> str:
+    """The file by which living omp serialises the writers of a session."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.lock.os")
+
+
+def to_stat(path: str, found: os.stat_result) -> FileStat:
+    """What the system says of a file, as the storage tells it."""
+    return FileStat(
+        path,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ino,
+        found.st_dev,
+        found.st_ctime_ns,
+    )
+
+
+def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev)

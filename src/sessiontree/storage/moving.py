@@ -1,0 +1,67 @@
+"""Bytes on their way: into a descriptor, from one file to another, from one device to another.
+
+Nothing here is synced: how durable the result has to be is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+
+from sessiontree.storage.base import FileRange, read_chunks
+from sessiontree.storage.descriptors import FileReader
+from sessiontree.storage.temp_files import TEMP_SUFFIX
+
+_COPY_BYTES = 1 << 20
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """All of it, in as many writes as the system wants; OSError at the first that fails."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def copy_range(fd: int, source: FileRange) -> None:
+    """Copy from another file, inside the kernel where it can."""
+    offset, end = source.offset, source.offset + source.length
+    if isinstance(source.reader, FileReader) and hasattr(os, "copy_file_range"):
+        while offset < end:
+            try:
+                copied = os.copy_file_range(source.reader.fileno(), fd, end - offset, offset)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG):
+                    raise
+                break  # other file systems, or a kernel that cannot: read and write instead
+            if copied == 0:
+                break
+            offset += copied
+    for chunk in read_chunks(source.reader, offset, end, _COPY_BYTES):
+        write_all(fd, chunk)
+        offset += len(chunk)
+    if offset != end:
+        raise OSError(errno.EIO, "the source of a copy was cut short")
+
+
+def move_across_devices(source: str, target: str) -> None:
+    """Copy, then remove: the target is whole before the source goes."""
+    temp = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}"
+    try:
+        if os.path.isdir(source):
+            shutil.copytree(source, temp, symlinks=True)
+        else:
+            shutil.copy2(source, temp)
+        os.replace(temp, target)
+    except BaseException:
+        if os.path.isdir(temp):
+            shutil.rmtree(temp, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+        raise
+    if os.path.isdir(source):
+        shutil.rmtree(source)
+    else:
+        os.unlink(source)
