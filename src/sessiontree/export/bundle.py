@@ -42,6 +42,7 @@ from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.syncing import sync_folder
+from sessiontree.storage.temp_files import make_temp_path
 
 __all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]
 
@@ -125,8 +126,7 @@ class _BundleWriter:
             "profile": self._profile.name,
             "dialect": self._dialect,
         }
-        folder, name = os.path.split(self._target)
-        temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        temp = make_temp_path(self._target)
         fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(fd, "w+b") as file:
@@ -139,7 +139,7 @@ class _BundleWriter:
             with contextlib.suppress(OSError):
                 os.unlink(temp)
             raise
-        sync_folder(folder)
+        sync_folder(os.path.dirname(self._target))
         return self._report
 
     def _add_all(self, archive: zipfile.ZipFile) -> None:

@@ -22,7 +22,7 @@ from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.regular import open_for_reading
-from sessiontree.storage.temp_files import TEMP_SUFFIX, is_process_alive
+from sessiontree.storage.temp_files import TEMP_SUFFIX, is_process_alive, make_temp_path
 
 SAFE_AGE_S = 3600.0
 _REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
@@ -119,8 +119,7 @@ def _remove_unless_used(path: str, clock: Clock) -> bool:
     Whoever stores a blob that is there already touches it. Renaming comes first: a touch before it
     is seen here, a touch after it fails, and then the blob is stored anew.
     """
-    folder, name = os.path.split(path)
-    aside = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+    aside = make_temp_path(path)
     os.rename(path, aside)
     if clock() - os.stat(aside).st_mtime >= SAFE_AGE_S:
         os.unlink(aside)

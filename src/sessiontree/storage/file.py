@@ -109,7 +109,7 @@ class FileSessionStorage:
     ) -> FileStat:
         path, mode = regular.find_replaced(path)
         folder, name = os.path.split(path)
-        temp = make_temp_path(folder, name)
+        temp = make_temp_path(path)
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
         try:
             try:

@@ -12,7 +12,7 @@ import shutil
 
 from sessiontree.storage.base import FileRange, read_chunks
 from sessiontree.storage.descriptors import FileReader
-from sessiontree.storage.temp_files import TEMP_SUFFIX
+from sessiontree.storage.temp_files import make_temp_path
 
 _COPY_BYTES = 1 << 20
 
@@ -47,7 +47,7 @@ def copy_range(fd: int, source: FileRange) -> None:
 
 def move_across_devices(source: str, target: str) -> None:
     """Copy, then remove: the target is whole before the source goes."""
-    temp = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}"
+    temp = make_temp_path(target)
     try:
         if os.path.isdir(source):
             shutil.copytree(source, temp, symlinks=True)

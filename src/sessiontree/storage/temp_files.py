@@ -11,8 +11,9 @@ import os
 TEMP_SUFFIX = ".tmp"
 
 
-def make_temp_path(folder: str, name: str) -> str:
-    """A new hidden name beside ``name``, in the form that ``sweep_temp_files`` knows."""
+def make_temp_path(path: str) -> str:
+    """A new hidden name beside a file, in the form that ``sweep_temp_files`` knows."""
+    folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
 
 

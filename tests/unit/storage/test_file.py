@@ -9,6 +9,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -323,6 +324,29 @@ def test_a_file_moves_to_another_file_system(
     storage.rename(str(tmp_path / "folder"), str(tmp_path / "moved"))
     assert sorted(os.listdir(tmp_path)) == ["moved", "z"]
     assert (tmp_path / "moved" / "sub" / "y").read_bytes() == b"2"
+
+
+def test_what_a_killed_move_left_is_swept_by_the_next_write(
+    storage: FileSessionStorage, tmp_path: Path
+) -> None:
+    (tmp_path / "x.jsonl").write_bytes(b"1\n")
+    code = """
+import errno, os, sys
+from sessiontree import FileSessionStorage
+
+def refuse_or_die(source, target):
+    if source.endswith(".tmp"):
+        os._exit(9)
+    raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+os.replace = refuse_or_die
+FileSessionStorage().rename(sys.argv[1] + "/x.jsonl", sys.argv[1] + "/z.jsonl")
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 9
+    assert len(os.listdir(tmp_path)) == 2
+    assert (tmp_path / "x.jsonl").read_bytes() == b"1\n"
+    storage.write_atomic(str(tmp_path / "z.jsonl"), b"2\n")
+    assert sorted(os.listdir(tmp_path)) == ["x.jsonl", "z.jsonl"]
 
 
 # -- rights ----------------------------------------
