@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.samples import TIME_MS, assistant, dump, header, message, result, user
 
-from sessiontree.discovery import catalogue, freshness, search_index
+from sessiontree.discovery import catalogue, freshness, search_index, segments
 from sessiontree.discovery.search import SearchResults, search
 
 NAMES = st.sampled_from(["a.jsonl", "b.jsonl", "c.jsonl"])
@@ -66,7 +66,7 @@ class SearchMachine(RuleBasedStateMachine):
             ),
             mock.patch.object(freshness, "SMALLEST_GROWN_BYTES", 64),
             mock.patch.object(freshness, "_TICK_NS", -(10**12)),
-            mock.patch.object(search_index, "_SEGMENT_CHARS", 8),
+            mock.patch.object(segments, "_SEGMENT_CHARS", 8),
             mock.patch.object(search_index, "_MOST_SEGMENTS", 4),
         ]
         for patch in self.patches:

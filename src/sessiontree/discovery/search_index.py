@@ -15,15 +15,14 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 
 import msgspec
 
 from sessiontree.discovery import disposable, freshness
 from sessiontree.discovery.query import Term
-from sessiontree.discovery.texts import SPOKEN_ROLES, read_texts
-from sessiontree.discovery.words import spell_for_index
+from sessiontree.discovery.segments import Segment, SegmentText, cut_segments
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 
 SCHEMA = disposable.Schema(
@@ -44,25 +43,14 @@ SCHEMA = disposable.Schema(
     ),
 )
 _SEGMENT_BITS = 12
-_SEGMENT_CHARS = 1 << 18
 _MOST_SEGMENTS = 64
 _BATCH_CHARS = 1 << 22
 _BATCH_SESSIONS = 256
-# Stands between two messages, so that no phrase reaches from one into the next.
-_BOUNDARY = " ꙮ "
 # Old rows cost space and a little ranking; a fifth of all is the point to start over.
 _MOST_DEAD = 1_000
 _DEAD_SHARE = 0.2
 
 OnProgress = Callable[[int, int], object]
-
-
-class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """A range of a session file, and when the newest message in it was said."""
-
-    start: int
-    end: int
-    newest_ms: int
 
 
 class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -87,8 +75,7 @@ class _Reading:
     base: _Known | None
     stamp: freshness.Stamp
     has_final_newline: bool
-    segments: list[tuple[Segment, str, str]] = field(default_factory=list)
-    size: int = 0
+    texts: list[SegmentText]
 
 
 _encode_row = msgspec.msgpack.Encoder().encode
@@ -153,6 +140,7 @@ class SearchIndex:
         """
         left: list[FileStat] = []
         batch: list[_Reading] = []
+        chars = 0
         for done, stat in enumerate(stale):
             is_late = deadline is not None and time.monotonic() >= deadline
             if is_late or (should_stop is not None and should_stop()):
@@ -163,9 +151,10 @@ class SearchIndex:
                 left.append(stat)
             else:
                 batch.append(reading)
-            if len(batch) >= _BATCH_SESSIONS or sum(item.size for item in batch) >= _BATCH_CHARS:
+                chars += sum(text.size for text in reading.texts)
+            if len(batch) >= _BATCH_SESSIONS or chars >= _BATCH_CHARS:
                 left += self._write(batch)
-                batch = []
+                batch, chars = [], 0
             if on_progress is not None:
                 on_progress(done + 1, len(stale))
         left += self._write(batch)
@@ -188,9 +177,10 @@ class SearchIndex:
                 base = None
             start = base.row.stamp.size if base is not None else 0
             is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
-            made = _Reading(stat, base, stamp, is_whole)
-            _gather(made, reader, start, found.size)
-            return made
+            most = (1 << _SEGMENT_BITS) - _MOST_SEGMENTS
+            return _Reading(
+                stat, base, stamp, is_whole, cut_segments(reader, start, found.size, most)
+            )
         except OSError:
             return None
         finally:
@@ -216,7 +206,7 @@ class SearchIndex:
             IndexRow(
                 reading.stamp,
                 reading.has_final_newline,
-                segments + [segment for segment, _, _ in reading.segments],
+                segments + [text.segment for text in reading.texts],
             )
         )
         if base is not None:
@@ -232,10 +222,7 @@ class SearchIndex:
         first = (no << _SEGMENT_BITS) + len(segments)
         self._database.executemany(
             "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
-            [
-                (first + at, user, assistant)
-                for at, (_, user, assistant) in enumerate(reading.segments)
-            ],
+            [(first + at, text.user, text.assistant) for at, text in enumerate(reading.texts)],
         )
         return True
 
@@ -357,35 +344,6 @@ def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> b
         and row.stamp.may_have_grown_to(stat)
         and row.stamp.is_beginning_of(reader)
     )
-
-
-def _gather(made: _Reading, reader: SessionStorageReader, start: int, size: int) -> None:
-    """Cut what was said into segments of about the same length."""
-    spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
-    length = 0
-    newest_ms = 0
-    begin = start
-
-    def close(end: int) -> None:
-        nonlocal length, newest_ms, begin
-        if length:
-            columns = [_BOUNDARY.join(spoken[role]) for role in ("user", "assistant")]
-            made.segments.append((Segment(begin, end, newest_ms), columns[0], columns[1]))
-            made.size += length
-        for texts in spoken.values():
-            texts.clear()
-        length, newest_ms, begin = 0, 0, end
-
-    for said in read_texts(reader, start, size):
-        if said.role not in spoken or not said.text:
-            continue
-        if length >= _SEGMENT_CHARS and len(made.segments) < (1 << _SEGMENT_BITS) - _MOST_SEGMENTS:
-            close(said.offset)
-        text = spell_for_index(said.text)
-        spoken[said.role].append(text)
-        length += len(text) + 1
-        newest_ms = max(newest_ms, said.time_ms or 0)
-    close(size)
 
 
 def _digest(files: list[FileStat]) -> bytes | None:
