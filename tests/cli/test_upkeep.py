@@ -71,6 +71,22 @@ def test_a_draft_is_shown_with_its_prompt(machine: Machine) -> None:
     assert "never answered: never answered prompt" in result.out
 
 
+def test_a_message_without_content_is_no_damage(machine: Machine) -> None:
+    path = machine.session(A, entries=[user("hello"), {"message": None}, assistant("hi")])
+    before = path.read_bytes()
+    result = machine.run("doctor")
+    assert (result.code, result.err) == (0, "")
+    assert result.lines[0] == "empty message (1)"
+    assert result.lines[2:] == [
+        "    line 3: entry 00000002 is a message without content",
+        "Looked at 1 session: no damage",
+    ]
+    (finding,) = machine.run("doctor", "--json").json["findings"]
+    assert (finding["problem"], finding["repairable"]) == (False, False)
+    assert machine.run("doctor", "--repair").out == "Nothing to mend\n"
+    assert path.read_bytes() == before
+
+
 def test_secrets_are_named_by_kind_never_shown(machine: Machine) -> None:
     machine.session(A, f"use {_TOKEN}", "ok")
     result = machine.run("doctor", "--secrets")

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import shutil
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests import processes
 from tests.cli.conftest import Machine, assistant, user
 from tests.samples import assistant as answer
+from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import SessionManager
 from sessiontree.export.bundle import export_bundle, import_bundle
 from sessiontree.export.redact import Redactor
+from sessiontree.maintenance.checkup import Finding, check_profile
 from sessiontree.profiles import Profile
 
 KEY = "sk-ant-api03-" + "Ab1" * 20
@@ -40,6 +46,149 @@ def test_the_doctor_looks_for_secrets_everywhere_in_a_session(machine: Machine) 
     assert KEY not in json.dumps(found)
     secrets = sorted(one["text"] for one in found["findings"] if one["kind"] == "secret")
     assert secrets == ["anthropic-key (1); in entries 00000002", "anthropic-key (1); in the header"]
+
+
+def _artifact(profile: Profile, name: str | bytes, content: bytes) -> str:
+    """A file beside a sound session."""
+    session = Path(profile.sessions_dir) / "--p--" / "s.jsonl"
+    write(session, header(), *chain(prompt("hi"), answer("ok"))).chmod(0o600)
+    path = os.path.join(session.with_suffix(""), os.fsdecode(name))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    Path(path).write_bytes(content)
+    return path
+
+
+def _search(profile: Profile) -> list[Finding]:
+    return check_profile(profile, secrets=True).findings
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (f"one\ntwo {KEY}\n".encode(), "anthropic-key (1); in line 2"),
+        (f"{KEY}\n\n{KEY}".encode(), "anthropic-key (2); in lines 1, 3"),
+        (f"{KEY}\n".encode() * 9, "anthropic-key (9); in lines 1, 2, 3, 4, 5, …"),
+        (b"\x00\xff\xfe" + KEY.encode() + b"\xff\x00", "anthropic-key (1); in line 1"),
+        (f"key\n{KEY}".encode("utf-16"), "anthropic-key (1); in line 2"),
+        (json.dumps({"text": f"a\n{KEY}"}).encode(), "anthropic-key (1); in line 1"),
+    ],
+)
+def test_the_doctor_looks_into_artifacts_of_any_kind(
+    profile: Profile, content: bytes, where: str
+) -> None:
+    path = _artifact(profile, "deep/down/output.bin", content)
+    assert _search(profile) == [Finding("secret", path, where)]
+    assert check_profile(profile).findings == []
+    assert Path(path).read_bytes() == content
+
+
+def test_the_doctor_finds_secrets_anywhere_in_a_large_artifact_in_little_memory(
+    profile: Profile,
+) -> None:
+    """Wherever it is read in pieces: a key lies across every 64 K of it."""
+    content = bytearray(b"\n" * (12 << 20))
+    for place in range(1 << 16, len(content), 1 << 16):
+        content[place - 20 : place - 20 + len(KEY)] = KEY.encode()
+    path = _artifact(profile, "large.log", bytes(content))
+    tracemalloc.start()
+    try:
+        (finding,) = _search(profile)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert finding.path == path
+    assert finding.text.startswith(f"anthropic-key ({(12 << 4) - 1}); in lines 65517, ")
+    assert peak < 10 << 20
+
+
+def test_the_doctor_names_artifacts_without_repeating_secrets_or_escape_sequences(
+    machine: Machine,
+) -> None:
+    session = machine.session("0199a3f2", "hi", "ok")
+    folder = session.with_suffix("")
+    folder.mkdir()
+    for name in (b"a\x1b[2J\n.txt", b"b\xff.txt"):
+        Path(os.path.join(folder, os.fsdecode(name))).write_text(KEY)
+    for flags in ((), ("--verbose",)):
+        result = machine.run("doctor", "--secrets", *flags)
+        assert result.code == 1
+        assert result.lines[0] == "secret (2)"
+        assert "a\\x1b[2J" in result.out
+        assert result.out.count("    anthropic-key (1); in line 1\n") == 2
+        assert "\x1b" not in result.out
+        assert KEY not in result.out + result.err
+    told = machine.run("doctor", "--secrets", "--json")
+    assert told.code == 1
+    assert KEY not in told.out
+    first, second = told.json["findings"]
+    assert (first["kind"], first["path"]) == ("secret", f"{folder}/a\x1b[2J\n.txt")
+    assert os.fsencode(second["path"]) == os.fsencode(folder) + b"/b\xff.txt"
+    assert not first["problem"]
+
+
+@pytest.mark.parametrize("place", ["s/link", "s/folder/link", "s/folder", "s"])
+def test_the_doctor_follows_no_link_to_look_for_secrets(
+    profile: Profile, outside: Path, place: str
+) -> None:
+    outside.write_text(KEY)
+    Path(_artifact(profile, "plain.txt", b"nothing")).unlink()
+    link = Path(profile.sessions_dir) / "--p--" / place
+    if place == "s":
+        link.rmdir()
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside if link.name == "link" else outside.parent)
+    (finding,) = _search(profile)
+    assert (finding.kind, finding.path) == ("not searched", str(link))
+    assert not finding.is_problem
+
+
+UNPRIVILEGED = """
+import sys
+from sessiontree.profiles import get_profile
+for found in check_profile(get_profile(), secrets=True).findings:
+    print(found.kind, found.path.rsplit("/", 1)[1], found.text, sep=": ")
+"""
+
+
+def test_the_doctor_tells_of_artifacts_that_it_may_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = processes.make_open_folder()
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", str(root / "agent"))
+    monkeypatch.setenv("SESSIONTREE_CACHE_DIR", str(root / "cache"))
+    try:
+        session = write(root / "agent/sessions/--p--/s.jsonl", header(), *chain(prompt("hi")))
+        folder = session.with_suffix("")
+        (folder / "closed").mkdir(parents=True, mode=0o700)
+        (folder / "open.txt").write_text(KEY)
+        (folder / "shut.txt").write_text(KEY)
+        (folder / "shut.txt").chmod(0)
+        (folder / "closed").chmod(0)
+        first = "from sessiontree.maintenance.checkup import check_profile\n"
+        told = processes.run(first + processes.DROP_RIGHTS + UNPRIVILEGED, root)
+    finally:
+        (folder / "closed").chmod(0o700)
+        shutil.rmtree(root)
+    assert told.splitlines()[-3:] == [
+        "secret: open.txt: anthropic-key (1); in line 1",
+        "unreadable: shut.txt: Permission denied",
+        "unreadable: closed: Permission denied",
+    ]
+
+
+def test_the_doctor_looks_for_secrets_in_what_is_damaged(profile: Profile) -> None:
+    folder = Path(profile.sessions_dir) / "--p--"
+    torn = b'{"type":"message","text":"' + KEY.encode() + b"\n"
+    damaged = write(folder / "a.jsonl", header(), torn, *chain(prompt("hi"), answer("ok")))
+    headless = write(folder / "b.jsonl", torn, *chain(prompt("hi"), answer("ok")))
+    (folder / "b").mkdir()
+    (folder / "b" / "x.txt").write_text(KEY)
+    found = {(one.path, one.text) for one in _search(profile) if one.kind == "secret"}
+    assert found == {
+        (str(damaged), "anthropic-key (1); in damaged line 2"),
+        (str(headless), "anthropic-key (1); in line 1"),
+        (str(folder / "b" / "x.txt"), "anthropic-key (1); in line 1"),
+    }
 
 
 @pytest.mark.parametrize("kind", ["markdown", "json", "bundle"])

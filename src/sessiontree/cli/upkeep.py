@@ -23,7 +23,9 @@ _SHOWN = 10
 @click.command("doctor", short_help="Check sessions for damage; repair it.")
 @click.option("--repair", is_flag=True, help="Mend what can be mended, with a backup.")
 @click.option("--deep", is_flag=True, help="Also read every blob and check it.")
-@click.option("--secrets", is_flag=True, help="Also look for passwords and keys in sessions.")
+@click.option(
+    "--secrets", is_flag=True, help="Also look for passwords and keys in sessions and artifacts."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every finding, not just the first of a kind.")
 @click.option("--json", "as_json", is_flag=True, help="All findings as JSON.")
 @with_scope
@@ -34,7 +36,8 @@ def doctor_command(
 
     Looks at every session (damaged lines, lost headers, broken trees), at drafts that were never
     answered, at leftovers of crashes, at blobs that are missing, at the catalogue and the prompt
-    history. Ends with exit code 1 if there is damage. Without --repair nothing is changed.
+    history; with --secrets also for passwords and keys in sessions and in the artifacts beside
+    them. Ends with exit code 1 if there is damage or a secret. Without --repair nothing is changed.
 
     \b
     Examples:

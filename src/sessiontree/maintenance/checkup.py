@@ -15,19 +15,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+import msgspec
+
 from sessiontree.discovery import paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.document import SessionDocument, load_document
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.export.redact import Redactor
 from sessiontree.maintenance.gc import find_leftovers, references_in
+from sessiontree.maintenance.secrets import find_regular_files, search_document, search_file
 from sessiontree.maintenance.trash import list_trash
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry
 from sessiontree.model.header import CURRENT_VERSION, get_version
 from sessiontree.opening import make_blob_store
 from sessiontree.profiles import Profile
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.history_damage import is_damage
 from sessiontree.storage.regular import open_for_reading
@@ -35,7 +39,7 @@ from sessiontree.storage.regular import open_for_reading
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",
     "secret", "draft", "leftover", "set aside", "other version", "not private", "stray folder",
-    "lost parent",
+    "lost parent", "empty message", "not searched",
 ]  # fmt: skip
 _PROBLEMS = frozenset(
     ("damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history")
@@ -88,7 +92,7 @@ def check_profile(
     """Look at all sessions of a profile, or at those of one folder.
 
     ``deep`` also reads every blob and compares it with its hash; ``secrets`` looks for passwords
-    and keys in what the sessions recorded.
+    and keys in what the sessions recorded and in their artifacts.
     """
     storage = FileSessionStorage()
     folders = [session_dir] if session_dir else storage.list_dirs(profile.sessions_dir)
@@ -113,10 +117,20 @@ def check_profile(
 def _check_session(
     path: str, profile: Profile, storage: SessionStorage, deep: bool, secrets: bool
 ) -> Iterator[Finding]:
+    yield from _check_file(path, profile, storage, deep, secrets)
+    if secrets:
+        yield from _check_artifacts(paths.artifacts_dir(path), storage)
+
+
+def _check_file(
+    path: str, profile: Profile, storage: SessionStorage, deep: bool, secrets: bool
+) -> Iterator[Finding]:
     try:
         document = load_document(storage, path, make_blob_store(profile, path, storage))
     except NotASessionError:
         yield Finding("no header", path, "has no valid header; what can be read can be recovered")
+        if secrets:
+            yield from _search_file(path, storage)
         return
     except (OSError, PersistenceError) as error:
         yield Finding("unreadable", path, _reason(error))
@@ -125,10 +139,14 @@ def _check_session(
         return
     try:
         yield from _judge(document)
+        yield from _check_messages(document)
         yield from _check_blobs(path, profile, storage, deep)
         yield from _check_privacy(path, profile)
-        if secrets:
-            yield from _check_secrets(document)
+        if secrets and (text := search_document(document)):
+            yield Finding("secret", path, text)
+    except (OSError, PersistenceError) as error:
+        # Another program has just cut it short, or the medium has begun to fail.
+        yield Finding("unreadable", path, _reason(error))
     finally:
         document.payloads.reader.close()
 
@@ -161,6 +179,42 @@ def _judge(document: SessionDocument) -> Iterator[Finding]:
 
 def _first_of(texts: list[str]) -> str:
     return texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "")
+
+
+class _Body(msgspec.Struct, gc=False):
+    message: msgspec.Raw = msgspec.Raw()
+
+
+_decode_body = msgspec.json.Decoder(_Body).decode
+
+
+def _check_messages(document: SessionDocument) -> Iterator[Finding]:
+    """Entries that say they are messages and hold none: everybody passes over them."""
+    empty = [
+        entry
+        for entry in document.tree.entries
+        if entry.type == "message" and not _has_message(entry)
+    ]
+    if empty:
+        texts = [f"entry {entry.id} is a message without content" for entry in empty]
+        if empty[0].source is not None:
+            texts[0] = f"line {_line_of(empty[0], document)}: {texts[0]}"
+        yield Finding("empty message", document.path, _first_of(texts))
+
+
+def _has_message(entry: Entry) -> bool:
+    line = entry.raw()
+    if line is None:
+        return isinstance(entry.data.get("message"), dict)
+    try:
+        return bytes(memoryview(_decode_body(line).message)[:1]) == b"{"
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return isinstance(codec.decode(line).get("message"), dict)
+
+
+def _line_of(entry: Entry, document: SessionDocument) -> int:
+    before = read_chunks(document.payloads.reader, 0, entry.offset)
+    return 1 + sum(chunk.count(b"\n") for chunk in before)
 
 
 def _check_blobs(
@@ -203,21 +257,35 @@ def _check_privacy(path: str, profile: Profile) -> Iterator[Finding]:
             yield Finding("not private", path, "other users of this machine may read it")
 
 
-def _check_secrets(document: SessionDocument) -> Iterator[Finding]:
-    redactor = Redactor()
-    redactor.redact_value(dict(document.header))
-    where = ["the header"] if redactor.counts.total() else []
-    entries: list[str] = []
-    for entry in document.tree.entries:
-        before = redactor.counts.total()
-        redactor.redact_value(entry.decode())
-        if redactor.counts.total() > before:
-            entries.append(entry.id)
-    if entries:
-        where.append(f"entries {', '.join(entries[:5])}" + (", …" if len(entries) > 5 else ""))
-    if where:
-        kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
-        yield Finding("secret", document.path, f"{kinds}; in {' and '.join(where)}")
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def _check_artifacts(folder: str, storage: SessionStorage) -> Iterator[Finding]:
+    others: list[str] = []
+    unread: list[Finding] = []
+
+    def note_unread(path: str, error: OSError) -> None:
+        unread.append(Finding("unreadable", path, _reason(error)))
+
+    for path in find_regular_files(folder, others.append, note_unread):
+        yield from _search_file(path, storage)
+    yield from unread
+    if others:
+        # Not a finding for each: a folder of links can hold thousands.
+        text = _first_of(["a link, a pipe or a device: not looked into for secrets"] * len(others))
+        yield Finding("not searched", others[0], text)
+
+
+def _search_file(path: str, storage: SessionStorage) -> Iterator[Finding]:
+    try:
+        text = search_file(storage, path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Finding("unreadable", path, _reason(error))
+        return
+    if text is not None:
+        yield Finding("secret", path, text)
 
 
 # -- what lies around ------------------------------------------------------------------------------

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.export.redact import Redactor, find_secrets
+from sessiontree.export.redact import Redactor, Secret, find_secrets, find_secrets_in_pieces
 
 # Put together at run time, so that no scanner takes this file for a leak.
 _GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -50,6 +52,28 @@ def test_a_secret_is_replaced_and_the_rest_stays(kind: str, text: str, secret: s
     redactor = Redactor()
     assert redactor.redact_text(text) == text.replace(secret, f"[redacted:{kind}]")
     assert redactor.counts == {kind: 1}
+
+
+@pytest.mark.parametrize("before", ["\\n", "\\t", "\\u001b", "\\u201C", "\x1b[32m", "\x1b[m\x1b[K"])
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (_GITHUB, _GITHUB),
+        (_JWT, _JWT),
+        ("API_KEY=s3cr3tpass9", "s3cr3tpass9"),
+        ("Bearer abcDEF123456ghiJKL789", "abcDEF123456ghiJKL789"),
+    ],
+)
+def test_an_escape_right_before_a_secret_does_not_hide_it(
+    before: str, text: str, secret: str
+) -> None:
+    """In a file that is JSON, or that a command filled with colours, searched as it is."""
+    assert secret not in Redactor().redact_text(f'{{"output": "done{before}{text}\\n"}}')
+
+
+@pytest.mark.parametrize("before", ["x", "n", "_", "9", "ä", "\\x", "\\u12g4"])
+def test_the_middle_of_a_word_is_no_token(before: str) -> None:
+    assert find_secrets(f"{before}{_GITHUB}") == []
 
 
 @pytest.mark.parametrize(
@@ -138,6 +162,40 @@ def test_secrets_are_in_order_and_apart(text: str) -> None:
     found = find_secrets(text + f" {_GITHUB} password=abc123xyz9 " + text)
     assert all(a.end <= b.start for a, b in pairwise(found))
     assert all(0 <= s.start < s.end for s in found)
+
+
+_LEAKS = [_GITHUB, _JWT, _AWS, f"password={_GITHUB}", f"Bearer {_JWT}", f"x{_ANTHROPIC}"]
+_LEAKS += ["ftp://bob:hunter2x@db/", _KEY, _KEY[:50], f"DB_API_KEY = '{_OPENAI}'"]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.sampled_from(_LEAKS), min_size=1, max_size=4), st.integers(0, 2**32))
+def test_a_text_in_pieces_holds_the_secrets_of_the_whole(leaks: list[str], seed: int) -> None:
+    """Wherever it is cut. It is long, since a short one is looked at in one piece."""
+    chosen = random.Random(seed)
+    words = [" ", "\n", "\n", "", "plain words ", "é… ", "x" * 30, "=" * 9, "\\n", " " * 400]
+    text = "".join(chosen.choice(leaks) + chosen.choice(words) for _ in range(16_000))
+    cuts = sorted(chosen.sample(range(len(text)), 300))
+    pieces = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+    found = list(find_secrets_in_pieces(pieces))
+    assert [secret for _, secret in found] == find_secrets(text)
+    breaks = [place for place, character in enumerate(text) if character == "\n"]
+    assert [line for line, _ in found] == [
+        bisect_left(breaks, secret.start) + 1 for _, secret in found
+    ]
+
+
+@pytest.mark.parametrize("leak", [f"x{_GITHUB}", f"password={_GITHUB}", f"bearer  {_JWT}"])
+def test_a_piece_may_end_anywhere_in_or_before_a_secret(leak: str) -> None:
+    """The last 64 K of a megabyte are looked at again, with what follows: around both ends."""
+    for end in ((1 << 20) - (1 << 16), 1 << 20):
+        for place in range(end - 12, end + 2):
+            text = "," * place + leak + "," * ((1 << 20) + 100 - place)
+            found = find_secrets_in_pieces([text[: 1 << 20], text[1 << 20 :]])
+            assert [secret for _, secret in found] == [
+                Secret(secret.kind, secret.start + place, secret.end + place)
+                for secret in find_secrets(leak)
+            ]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,16 @@ from typing import Any
 
 import pytest
 
+from sessiontree import SessionManager
 from sessiontree.discovery import catalogue, freshness
 from sessiontree.discovery.listing import list_all_sessions
+from sessiontree.document import load_document
+from sessiontree.maintenance import checkup as checkup_module
 from sessiontree.maintenance.checkup import Checkup, check_profile
 from sessiontree.maintenance.repair import repair_findings
 from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.history import HistoryStorage
 
 NAME = "2026-02-16T10-20-30-000Z_0199a3f2c0de1234"
@@ -153,6 +158,70 @@ def test_a_lost_parent_is_told_but_is_no_damage_of_the_file(profile: Profile) ->
     checkup = check_profile(profile)
     assert _found(checkup) == [("lost parent", path.name)]
     assert checkup.problems == []
+
+
+_NO_MESSAGE = [
+    '"message":null', '"message":[]', '"message":"x"', '"message":7', '"other":{"message":{}}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", _NO_MESSAGE)
+def test_a_message_without_content_is_told_and_left_alone(profile: Profile, field: str) -> None:
+    empty = f'{{"type":"message","id":"e1","parentId":"00000001","timestamp":"t",{field}}}\n'
+    path = _session(profile, _header(), _line(1), empty, _line(2))
+    before = path.read_bytes()
+    checkup = check_profile(profile)
+    (finding,) = checkup.findings
+    assert (finding.kind, finding.path) == ("empty message", str(path))
+    assert finding.text == "line 3: entry e1 is a message without content"
+    assert (checkup.problems, finding.can_be_repaired) == ([], False)
+    assert repair_findings(checkup.findings, profile).repaired == []
+    assert path.read_bytes() == before
+    with SessionManager.open(path) as session:
+        assert list(session.warnings) == []
+
+
+def test_many_messages_without_content_are_one_finding(profile: Profile) -> None:
+    empty = [_line(number, message=None) for number in range(2, 9)]
+    _session(profile, "\n" + _header(), "\n\n", _line(1), *empty)
+    (finding,) = check_profile(profile).findings
+    assert finding.text == "line 6: entry 00000002 is a message without content (and 6 more)"
+
+
+def test_a_session_that_is_cut_short_meanwhile_does_not_stop_the_doctor(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _session(profile)
+    other = _session(profile, _header(), _line(1, message=None), name=NAME[:-1] + "5")
+
+    def load_and_cut(storage: SessionStorage, file: str, blobs: BlobStore) -> Any:
+        document = load_document(storage, file, blobs)
+        if file == str(path):
+            os.truncate(file, len(_header()) + 9)
+        return document
+
+    monkeypatch.setattr(checkup_module, "load_document", load_and_cut)
+    found = check_profile(profile).findings
+    assert ("unreadable", str(path)) in [(finding.kind, finding.path) for finding in found]
+    assert ("empty message", str(other)) in [(finding.kind, finding.path) for finding in found]
+
+
+def test_only_messages_need_content_and_any_object_is_one(profile: Profile) -> None:
+    """Also in a line that only the slow parser reads: a half surrogate, a number beyond all."""
+    other = '{"type":"custom","id":"c1","parentId":null,"timestamp":"t"}\n'
+    bare = _line(2, message={})
+    odd = _line(3).replace('"hello"', '"\\ud800", "n": 1e999')
+    _session(profile, _header(), other, _line(1), bare, odd)
+    assert check_profile(profile).findings == []
+    _session(profile, _header(), _line(1), _line(2, message=None, odd=[]).replace("[]", "1e999"))
+    assert [finding.kind for finding in check_profile(profile).findings] == ["empty message"]
+
+
+def test_a_message_without_content_is_found_in_an_old_session_too(profile: Profile) -> None:
+    old = '{"type":"session","id":"s","timestamp":"2024-01-01T00:00:00.000Z","cwd":"/w"}\n'
+    _session(profile, old, '{"type":"message","timestamp":"2024-01-01T00:00:00.000Z"}\n')
+    found = check_profile(profile).findings
+    assert sorted(finding.kind for finding in found) == ["empty message", "other version"]
 
 
 def test_old_and_new_versions_are_told_apart_from_damage(profile: Profile) -> None:

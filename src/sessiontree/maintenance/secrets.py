@@ -1,0 +1,118 @@
+"""Passwords and keys in what a session recorded and in the files beside it. Only looks.
+
+Says which kinds there are and where, never the secret itself. What a secret looks like is known to
+``export.redact``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from sessiontree.document import SessionDocument
+from sessiontree.export.redact import Redactor, find_secrets_in_pieces
+from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
+
+_CHUNK = 1 << 18
+_SHOWN = 5
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def search_document(document: SessionDocument) -> str | None:
+    """What secrets a session holds, by header, entry and damaged line; None if there are none."""
+    redactor = Redactor()
+    redactor.redact_value(dict(document.header))
+    where = ["the header"] if redactor.counts.total() else []
+    entries: list[str] = []
+    for entry in document.tree.entries:
+        before = redactor.counts.total()
+        redactor.redact_value(entry.decode())
+        if redactor.counts.total() > before:
+            entries.append(entry.id)
+    if entries:
+        where.append(_some("entries", entries))
+    lines: list[str] = []
+    for text in document.skipped:
+        end = text.offset + text.length
+        pieces = _decode(document.payloads.reader, text.offset, end)
+        kinds = [secret.kind for _, secret in find_secrets_in_pieces(pieces)]
+        redactor.counts.update(kinds)
+        if kinds:
+            lines.append(str(text.line))
+    if lines:
+        where.append(_some("damaged lines" if len(lines) > 1 else "damaged line", lines))
+    return _report(redactor.counts, where)
+
+
+def search_file(storage: SessionStorage, path: str) -> str | None:
+    """What secrets a file of any kind and size holds, by line; None if there are none.
+
+    Raises OSError for what can't be read and for what is no regular file.
+    """
+    counts: Counter[str] = Counter()
+    lines: dict[int, None] = {}
+    with contextlib.closing(storage.open_reader(path)) as reader:
+        for line, secret in find_secrets_in_pieces(_decode(reader, 0, reader.stat().size)):
+            counts[secret.kind] += 1
+            if len(lines) <= _SHOWN:
+                lines.setdefault(line)
+    named = [str(line) for line in lines]
+    return _report(counts, [_some("lines" if len(lines) > 1 else "line", named)])
+
+
+def find_regular_files(
+    folder: str,
+    on_other: Callable[[str], object],
+    on_error: Callable[[str, OSError], object],
+) -> Iterator[str]:
+    """All regular files below a folder, in order; a missing one is empty.
+
+    No link is followed, the folder itself included: it may lead anywhere. ``on_other`` hears of
+    links, pipes and devices, ``on_error`` of folders that can't be read.
+    """
+    if os.path.islink(folder):
+        on_other(folder)
+        return
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                items = sorted(listing, key=lambda item: item.name)
+            folders = [item.path for item in items if item.is_dir(follow_symlinks=False)]
+            files = [item.path for item in items if item.is_file(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            on_error(current, error)
+            continue
+        yield from files
+        known = {*folders, *files}
+        for item in items:
+            if item.path not in known:
+                on_other(item.path)
+        waiting += reversed(folders)
+
+
+def _decode(reader: SessionStorageReader, start: int, end: int) -> Iterator[str]:
+    """Bytes as text, whatever they are: what is no UTF-8 becomes something no secret holds."""
+    is_wide = reader.read_at(start, 2) in _UTF_16
+    decoder = codecs.getincrementaldecoder("utf-16" if is_wide else "utf-8")("replace")
+    for chunk in read_chunks(reader, start, end, _CHUNK):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+def _some(noun: str, names: Iterable[str]) -> str:
+    shown = list(names)
+    return f"{noun} {', '.join(shown[:_SHOWN])}" + (", …" if len(shown) > _SHOWN else "")
+
+
+def _report(counts: Counter[str], where: list[str]) -> str | None:
+    if not counts:
+        return None
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
+    return f"{kinds}; in {' and '.join(where)}"
