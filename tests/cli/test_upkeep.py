@@ -95,6 +95,24 @@ def test_secrets_are_named_by_kind_never_shown(machine: Machine) -> None:
     assert _TOKEN not in result.out
 
 
+def test_mending_does_not_hide_the_secrets_that_were_asked_for(machine: Machine) -> None:
+    path = machine.session(A, f"use {_TOKEN}", "ok")
+    path.with_suffix("").mkdir()
+    (path.with_suffix("") / "link").symlink_to("/etc/hostname")
+    path.write_text(path.read_text() + "damaged\n")
+    result = machine.run("doctor", "--repair", "--secrets")
+    assert result.code == 1
+    assert result.lines[0].startswith("mended ")
+    assert "    github-token (1); in entries 00000001" in result.lines
+    assert "not searched (1)" in result.lines
+    again = machine.run("doctor", "--repair", "--secrets", "--json")
+    assert again.code == 1
+    assert again.json["repaired"] == []
+    assert [finding["kind"] for finding in again.json["left"]] == ["secret", "not searched"]
+    path.write_text(path.read_text().replace(_TOKEN, "it"))
+    assert machine.run("doctor", "--repair", "--secrets").code == 0
+
+
 # -- gc ------------------------------------------------------------------------------------------
 
 

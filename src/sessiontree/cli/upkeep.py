@@ -54,7 +54,7 @@ def doctor_command(
             on_progress=progress,
         )
     if repair:
-        return _repair(checkup, scope, as_json)
+        return _repair(checkup, scope, verbose, as_json)
     if as_json:
         output.write_json(_to_wire(checkup))
     else:
@@ -94,8 +94,9 @@ def _write_summary(checkup: Checkup) -> None:
         output.write_note(f"{mendable} can be mended, with a backup: sessiontree doctor --repair")
 
 
-def _repair(checkup: Checkup, scope: Scope, as_json: bool) -> int:
+def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int:
     report = repair_findings(checkup.findings, scope.profile)
+    left = [finding for finding in checkup.findings if _stays(finding)]
     if as_json:
         output.write_json(
             {
@@ -105,6 +106,7 @@ def _repair(checkup: Checkup, scope: Scope, as_json: bool) -> int:
                     {**_finding_wire(finding), "reason": reason}
                     for finding, reason in report.failed
                 ],
+                "left": [_finding_wire(finding) for finding in left],
             }
         )
     else:
@@ -117,10 +119,17 @@ def _repair(checkup: Checkup, scope: Scope, as_json: bool) -> int:
             output.write_line("Nothing to mend")
     if report.backup_dir is not None:
         output.write_note(f"As it was before: {tables.short_path(report.backup_dir)}")
-    left = [finding for finding in checkup.problems if not finding.can_be_repaired]
     if left and not as_json:
-        _write_findings(left, verbose=False)
-    return output.FAILURE if report.failed or left else output.OK
+        _write_findings(left, verbose)
+    is_sound = not report.failed and all(finding.kind == "not searched" for finding in left)
+    return output.OK if is_sound else output.FAILURE
+
+
+def _stays(finding: Finding) -> bool:
+    """Whether this is for the user to deal with: damage without a cure, and what was asked for."""
+    if finding.is_problem:
+        return not finding.can_be_repaired
+    return finding.kind in ("secret", "not searched")
 
 
 def _to_wire(checkup: Checkup) -> dict[str, object]:
