@@ -20,7 +20,7 @@ _HOMES = {
     "SessionWarning": "model.scanning",
     "parse_jsonl_lenient": "model.scanning",
     "migrate_entries": "model.migrations",
-    "load_entries_from_file": "document",
+    "load_entries_from_file": "loading",
     "SessionStorage": "storage.base",
     "SessionStorageReader": "storage.base",
     "SessionStorageWriter": "storage.base",
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
     from sessiontree.discovery.resume import resolve_session as resolve_session
     from sessiontree.discovery.search import search as search
-    from sessiontree.document import load_entries_from_file as load_entries_from_file
     from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
     from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
     from sessiontree.errors import NotASessionError as NotASessionError
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from sessiontree.errors import SessionBusyError as SessionBusyError
     from sessiontree.errors import SessionNotFoundError as SessionNotFoundError
     from sessiontree.errors import SessionTreeError as SessionTreeError
+    from sessiontree.loading import load_entries_from_file as load_entries_from_file
     from sessiontree.manager import SessionManager as SessionManager
     from sessiontree.model.entries import Entry as Entry
     from sessiontree.model.migrations import migrate_entries as migrate_entries

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, document_of_copy, load_document
+from sessiontree.document import SessionDocument, document_of_copy
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.live import LiveSession, Place
+from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, is_answer
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry

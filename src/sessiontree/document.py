@@ -1,54 +1,22 @@
-"""Reading a session file: bytes to header, tree and a report of what was wrong. Never writes.
+"""A session file as it was read or written: header, tree, where it ends, and what was wrong.
 
-Owns SPEC §5's loading and the in-memory half of §4. The writing half (moving a damaged file aside,
-rewriting a migrated one) belongs to the log and the manager.
+A value with the few rules that keep it true. How it is read is known to ``loading``.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-import msgspec
 
 from sessiontree.core import trimming
-from sessiontree.core.tree import SessionTree, paused_gc, plant
-from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.model import codec
+from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.errors import PersistenceError
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import (
-    CURRENT_VERSION,
-    Header,
-    TitleSlot,
-    apply_title_slot,
-    get_title,
-    get_version,
-    is_header,
-    read_title_slot,
-)
-from sessiontree.model.migrations import migrate_entries
-from sessiontree.model.scanning import (
-    Scan,
-    SessionWarning,
-    SkippedText,
-    parse_jsonl_lenient,
-    read_line,
-    scan_entries,
-    split_lines,
-)
-from sessiontree.storage.base import (
-    FileStat,
-    SessionStorage,
-    SessionStorageReader,
-    read_chunks,
-)
+from sessiontree.model.header import Header, TitleSlot, get_title
+from sessiontree.model.scanning import SessionWarning, SkippedText
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.blobs import BlobStore
-from sessiontree.storage.file import FileSessionStorage
 
-HEAD_BYTES = 1 << 16
 TAIL_BYTES = 64
 """How much of a file's end is remembered, to tell an append from a rewrite."""
 
@@ -126,159 +94,6 @@ class SessionDocument:
             and self.payloads.is_regular
             and self.head_end + sum(entry.length + 1 for entry in self.tree.entries) == self.end
         )
-
-
-@dataclass(slots=True)
-class _Head:
-    """What stands before the entries."""
-
-    header: Header | None = None
-    header_line: bytes = b""
-    slot: TitleSlot | None = None
-    end: int = 0
-    line: int = 1
-    skipped: list[SkippedText] = field(default_factory=list)
-
-
-OnHead = Callable[[Header, int, FileStat], object]
-
-
-def load_document(
-    storage: SessionStorage,
-    path: str,
-    blobs: BlobStore | None = None,
-    on_head: OnHead | None = None,
-) -> SessionDocument | None:
-    """The session in this file; None if the file is missing or empty.
-
-    ``on_head`` hears of the header, and where it ends, before the rest is read. Raises
-    NotASessionError for a file without a valid header, OSError if it cannot be read.
-    """
-    try:
-        reader = storage.open_reader(path)
-    except FileNotFoundError:
-        return None
-    try:
-        stat = reader.stat()
-        if stat.size == 0:
-            reader.close()
-            return None
-        with paused_gc():
-            return _read_document(path, reader, stat, blobs, on_head)
-    except BaseException:
-        reader.close()
-        raise
-
-
-def _read_document(
-    path: str,
-    reader: SessionStorageReader,
-    stat: FileStat,
-    blobs: BlobStore | None,
-    on_head: OnHead | None,
-) -> SessionDocument:
-    head = _read_head(reader, stat.size)
-    if head.header is None:
-        raise NotASessionError(path, "no session header")
-    if on_head is not None:
-        on_head(head.header, head.end, stat)
-    payloads = FilePayloads(path, reader, blobs)
-    header = head.header
-    version = get_version(header)
-    scan = scan_entries(
-        read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
-    )
-    payloads.is_regular = scan.is_regular
-    warnings = tell_skipped([*head.skipped, *scan.skipped])
-    entries = scan.entries
-    if version < CURRENT_VERSION:
-        entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
-    else:
-        warnings = sorted([*warnings, *scan.warnings], key=line_of)
-    tree, repairs = plant(entries, scan.gaps)
-    if version > CURRENT_VERSION:
-        repairs.append(
-            SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; kept as it is")
-        )
-    return SessionDocument(
-        path=path,
-        header=header,
-        slot=head.slot,
-        tree=tree,
-        payloads=payloads,
-        stat=stat,
-        end=scan.end,
-        head_end=head.end,
-        line=scan.line,
-        header_line=head.header_line,
-        tail=reader.read_at(max(0, scan.end - TAIL_BYTES), min(TAIL_BYTES, scan.end)),
-        has_final_newline=scan.has_final_newline and _ends_line(reader, scan.end),
-        is_migrated=version < CURRENT_VERSION,
-        gaps=scan.gaps,
-        skipped=head.skipped + scan.skipped,
-        warnings=warnings + repairs,
-    )
-
-
-def _ends_line(reader: SessionStorageReader, end: int) -> bool:
-    return reader.read_at(end - 1, 1) == b"\n"
-
-
-def _read_head(reader: SessionStorageReader, size: int) -> _Head:
-    """Everything up to the end of the header; a header of any length is found."""
-    length = HEAD_BYTES
-    while True:
-        data = reader.read_at(0, min(length, size))
-        is_whole = len(data) >= size
-        cut = len(data) if is_whole else data.rfind(b"\n") + 1
-        head = _parse_head(data[:cut])
-        if head is not None:
-            return head
-        if is_whole:
-            return _Head()
-        length *= 4
-
-
-def _parse_head(data: bytes) -> _Head | None:
-    """The head, if ``data`` holds a first record; its header is None if that is no header."""
-    head = _Head()
-    for start, line in split_lines(data):
-        for item in read_line(line, start, head.line):
-            if isinstance(item, SkippedText):
-                head.skipped.append(item)
-                continue
-            raw = data[item.offset : item.offset + item.length] + b"\n"
-            slot = read_title_slot(item.value, raw) if head.slot is None else None
-            if slot is not None:
-                is_whole_line = item.offset == 0 and item.length == len(line)
-                head.slot = slot if is_whole_line else msgspec.structs.replace(slot, line=b"")
-                continue
-            if is_header(item.value):
-                head.header = cast("Header", item.value)
-                head.end = item.offset + item.length
-                head.header_line = data[item.offset : head.end]
-                apply_title_slot(head.header, head.slot)
-                rest = start + len(line)
-                if not data[head.end : rest].strip(b" \t\r\x00"):
-                    head.end = min(rest + 1, len(data))
-                    head.line += 1
-            return head
-        head.line += 1
-    return None
-
-
-def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list[Entry]:
-    """An older file's entries in today's form, in memory; those that need no change as they are."""
-    lines = [payloads.read_line(entry.offset, entry.length) for entry in scan.entries]
-    records = [codec.decode(line) for line in lines]
-    before = [codec.encode(record) for record in records]
-    migrate_entries([header, *records], scan.gaps)
-    migrated = []
-    for entry, line, record, spelled in zip(scan.entries, lines, records, before, strict=True):
-        if codec.encode(record) != spelled:
-            entry = Entry.from_wire(payloads.restore(record, line))
-        migrated.append(entry)
-    return migrated
 
 
 def tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
@@ -362,73 +177,6 @@ def _document_of_new_file(
     )
     note_end(document, stat.size)
     return document
-
-
-def salvage_document(
-    storage: SessionStorage, path: str, fallback_header: Header
-) -> tuple[Header, list[Entry], list[SessionWarning]]:
-    """What can be had from a file without a valid header: a header, entries, and a report.
-
-    Fields of the damaged header that can still be read are kept. Entries that are whole keep
-    their bytes; ids and parents that are missing are filled in.
-    """
-    reader = storage.open_reader(path)
-    size = reader.stat().size
-    payloads = FilePayloads(path, reader, None)
-    debris = _header_debris(reader.read_at(0, min(HEAD_BYTES, size)))
-    header = cast("Header", {**fallback_header, **debris})
-    scan = scan_entries(read_chunks(reader, 0, size), payloads)
-    warnings = tell_skipped(scan.skipped)
-    scan.entries = [entry for entry in scan.entries if entry.type]
-    entries = _migrate({**header, "version": 1}, scan, payloads)
-    return header, entries, warnings
-
-
-_HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')
-
-
-def _header_debris(data: bytes) -> dict[str, str]:
-    """String fields that can be read off a damaged header line."""
-    for _, line in split_lines(data):
-        if b'"session"' not in line[:200] and b'"cwd"' not in line[:400]:
-            continue
-        found: dict[str, str] = {}
-        for name, value in _HEADER_FIELD.findall(line):
-            try:
-                text = codec.decode(value)
-            except ValueError:
-                continue
-            if isinstance(text, str):
-                found.setdefault(name.decode(), text)
-        return found if "id" in found or "cwd" in found else {}
-    return {}
-
-
-def load_entries_from_file(
-    path: str | os.PathLike[str],
-    *,
-    storage: SessionStorage | None = None,
-    on_skip: Callable[[int, str], object] | None = None,
-) -> list[dict[str, Any]]:
-    """The records of a session file, header first, as plain objects and not migrated.
-
-    [] for a missing file and for one whose first record is no header. Lines that are no JSON
-    object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
-    header's ``title``.
-    """
-    store = storage if storage is not None else FileSessionStorage()
-    try:
-        data = store.read(os.fspath(path))
-    except FileNotFoundError:
-        return []
-    records = parse_jsonl_lenient(data, on_skip)
-    slot = read_title_slot(records[0]) if records else None
-    if slot is not None:
-        del records[0]
-    if not records or not is_header(records[0]):
-        return []
-    apply_title_slot(cast("Header", records[0]), slot)
-    return records
 
 
 def iter_raw_lines(document: SessionDocument) -> Iterator[bytes]:

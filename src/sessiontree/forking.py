@@ -20,9 +20,10 @@ from sessiontree.copying import (
     write_session,
 )
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, document_of_verbatim_copy, load_document
+from sessiontree.document import SessionDocument, document_of_verbatim_copy
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.live import LiveSession, Place
+from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_title

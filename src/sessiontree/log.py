@@ -18,15 +18,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from sessiontree.document import (
-    TAIL_BYTES,
-    FilePayloads,
-    SessionDocument,
-    load_document,
-    note_end,
-)
+from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.errors import PersistenceError, SessionBusyError
 from sessiontree.filing import SessionFiler, WrittenFile
+from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot

@@ -9,9 +9,10 @@ import os
 import threading
 
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, load_document, salvage_document
+from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.live import Clock, LiveSession, Place, now_ms
+from sessiontree.loading import load_document, salvage_document
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect

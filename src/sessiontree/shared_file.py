@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.document import SessionDocument, load_document, note_end
+from sessiontree.document import SessionDocument, note_end
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.growth import (
     is_slot_kept,
@@ -20,6 +20,7 @@ from sessiontree.growth import (
     read_growth,
     refresh_slot,
 )
+from sessiontree.loading import load_document
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageWriter, read_chunks
 from sessiontree.storage.blobs import BlobStore

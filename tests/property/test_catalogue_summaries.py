@@ -25,8 +25,8 @@ from tests.samples import (
 
 from sessiontree.discovery import blocks
 from sessiontree.discovery.summary import Summary, read_summary
-from sessiontree.document import load_document
 from sessiontree.errors import NotASessionError
+from sessiontree.loading import load_document
 from sessiontree.storage.memory import MemorySessionStorage
 
 JUNK = [

@@ -19,8 +19,8 @@ from tests.torture.faulty_os import FAULTS, SHORT, Fault, FaultySystem
 from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Operation, user
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
-from sessiontree.document import load_document
 from sessiontree.live import LEAF_MARKER
+from sessiontree.loading import load_document
 from sessiontree.model.entries import Entry
 from sessiontree.opening import make_blob_store, profile_for
 

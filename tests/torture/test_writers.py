@@ -19,7 +19,7 @@ from tests.torture.conftest import Budget
 
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.document import load_document
+from sessiontree.loading import load_document
 from sessiontree.storage import locks
 
 Figures = Callable[[str, float], None]

@@ -16,11 +16,11 @@ from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.core.compaction import CompactionError, CompactionSettings, plan_compaction
 from sessiontree.core.usage import estimate_context, total_usage
-from sessiontree.document import load_document
 from sessiontree.export.json_document import render_json
 from sessiontree.export.markdown import render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
+from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.runtime.models import Model
 from sessiontree.tui.conversation import Conversation

@@ -32,7 +32,7 @@ from sessiontree import (
     SessionManager,
     load_entries_from_file,
 )
-from sessiontree.document import load_document
+from sessiontree.loading import load_document
 from sessiontree.testing import FaultyStorage
 
 Wire = dict[str, Any]

@@ -177,7 +177,7 @@ def _is_kept_here(path: str, scope: Scope) -> bool:
 
 def _recorded_cwd(path: str, scope: Scope) -> str | None:
     """The folder that an agent would work in, read as opening reads it: damage does not hide it."""
-    from sessiontree.document import load_document, salvage_document
+    from sessiontree.loading import load_document, salvage_document
     from sessiontree.model.header import get_cwd, make_header
     from sessiontree.storage.file import FileSessionStorage
 

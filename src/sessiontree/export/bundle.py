@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator
 
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, load_document
+from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.export.archive import (
     ARTIFACTS,
@@ -33,6 +33,7 @@ from sessiontree.export.archive import (
 from sessiontree.export.intake import import_bundle
 from sessiontree.export.redact import Redactor
 from sessiontree.export.redacted_log import RedactedLog
+from sessiontree.loading import load_document
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd
 from sessiontree.model.ids import format_timestamp

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, load_document
+from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.export.archive import (
     ARTIFACTS,
@@ -27,6 +27,7 @@ from sessiontree.export.archive import (
     BundleReport,
 )
 from sessiontree.export.convert import convert_session
+from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_cwd, get_timestamp
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7, parse_timestamp

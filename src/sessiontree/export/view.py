@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.document import load_document
 from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
+from sessiontree.loading import load_document
 from sessiontree.model.entries import Entry
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.opening import make_blob_store, profile_for

@@ -16,7 +16,7 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument, load_document
+from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource
 from sessiontree.importers.provenance import (
@@ -28,6 +28,7 @@ from sessiontree.importers.provenance import (
 )
 from sessiontree.importers.records import get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
+from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry

@@ -21,8 +21,9 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.document import SessionDocument, load_document
+from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.loading import load_document
 from sessiontree.maintenance.gc import find_leftovers, references_in
 from sessiontree.maintenance.secrets import find_regular_files, search_document, search_file
 from sessiontree.maintenance.trash import list_trash

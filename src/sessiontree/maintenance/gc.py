@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sessiontree.discovery import paths
-from sessiontree.document import load_entries_from_file
 from sessiontree.errors import PersistenceError
+from sessiontree.loading import load_entries_from_file
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.regular import open_for_reading

@@ -17,7 +17,7 @@ import pytest
 from sessiontree import SessionManager
 from sessiontree.discovery import catalogue, freshness
 from sessiontree.discovery.listing import list_all_sessions
-from sessiontree.document import load_document
+from sessiontree.loading import load_document
 from sessiontree.maintenance import checkup as checkup_module
 from sessiontree.maintenance.checkup import Checkup, check_profile
 from sessiontree.maintenance.repair import repair_findings
