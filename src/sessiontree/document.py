@@ -89,6 +89,7 @@ class SessionDocument:
         return (
             self.has_final_newline
             and not self.is_migrated
+            and self.end == self.stat.size
             and not self.skipped
             and not self.warnings
             and self.payloads.is_regular

@@ -7,10 +7,11 @@ would give, byte for byte. In every other case it is dropped and the entries are
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
-import threading
 from collections.abc import Iterator
+from queue import Empty, SimpleQueue
 
 from sessiontree.copying import (
     derive_header,
@@ -24,7 +25,7 @@ from sessiontree.document import SessionDocument, document_of_verbatim_copy
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.live import LiveSession, Place
 from sessiontree.loading import load_document
-from sessiontree.log import Durability, SessionLog
+from sessiontree.log import Durability, SessionLog, logger
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_title
 from sessiontree.opening import make_blob_store
@@ -88,15 +89,22 @@ def _take(
     ahead: _CopyAhead | None, source: SessionDocument, place: Place, durability: Durability
 ) -> LiveSession | None:
     """The fork that was copied ahead, if there is one and it will do."""
-    if ahead is None or not source.is_verbatim or not ahead.finish():
+    if ahead is None:
+        return None
+    # what was copied must be what was read: some programs rewrite their files in place
+    if not source.is_verbatim or source.payloads.reader.stat() != source.stat:
+        ahead.drop()  # now: two copies may not fit on the disk
+        return None
+    if not ahead.finish():
         return None
 
     def stand_on_copy(log: SessionLog) -> SessionDocument:
+        ahead.is_taken = True
         return document_of_verbatim_copy(
             source, place.storage, log.file, ahead.header, ahead.head, log.filer.blobs
         )
 
-    copy = settle_copy(
+    return settle_copy(
         place,
         ahead.header,
         place.profile.dialect,
@@ -104,15 +112,14 @@ def _take(
         stand_on_copy,
         artifacts=paths.artifacts_dir(source.path),
     )
-    ahead.is_taken = True
-    return copy
 
 
 class _CopyAhead:
     """Writes a file of a new header and another file's lines, by a thread of its own.
 
     It has its own descriptor of the source, so that nobody closes it under its feet. Whatever goes
-    wrong here is not reported: writing the entries will meet it again, and say so.
+    wrong here is not reported: writing the entries will meet it again, and say so. Threads and
+    events of the standard library can be left locked by an interrupt; a queue's calls cannot.
     """
 
     def __init__(self, place: Place, header: Header, start: int, stat: FileStat) -> None:
@@ -121,61 +128,73 @@ class _CopyAhead:
         self.is_taken = False
         self._place = place
         self._path = session_path(place, header)
-        self._start = start
+        self._first = start
         self._source = stat
+        self._is_running = False
         self._is_written = False
-        self._is_wanted: bool | None = None
-        self._is_decided = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sessiontree-fork", daemon=True)
+        self._is_dropped = False
+        self._verdict: SimpleQueue[bool] = SimpleQueue()
+        self._over: SimpleQueue[None] = SimpleQueue()
 
     def start(self) -> None:
         """Begin. Raises RuntimeError if there can be no more threads."""
-        self._thread.start()
+        self._is_running = True
+        try:
+            _thread.start_new_thread(self._run, ())
+        except Exception:
+            self._is_running = False
+            raise
 
     def finish(self) -> bool:
         """Let the copy have its name; whether it has it now."""
-        self._decide(True)
+        self._verdict.put(True)
+        self._wait()
         return self._is_written
 
     def drop(self) -> None:
         """Nothing is left of the copy, unless it was taken."""
         if self.is_taken:
             return
-        self._decide(False)
+        self._is_dropped = True
+        self._verdict.put(False)
+        self._wait()
         if self._is_written:
             with contextlib.suppress(OSError):
                 self._place.storage.unlink(self._path)
 
-    def _decide(self, is_wanted: bool) -> None:
-        self._is_wanted = is_wanted
-        self._is_decided.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+    def _wait(self) -> None:
+        # an interrupt may swallow what the queue gave, and comes back here: the flag is what counts
+        while self._is_running:
+            with contextlib.suppress(Empty):
+                self._over.get(timeout=0.1)
 
     def _run(self) -> None:
-        storage, source = self._place.storage, self._source
         try:
-            reader = storage.open_reader(source.path)
-            try:
-                if reader.stat().is_same_file(source):
-                    lines = FileRange(reader, self._start, source.size - self._start)
-                    storage.ensure_dir(self._place.session_dir)
-                    storage.write_atomic(self._path, self._pieces(lines), durable=False)
-                    self._is_written = True
-            finally:
-                reader.close()
-        except (_DroppedError, OSError):
-            pass
+            self._is_written = self._write()
+        except Exception:
+            logger.debug("a fork was not copied ahead", exc_info=True)
+        finally:
+            self._is_running = False
+            self._over.put(None)
+
+    def _write(self) -> bool:
+        storage, source = self._place.storage, self._source
+        with contextlib.closing(storage.open_reader(source.path)) as reader:
+            if not reader.stat().is_same_file(source):
+                return False
+            lines = FileRange(reader, self._first, source.size - self._first)
+            storage.ensure_dir(self._place.session_dir)
+            storage.write_atomic(self._path, self._pieces(lines), durable=False)
+            return True
 
     def _pieces(self, lines: FileRange) -> Iterator[Piece]:
         yield self.head
         end = lines.offset + lines.length
         for offset in range(lines.offset, end, _STEP_BYTES):
-            if self._is_wanted is False:
+            if self._is_dropped:
                 raise _DroppedError
             yield FileRange(lines.reader, offset, min(_STEP_BYTES, end - offset))
-        self._is_decided.wait()
-        if not self._is_wanted:
+        if not self._verdict.get() or self._is_dropped:
             raise _DroppedError
 
 

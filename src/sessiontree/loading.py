@@ -109,7 +109,7 @@ def _read_document(
     entries = scan.entries
     if version < CURRENT_VERSION:
         entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
-    else:
+    if version > 1:  # before, entries had no parents
         warnings = sorted([*warnings, *scan.warnings], key=line_of)
     tree, repairs = plant(entries, scan.gaps)
     if version > CURRENT_VERSION:
@@ -192,7 +192,10 @@ def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list
     migrated = []
     for entry, line, record, spelled in zip(scan.entries, lines, records, before, strict=True):
         if codec.encode(record) != spelled:
+            parent_id = entry.parent_id
             entry = Entry.from_wire(payloads.restore(record, line))
+            if "parentId" not in record:
+                entry.parent_id = parent_id
         migrated.append(entry)
     return migrated
 

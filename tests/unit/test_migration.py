@@ -229,3 +229,19 @@ def test_entries_of_every_type_are_chained(file: Path) -> None:
     write(file, header(version=None), old(user("1")), {"type": "custom", "customType": "x"})
     session = SessionManager.open(file)
     assert [found.type for found in session.get_branch()] == ["message", "custom"]
+
+
+def test_an_entry_without_a_parent_in_a_version_two_file_is_hung_on_the_one_before_it(
+    file: Path,
+) -> None:
+    orphan = message("b", "a", {"role": "hookMessage", "customType": "h", "content": "2"})
+    del orphan["parentId"]
+    write(file, header(version=2), message("a", None, user("1")), orphan)
+    with SessionManager.open(file) as session:
+        assert [entry.parent_id for entry in session.get_entries()] == [None, "a"]
+        assert [str(warning) for warning in session.warnings] == [
+            "line 3: has no parentId; hung on the entry before it"
+        ]
+    with SessionManager.open(file) as again:
+        assert [entry.parent_id for entry in again.get_entries()] == [None, "a"]
+        assert again.warnings == []

@@ -110,8 +110,8 @@ class FileSessionStorage:
         path, mode = regular.find_replaced(path)
         folder, name = os.path.split(path)
         temp = make_temp_path(path)
-        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
         try:
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
             try:
                 for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
                     if isinstance(piece, bytes):

@@ -14,7 +14,7 @@ from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import find_most_recent_session, get_recent_sessions
 from sessiontree.discovery.display import format_time_ago, make_name
-from sessiontree.storage.base import SessionStorageReader
+from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -204,3 +204,15 @@ def test_the_most_recent_session_is_the_newest_valid_file(tmp_path: Path) -> Non
     assert find_most_recent_session(tmp_path) == str(new)
     new.unlink()
     assert find_most_recent_session(tmp_path) == str(old)
+
+
+def test_a_storage_may_spell_its_folders_another_way(tmp_path: Path) -> None:
+    class Elsewhere(FileSessionStorage):
+        def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+            return super().list_files(os.path.realpath(folder), suffix)
+
+    put(tmp_path / "s", *talk("question"), session_id="one")
+    (tmp_path / "s" / ".hidden.jsonl").write_bytes(b"x")
+    link = tmp_path / ("a link with a long name " * 5)
+    link.symlink_to(tmp_path / "s")
+    assert [found.id for found in get_recent_sessions(link, storage=Elsewhere())] == ["one"]
