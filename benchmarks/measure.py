@@ -52,6 +52,11 @@ class Samples:
         return statistics.median(self.ms) if self.ms else None
 
     @property
+    def best_ms(self) -> float | None:
+        """The time with the least noise in it."""
+        return min(self.ms, default=None)
+
+    @property
     def median_peak_mb(self) -> float | None:
         return statistics.median(self.peak_mb) if self.peak_mb else None
 

@@ -58,7 +58,7 @@ def make_row(
     if ours is not None and theirs:
         row.ratio = ours / min(theirs)
     row.memory_limit_mb = _memory_limit(case, row)
-    points = {size: ms for size, s in grown.items() if (ms := s.median_ms) is not None}
+    points = {size: ms for size, s in grown.items() if (ms := s.best_ms) is not None}
     if ours is not None and points:
         points[contest.size] = ours
         row.growth_ms = {f"{size:g}": ms for size, ms in sorted(points.items())}
@@ -99,7 +99,7 @@ def to_markdown(rows: Iterable[Row], command: str) -> str:
     lines = [
         f"Made by `{command}` on {_machine()}.",
         "Times in ms (median), memory at its peak in MB, ratio to the better peer; growth is the",
-        "exponent of our time over three sizes.",
+        "exponent of our best times over three sizes.",
         "",
         "| operation | us | pi | omp | ratio | max | MB | pi MB | omp MB | max MB | growth | |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
