@@ -58,9 +58,9 @@ def make_row(
     if ours is not None and theirs:
         row.ratio = ours / min(theirs)
     row.memory_limit_mb = _memory_limit(case, row)
-    points = {size: ms for size, s in grown.items() if (ms := s.best_ms) is not None}
-    if ours is not None and points:
-        points[contest.size] = ours
+    sizes = {**grown, contest.size: taken["us"]} if grown else {}
+    points = {size: ms for size, samples in sizes.items() if (ms := samples.best_ms) is not None}
+    if points:
         row.growth_ms = {f"{size:g}": ms for size, ms in sorted(points.items())}
         row.exponent = growth_exponent(list(points), list(points.values()))
     row.failures = _failures(row, contest)

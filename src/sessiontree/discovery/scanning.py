@@ -7,7 +7,7 @@ A session matches if it contains all that is wanted and nothing that is not, any
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sessiontree.discovery import frames
@@ -73,7 +73,7 @@ class Scanner:
             reader.close()
 
     def locate(
-        self, storage: SessionStorage, path: str, ranges: Iterable[Range]
+        self, storage: SessionStorage, path: str, ranges: Sequence[Range]
     ) -> SessionMatch | None:
         """The message to show of a session that surely matches; None if it does not after all.
 
@@ -81,17 +81,9 @@ class Scanner:
         """
         reader = storage.open_reader(path)
         try:
-            lines = [
-                line
-                for start, end in ranges
-                for block in read_blocks(reader, start, end)
-                if not block.is_long_line
-                for line in self._lines(block)
-            ]
+            return self._judge(self._read_backwards(reader, ranges), is_newest_first=True)
         finally:
             reader.close()
-        said = (item for line in reversed(lines) for item in self._texts(*line))
-        return self._judge(said, is_newest_first=True)
 
     def _judge(
         self, texts: Iterable[SaidText], *, is_newest_first: bool = False
@@ -121,20 +113,33 @@ class Scanner:
             elif self._wants_tools:
                 yield from self._texts(reader.read_at(block.offset, block.length), block.offset)
 
+    def _read_backwards(
+        self, reader: SessionStorageReader, ranges: Sequence[Range]
+    ) -> Iterator[SaidText]:
+        for start, end in reversed(ranges):
+            lines = [
+                line
+                for block in read_blocks(reader, start, end)
+                if not block.is_long_line
+                for line in self._lines(block)
+            ]
+            for line in reversed(lines):
+                yield from self._texts(*line)
+
     def _texts(self, line: bytes, offset: int) -> Iterator[SaidText]:
+        if not self._may_match(line):
+            return
         for said in texts_of_line(line, offset, include_tools=self._wants_tools):
             if said.text and said.role in self._roles and self._is_recent(said):
                 yield said
 
     def _lines(self, block: Block) -> Iterator[tuple[bytes, int]]:
-        """The lines that may hold one of the terms."""
+        """The lines that say something that counts."""
         data, at, cut = block.data, 0, block.cut
         while at < cut:
             end = line_end(data, at, cut)
             if self._wants_tools or not frames.is_tool_result(data, at, end):
-                line = data[at:end]
-                if self._may_match(line):
-                    yield line, block.offset + at
+                yield data[at:end], block.offset + at
             at = end + 1
 
     def _may_match(self, line: bytes) -> bool:
