@@ -150,9 +150,13 @@ def interrupt(*_):
 
 signal.signal(signal.SIGALRM, interrupt)
 SessionManager.fork_from(source, "/p", target).close()
-started = time.perf_counter()
-SessionManager.fork_from(source, "/p", target).close()
-duration = time.perf_counter() - started
+
+def measure():
+    started = time.perf_counter()
+    SessionManager.fork_from(source, "/p", target).close()
+    return time.perf_counter() - started
+
+duration = min(measure() for _ in range(7))
 interrupted = 0
 for _ in range(150):
     shutil.rmtree(target)
