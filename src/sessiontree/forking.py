@@ -91,8 +91,7 @@ def _take(
     """The fork that was copied ahead, if there is one and it will do."""
     if ahead is None:
         return None
-    # what was copied must be what was read: some programs rewrite their files in place
-    if not source.is_verbatim or source.payloads.reader.stat() != source.stat:
+    if not (source.is_verbatim and _is_untouched(source)):
         ahead.drop()  # now: two copies may not fit on the disk
         return None
     if not ahead.finish():
@@ -112,6 +111,14 @@ def _take(
         stand_on_copy,
         artifacts=paths.artifacts_dir(source.path),
     )
+
+
+def _is_untouched(source: SessionDocument) -> bool:
+    """Whether what was copied is what was read: some programs rewrite their files in place."""
+    try:
+        return source.payloads.reader.stat() == source.stat
+    except OSError:
+        return False
 
 
 class _CopyAhead:
