@@ -189,3 +189,11 @@ def test_an_interrupt_at_any_moment_ends_a_fork_and_leaves_nothing_half_done(
         command, env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_that_no_file_can_lie_in_is_one_error_and_no_noise(
+    source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match="null"):
+        SessionManager.fork_from(source, "/p", f"{tmp_path}/a\0b")
+    assert capfd.readouterr().err == ""
