@@ -7,12 +7,13 @@ everything that can fail happens before the move. One thread at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import copying, forking, opening
+from sessiontree.appends import SessionAppends, put_given
 from sessiontree.core.context import SessionContext
 from sessiontree.core.tree import SessionTreeNode
 from sessiontree.discovery import paths
@@ -20,10 +21,9 @@ from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import SessionTreeError
 from sessiontree.live import LiveSession, Place
 from sessiontree.log import Durability, SessionLog
-from sessiontree.model.dialects import extension_key, spell_model_change
+from sessiontree.model.dialects import extension_key
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
-from sessiontree.model.messages import WireMessage
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
@@ -40,7 +40,7 @@ Nodes = list[SessionTreeNode]
 Progress = Callable[[int, int], object]
 
 
-class SessionManager:
+class SessionManager(SessionAppends):
     """A session to read, append to, branch, fork and move. Also a context manager."""
 
     def __init__(self, session: LiveSession, durability: Durability = "flush") -> None:
@@ -241,80 +241,6 @@ class SessionManager:
         """What loading or writing had to repair."""
         return self._session.warnings
 
-    # -- append ----------------------------------------------------------------------------
-
-    def append_message(self, message: WireMessage) -> str:
-        return self._session.append("message", {"message": message})
-
-    def append_thinking_level_change(self, level: str) -> str:
-        return self._session.append("thinking_level_change", {"thinkingLevel": level})
-
-    def append_model_change(self, model: str, role: str | None = None) -> str:
-        """``model`` is "provider/id"; the dialect decides how it is spelled."""
-        fields = spell_model_change(self._session.log.dialect, model, role)
-        return self._session.append("model_change", fields)
-
-    def append_compaction(
-        self,
-        summary: str,
-        first_kept_entry_id: str,
-        tokens_before: int,
-        *,
-        short_summary: str | None = None,
-        details: Any = None,
-        preserve_data: Any = None,
-        from_extension: bool | None = None,
-    ) -> str:
-        fields: dict[str, Any] = {"summary": summary}
-        _put(fields, "shortSummary", short_summary)
-        fields |= {"firstKeptEntryId": first_kept_entry_id, "tokensBefore": tokens_before}
-        _put(fields, "details", details)
-        _put(fields, "preserveData", preserve_data)
-        _put(fields, extension_key(self._session.log.dialect), from_extension)
-        return self._session.append("compaction", fields)
-
-    def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
-        fields: dict[str, Any] = {"customType": custom_type}
-        _put(fields, "data", data)
-        return self._session.append("custom", fields)
-
-    def append_custom_message_entry(
-        self,
-        custom_type: str,
-        content: str | Sequence[dict[str, Any]],
-        display: bool,
-        details: Any = None,
-    ) -> str:
-        blocks = content if isinstance(content, str) else [*content]
-        fields: dict[str, Any] = {"customType": custom_type, "content": blocks, "display": display}
-        _put(fields, "details", details)
-        return self._session.append("custom_message", fields)
-
-    def append_label_change(self, target_id: str, label: str | None) -> str:
-        """Name an entry; None or an empty label takes the name away. EntryNotFoundError."""
-        self._session.tree.get(target_id)
-        fields: dict[str, Any] = {"targetId": target_id}
-        _put(fields, "label", label or None)
-        return self._session.append("label", fields)
-
-    def append_ttsr_injection(self, rules: Sequence[str]) -> str:
-        return self._session.append("ttsr_injection", {"injectedRules": [*rules]})
-
-    def append_session_init(
-        self, system_prompt: str, task: str, tools: Sequence[str], output_schema: Any = None
-    ) -> str:
-        fields: dict[str, Any] = {"systemPrompt": system_prompt, "task": task, "tools": [*tools]}
-        _put(fields, "outputSchema", output_schema)
-        return self._session.append("session_init", fields)
-
-    def append_mode_change(self, mode: str, data: Any = None) -> str:
-        fields: dict[str, Any] = {"mode": mode}
-        _put(fields, "data", data)
-        return self._session.append("mode_change", fields)
-
-    def append_session_info(self, name: str) -> str:
-        return self._session.append("session_info", {"name": name})
-
     # -- tree ------------------------------------------------------------------------------
 
     def get_entry(self, entry_id: str) -> Entry | None:
@@ -358,8 +284,8 @@ class SessionManager:
         before = self.leaf_id
         self._session.move_leaf(entry_id)
         fields: dict[str, Any] = {"fromId": entry_id or "root", "summary": summary}
-        _put(fields, "details", details)
-        _put(fields, extension_key(self._session.log.dialect), from_extension)
+        put_given(fields, "details", details)
+        put_given(fields, extension_key(self._session.log.dialect), from_extension)
         try:
             return self._session.append("branch_summary", fields)
         except BaseException:
@@ -516,8 +442,3 @@ def _place(
         else paths.default_session_dir(profile, absolute, store)
     )
     return Place(profile, store, absolute, folder, session_dir is not None)
-
-
-def _put(fields: dict[str, Any], key: str, value: Any) -> None:
-    if value is not None:
-        fields[key] = value

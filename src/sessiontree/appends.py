@@ -1,0 +1,97 @@
+"""What can be appended to a session: one method for each kind of entry, spelled as SPEC §3 has it.
+
+Where the line goes, and what it becomes, is the session's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sessiontree.live import LiveSession
+from sessiontree.model.dialects import extension_key, spell_model_change
+from sessiontree.model.messages import WireMessage
+
+
+class SessionAppends:
+    """The part of ``SessionManager`` that adds entries. Each becomes the leaf; its id is given."""
+
+    _session: LiveSession
+
+    def append_message(self, message: WireMessage) -> str:
+        return self._session.append("message", {"message": message})
+
+    def append_thinking_level_change(self, level: str) -> str:
+        return self._session.append("thinking_level_change", {"thinkingLevel": level})
+
+    def append_model_change(self, model: str, role: str | None = None) -> str:
+        """``model`` is "provider/id"; the dialect decides how it is spelled."""
+        fields = spell_model_change(self._session.log.dialect, model, role)
+        return self._session.append("model_change", fields)
+
+    def append_compaction(
+        self,
+        summary: str,
+        first_kept_entry_id: str,
+        tokens_before: int,
+        *,
+        short_summary: str | None = None,
+        details: Any = None,
+        preserve_data: Any = None,
+        from_extension: bool | None = None,
+    ) -> str:
+        fields: dict[str, Any] = {"summary": summary}
+        put_given(fields, "shortSummary", short_summary)
+        fields |= {"firstKeptEntryId": first_kept_entry_id, "tokensBefore": tokens_before}
+        put_given(fields, "details", details)
+        put_given(fields, "preserveData", preserve_data)
+        put_given(fields, extension_key(self._session.log.dialect), from_extension)
+        return self._session.append("compaction", fields)
+
+    def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
+        fields: dict[str, Any] = {"customType": custom_type}
+        put_given(fields, "data", data)
+        return self._session.append("custom", fields)
+
+    def append_custom_message_entry(
+        self,
+        custom_type: str,
+        content: str | Sequence[dict[str, Any]],
+        display: bool,
+        details: Any = None,
+    ) -> str:
+        blocks = content if isinstance(content, str) else [*content]
+        fields: dict[str, Any] = {"customType": custom_type, "content": blocks, "display": display}
+        put_given(fields, "details", details)
+        return self._session.append("custom_message", fields)
+
+    def append_label_change(self, target_id: str, label: str | None) -> str:
+        """Name an entry; None or an empty label takes the name away. EntryNotFoundError."""
+        self._session.tree.get(target_id)
+        fields: dict[str, Any] = {"targetId": target_id}
+        put_given(fields, "label", label or None)
+        return self._session.append("label", fields)
+
+    def append_ttsr_injection(self, rules: Sequence[str]) -> str:
+        return self._session.append("ttsr_injection", {"injectedRules": [*rules]})
+
+    def append_session_init(
+        self, system_prompt: str, task: str, tools: Sequence[str], output_schema: Any = None
+    ) -> str:
+        fields: dict[str, Any] = {"systemPrompt": system_prompt, "task": task, "tools": [*tools]}
+        put_given(fields, "outputSchema", output_schema)
+        return self._session.append("session_init", fields)
+
+    def append_mode_change(self, mode: str, data: Any = None) -> str:
+        fields: dict[str, Any] = {"mode": mode}
+        put_given(fields, "data", data)
+        return self._session.append("mode_change", fields)
+
+    def append_session_info(self, name: str) -> str:
+        return self._session.append("session_info", {"name": name})
+
+
+def put_given(fields: dict[str, Any], key: str, value: Any) -> None:
+    """Set a field, unless there is nothing to set it to."""
+    if value is not None:
+        fields[key] = value

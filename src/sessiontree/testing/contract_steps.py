@@ -1,0 +1,27 @@
+"""What the rules of the storage contract are written with. Needs no import of pytest itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sessiontree.storage.base import SessionStorage
+
+EVERY_BYTE = bytes(range(256))
+
+
+def fill(storage: SessionStorage, folder: str, **files: bytes) -> None:
+    """A folder with these files in it."""
+    storage.ensure_dir(folder)
+    for name, data in files.items():
+        storage.write_atomic(f"{folder}/{name}", data)
+
+
+@contextmanager
+def raises(kind: type[BaseException]) -> Iterator[None]:
+    """AssertionError unless what is inside raises this."""
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
