@@ -121,14 +121,11 @@ class LiveSession:
 
     def _append(self, entry_type: str, fields: WireEntry) -> Entry:
         tree = self.tree
-        data: WireEntry = {
-            "type": entry_type,
-            "id": new_entry_id(tree.by_id, os.urandom),
-            "parentId": tree.leaf_id,
-            "timestamp": format_timestamp(self.place.clock()),
-        }
-        data.update(fields)
-        entry = self.log.append(data, self.header)
+        entry_id = new_entry_id(tree.by_id, os.urandom)
+        time = format_timestamp(self.place.clock())
+        frame = {"type": entry_type, "id": entry_id, "parentId": tree.leaf_id, "timestamp": time}
+        entry = Entry(entry_type, entry_id, tree.leaf_id, time, cached=frame | fields)
+        self.log.append(entry, self.header)
         tree.add(entry)
         tree.leaf_id = entry.id
         self._is_touched = True
@@ -155,18 +152,24 @@ class LiveSession:
                 self._merge(changes)
         return self._foreign - before
 
-    def _merge(self, changes: Changes) -> None:
-        self._foreign += changes.foreign
-        self._warnings += changes.warnings
-        if changes.replaced is None:
+    def _merge(self, changes: Changes | None) -> None:
+        """Take in what others did, and write what that leaves without a place."""
+        if changes is not None:
+            self._foreign += changes.foreign
+            self._warnings += changes.warnings
+            if changes.replaced is not None:
+                self._follow(changes.replaced)
+        if self._homeless:
             self._house()
-            return
+
+    def _follow(self, replaced: SessionTree) -> None:
+        """The file is another one now: what only the replaced one held is homeless."""
         self._builder = None
         lost = 0
         document = self.log.document
         if document is not None and not self._is_header_changed:
             self.header = document.header
-        for entry in changes.replaced.entries:
+        for entry in replaced.entries:
             if entry.id in self.tree.by_id:
                 continue
             data = _read_again(entry)
@@ -181,15 +184,11 @@ class LiveSession:
             )
         if self.tree.leaf_id is not None and self.tree.leaf_id not in self.tree.by_id:
             self.tree.leaf_id = self.tree.last_id
-        self._house()
 
     def _house(self) -> None:
         """Write the entries that a replaced file lacks; those that fail stay in memory."""
         while self._homeless:
-            entry = self._homeless[0]
-            made = self.log.append(entry.data, self.header)
-            if made.source is not None:
-                entry.attach(made.source, made.offset, made.length)
+            self.log.append(self._homeless[0], self.header)
             del self._homeless[0]
 
     # -- context ---------------------------------------------------------------------------

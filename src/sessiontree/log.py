@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.errors import PersistenceError, SessionBusyError
@@ -36,40 +37,32 @@ logger = logging.getLogger("sessiontree")
 Durability = Literal["flush", "entry"]
 
 
-class _Mark(NamedTuple):
-    """How far a file was written, to go back to when a write fails."""
-
-    end: int
-    tail: bytes
-    has_final_newline: bool
-    line: int
-
-    def restore(self, document: SessionDocument) -> None:
-        document.end, document.tail, document.has_final_newline, document.line = self
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-class _Guard:
-    """Every write passes through one of these and a hold; generators would cost more than locks."""
+def _stopping(
+    method: Callable[Concatenate[SessionLog, _P], _T],
+) -> Callable[Concatenate[SessionLog, _P], _T]:
+    """What fails in this method stops the log: the system's errors become ours and are kept."""
 
-    __slots__ = ("_log",)
+    @functools.wraps(method)
+    def guarded(self: SessionLog, /, *args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            return method(self, *args, **options)
+        except PersistenceError as error:
+            self.stop(error)
+            raise
+        except OSError as error:
+            failure = PersistenceError.from_os_error(self.file, error)
+            self.stop(failure)
+            raise failure from error
 
-    def __init__(self, log: SessionLog) -> None:
-        self._log = log
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        if error is not None:
-            failure = self._log.note_failure(error)
-            if failure is not None:
-                raise failure from error
+    return guarded
 
 
 class _Hold:
-    """The file is this process's alone inside the block."""
+    """The file is this process's alone inside the block. A generator would cost more than locks."""
 
     __slots__ = ("_log", "_writer")
 
@@ -77,9 +70,9 @@ class _Hold:
         self._log = log
         self._writer: SessionStorageWriter | None = None
 
-    def __enter__(self) -> Changes:
-        changes, self._writer = self._log.hold()
-        return changes
+    def __enter__(self) -> Changes | None:
+        self._writer = self._log.hold()
+        return self._log.take_changes()
 
     def __exit__(self, *error: object) -> None:
         if self._writer is not None:
@@ -119,21 +112,8 @@ class SessionLog(SharedFile):
         if self._error is not None:
             raise self._error
 
-    def _guard(self) -> _Guard:
-        """Turn the system's errors into ours, log the first, and keep it."""
-        return _Guard(self)
-
-    def note_failure(self, error: BaseException) -> PersistenceError | None:
-        """Keep an error that stops this log; the one to raise in place of the system's."""
-        if isinstance(error, PersistenceError):
-            self._latch(error)
-        elif isinstance(error, OSError):
-            failure = PersistenceError.from_os_error(self.file, error)
-            self._latch(failure)
-            return failure
-        return None
-
-    def _latch(self, error: PersistenceError) -> None:
+    def stop(self, error: PersistenceError) -> None:
+        """Nothing more is written until ``recover``; the first error is the one to tell."""
         if self._error is None:
             self._error = error
             logger.error("session %s: writing stopped: %s", self.path, error)
@@ -155,86 +135,62 @@ class SessionLog(SharedFile):
         self.check()
         return _Hold(self)
 
-    def hold(self) -> tuple[Changes, SessionStorageWriter | None]:
-        """Lock the file and catch up with it; what others did, and whose lock to let go of."""
+    @_stopping
+    def hold(self) -> SessionStorageWriter | None:
+        """Lock the file and catch up with it; whose lock to let go of."""
         if self.document is None:
-            return Changes(), None
-        changes = self._late
-        self._late = Changes()
-        with self._guard():
-            writer = self._hold(changes)
-            deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
-            while writer is None:
-                if time.monotonic() > deadline:
-                    raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
-                writer = self._hold(changes)
-        return changes, writer
+            return None
+        writer = self._hold()
+        deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
+        while writer is None:
+            if time.monotonic() > deadline:
+                raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
+            writer = self._hold()
+        return writer
 
-    def append(self, data: WireEntry, header: Header) -> Entry:
+    @_stopping
+    def append(self, entry: Entry, header: Header) -> None:
         """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
-        with self._guard():
-            line = self.filer.to_line(data)
-            if self.document is None:
-                self._start_file(header)
-            document = self._document()
-            writer = self._open_writer()
-            entry = Entry.from_wire(data)
-            mark = self._write(writer, document, entry, line)
-            try:
-                if self.is_draft and is_answer(data):
-                    self._promote(writer, document)
-                if self.durability == "entry":
-                    self._sync(writer)
-            except OSError:
-                self._take_back(writer, document, mark)
-                raise
-            return entry
-
-    def _write(
-        self, writer: SessionStorageWriter, document: SessionDocument, entry: Entry, line: bytes
-    ) -> _Mark:
-        """Append the entry's line; where the file ended before it."""
-        prefix = b"" if document.has_final_newline else b"\n"
-        whole = prefix + line + b"\n"
-        offset = writer.write_line(whole)
-        if offset != document.end:
-            self._take_in(document, offset)
-        mark = _Mark(document.end, document.tail, document.has_final_newline, document.line)
-        entry.attach(document.payloads, offset + len(prefix), len(line))
-        document.end = offset + len(whole)
+        line = self.filer.to_line(entry.data)
+        if self.document is None:
+            self._start_file(header)
+        document = self._document()
+        writer = self._open_writer()
+        lead = b"" if document.has_final_newline else b"\n"
+        whole = lead + line + b"\n"
+        start = writer.write_line(whole)
+        if start != document.end:
+            self._take_in(document, start)
+        try:
+            if self.is_draft and is_answer(entry.data):
+                self._promote(writer, document)
+            if self.durability == "entry":
+                self._sync(writer)
+        except OSError:
+            _take_back(writer, start, len(whole))
+            raise
+        entry.attach(document.payloads, start + len(lead), len(line))
+        document.end = start + len(whole)
         document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
-        document.line += 2 if prefix else 1
-        return mark
-
-    def _take_back(
-        self, writer: SessionStorageWriter, document: SessionDocument, mark: _Mark
-    ) -> None:
-        """A line that was not acknowledged must not be found, unless another's follows it.
-
-        If it stays, it is read again with what others write.
-        """
-        with contextlib.suppress(OSError):
-            if writer.stat().size == document.end:
-                writer.truncate(mark.end)
-        mark.restore(document)
+        document.line += 2 if lead else 1
 
     def _start_file(self, header: Header) -> None:
         """The draft of a new session, with its header."""
         self._storage.ensure_dir(os.path.dirname(self.path))
         self.create(codec.encode(header) + b"\n", self.file)
 
+    @_stopping
     def create(self, head: bytes, path: str) -> None:
         """Write a file that so far is only a head, and stand on it."""
-        with self._guard():
-            writer = self._storage.open_writer(path)
-            writer.write_line(head)
-            self._writer = writer
-            document = load_document(self._storage, path, self._blobs)
-            if document is None:
-                raise PersistenceError(path, "could not be read back")
-            document.tree = self.tree
-            self.adopt(document, is_draft=self.is_draft)
+        writer = self._storage.open_writer(path)
+        writer.write_line(head)
+        self._writer = writer
+        document = load_document(self._storage, path, self._blobs)
+        if document is None:
+            raise PersistenceError(path, "could not be read back")
+        document.tree = self.tree
+        self.adopt(document, is_draft=self.is_draft)
 
     def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
         """The first answer is here: the draft becomes the session file, in one rename."""
@@ -248,13 +204,13 @@ class SessionLog(SharedFile):
 
     # -- durability ------------------------------------------------------------------------
 
+    @_stopping
     def flush(self) -> None:
         """Everything acknowledged is on the medium, the folder's entry too."""
         self.check()
         if self.document is None:
             return
-        with self._guard():
-            self._sync(self._open_writer())
+        self._sync(self._open_writer())
 
     def _sync(self, writer: SessionStorageWriter) -> None:
         try:
@@ -282,23 +238,23 @@ class SessionLog(SharedFile):
 
     # -- rewriting -------------------------------------------------------------------------
 
+    @_stopping
     def rewrite(self, head: bytes, entries: Sequence[Entry], *, find_changes: bool = False) -> None:
         """Replace the file by ``head`` and the entries; only inside ``exclusive``.
 
         ``find_changes`` looks for entries whose data was changed in memory. Lines that could not
         be read are first copied to a file beside the session.
         """
-        with self._guard():
-            document = self._document()
-            try:
-                self.filer.keep_rejected(document, self.file)
-                written = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
-                self._close_writer()
-                self._stand_on(self.file, document, written)
-            except (OSError, PersistenceError):
-                # the new file may have taken its place before the failure: look before going on
-                self._is_stale = True
-                raise
+        document = self._document()
+        try:
+            self.filer.keep_rejected(document, self.file)
+            written = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
+            self._close_writer()
+            self._stand_on(self.file, document, written)
+        except (OSError, PersistenceError):
+            # the new file may have taken its place before the failure: look before going on
+            self._is_stale = True
+            raise
 
     def move(
         self, path: str, head: bytes, entries: Sequence[Entry], commit: Callable[[], object]
@@ -349,14 +305,14 @@ class SessionLog(SharedFile):
         before.is_migrated = False
         note_end(before, written.stat.size)
 
+    @_stopping
     def overwrite_slot(self, slot: TitleSlot) -> None:
         """Change the title where it stands; only inside ``exclusive``."""
-        with self._guard():
-            document = self._document()
-            self._open_writer().overwrite(0, slot.encode())
-            document.slot = slot
-            if document.end <= 64:
-                note_end(document, document.end)
+        document = self._document()
+        self._open_writer().overwrite(0, slot.encode())
+        document.slot = slot
+        if document.end <= 64:
+            note_end(document, document.end)
 
 
 def is_answer(data: WireEntry) -> bool:
@@ -367,3 +323,13 @@ def is_answer(data: WireEntry) -> bool:
         and isinstance(message, dict)
         and message.get("role") == "assistant"
     )
+
+
+def _take_back(writer: SessionStorageWriter, start: int, length: int) -> None:
+    """A line that was not acknowledged must not be found, unless another's follows it.
+
+    If it stays, it is read again with what others write.
+    """
+    with contextlib.suppress(OSError):
+        if writer.stat().size == start + length:
+            writer.truncate(start)

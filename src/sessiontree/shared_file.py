@@ -37,6 +37,10 @@ class Changes:
     replaced: SessionTree | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.foreign or self.warnings or self.replaced)
+
 
 class SharedFile:
     """The file that a session stands on, and what others do to it."""
@@ -51,7 +55,7 @@ class SharedFile:
         self._is_stale = False
         self._is_unlocked = False
         self._is_sync_suspect = False
-        self._late = Changes()
+        self._changes = Changes()
         self.path = ""
         self.tree = SessionTree()
         self.document: SessionDocument | None = None
@@ -76,12 +80,20 @@ class SharedFile:
         """The file written to now: the draft until the session file exists."""
         return self._draft_path(self.path) if self.is_draft else self.path
 
+    def take_changes(self) -> Changes | None:
+        """What others did since this was last asked; None if nothing."""
+        changes = self._changes
+        if changes.is_empty:
+            return None
+        self._changes = Changes()
+        return changes
+
     def is_behind(self) -> bool:
         """Whether the file is no longer what was read and written here."""
         document = self.document
         if document is None:
             return False
-        if self._late.foreign or self._is_stale:
+        if self._changes.foreign or self._is_stale:
             return True
         try:
             found = self._storage.stat(self.file)
@@ -91,19 +103,19 @@ class SharedFile:
         except OSError:
             return True  # whoever looks closer will be told
 
-    def _hold(self, changes: Changes) -> SessionStorageWriter | None:
+    def _hold(self) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
         writer = self._writer
         if writer is None:
             try:
                 writer = self._writer = self._storage.open_writer(self.file, create=False)
             except FileNotFoundError:
-                self._restore_deleted(changes)
+                self._restore_deleted()
                 return None
         found = writer.lock()
         if not writer.has_locks and not self._is_unlocked:
             self._is_unlocked = True
-            changes.warnings.append(
+            self._changes.warnings.append(
                 SessionWarning(
                     f"{self.file} is on a file system without locks; "
                     "do not work on this session from two programs at once"
@@ -113,10 +125,10 @@ class SharedFile:
         try:
             if found is None or not writer.owns(found):
                 self._close_writer()
-            elif self._catch_up(self._document(), found, changes):
+            elif self._catch_up(self._document(), found):
                 is_held = True
             else:
-                self._reload(changes)
+                self._reload()
                 # the lock is on this very file, so what was just read is what there is
                 is_held = writer.owns(self._document().stat)
         finally:
@@ -124,7 +136,7 @@ class SharedFile:
                 writer.unlock()
         return writer if is_held else None
 
-    def _catch_up(self, document: SessionDocument, found: FileStat, changes: Changes) -> bool:
+    def _catch_up(self, document: SessionDocument, found: FileStat) -> bool:
         """Read what others appended; False if the file is not what was read plus an append."""
         if self._is_stale or not found.is_same_file(document.stat):
             return False
@@ -134,10 +146,10 @@ class SharedFile:
         scan = read_growth(document, found.size)
         if scan is None:
             return False
-        changes.foreign += merge_growth(document, scan)
+        self._changes.foreign += merge_growth(document, scan)
         return True
 
-    def _restore_deleted(self, changes: Changes) -> None:
+    def _restore_deleted(self) -> None:
         """The file is gone, but its bytes are still to be had from the open reader.
 
         A draft that is gone may have become the session file by another process's doing.
@@ -145,17 +157,17 @@ class SharedFile:
         document = self._document()
         if self.is_draft and self._storage.exists(self.path):
             self.is_draft = False
-            self._reload(changes)
+            self._reload()
             return
         self._storage.ensure_dir(os.path.dirname(self.file))
         reader = document.payloads.reader
         self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
-        changes.warnings.append(
+        self._changes.warnings.append(
             SessionWarning(f"{self.file} was deleted by another program; written anew")
         )
-        self._reload(changes)
+        self._reload()
 
-    def _reload(self, changes: Changes) -> None:
+    def _reload(self) -> None:
         """The name stands for other bytes than were read: read them."""
         before = self._document()
         try:
@@ -170,8 +182,8 @@ class SharedFile:
             raise PersistenceError(
                 self.file, f"now holds another session ({document.header.get('id')})"
             )
-        if changes.replaced is None:
-            changes.replaced = before.tree
+        if self._changes.replaced is None:
+            self._changes.replaced = before.tree
         document.tree.leaf_id = before.tree.leaf_id
         document.warnings[:0] = [
             warning for warning in before.warnings if warning not in document.warnings
@@ -182,7 +194,7 @@ class SharedFile:
         """Somebody who takes no lock wrote just before us; their lines come first in the file."""
         scan = read_growth(document, end)
         if scan is not None:
-            self._late.foreign += merge_growth(document, scan)
+            self._changes.foreign += merge_growth(document, scan)
         else:
             # they ended a line that we had seen half written: read the file anew, next time
             self._is_stale = True

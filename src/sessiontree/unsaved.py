@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from sessiontree.core.tree import SessionTree
 from sessiontree.document import SessionDocument
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
 from sessiontree.profiles import Dialect
-from sessiontree.shared_file import Changes
 
 
 class UnsavedLog:
@@ -31,12 +30,11 @@ class UnsavedLog:
         """Nothing can have failed."""
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[Changes]:
-        yield Changes()
+    def exclusive(self) -> Iterator[None]:
+        yield
 
-    def append(self, data: WireEntry, header: Header) -> Entry:  # noqa: ARG002
-        codec.encode(data)  # what could not be saved is refused here too
-        return Entry.from_wire(data)
+    def append(self, entry: Entry, header: Header) -> None:  # noqa: ARG002
+        codec.encode(entry.data)  # what could not be saved is refused here too
 
     def flush(self) -> None:
         """Nothing is kept."""

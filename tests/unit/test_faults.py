@@ -251,6 +251,21 @@ def test_a_failed_sync_of_an_entry_is_an_error(file: Path, storage: FaultyStorag
     ]
 
 
+def test_a_line_written_when_ctrl_c_came_is_not_lost(file: Path, storage: FaultyStorage) -> None:
+    session = SessionManager.open(file, storage=storage, durability="entry")
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    storage.interrupt("fsync", press)
+    with pytest.raises(KeyboardInterrupt):
+        session.append_message(user("interrupted"))
+    session.append_message(user("after"))
+    on_disk = [entry["id"] for entry in read(file) if entry["type"] == "message"]
+    assert [entry.id for entry in session.get_entries()] == on_disk
+    assert len(on_disk) == len(TALK) + 2
+
+
 def test_a_folder_that_can_not_be_synced_is_an_error(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:

@@ -94,11 +94,10 @@ class FileWriter:
             self._drop()
 
     def _drop(self) -> None:
-        # What was written is written: a lock that cannot be let go of now goes with its descriptor.
-        for fd in (self._gate_fd, self._fd if self.has_locks else -1):
-            if fd >= 0:
-                with contextlib.suppress(OSError):
-                    locks.unlock(fd)
+        if self._gate_fd >= 0:
+            locks.unlock(self._gate_fd)
+        if self._fd >= 0 and self.has_locks:
+            locks.unlock(self._fd)
 
     def _hold_gate(self) -> None:
         """Living omp serialises its writers by a lock on a file beside the session."""

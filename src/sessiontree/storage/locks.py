@@ -26,8 +26,7 @@ if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
     def _try_lock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
-    def unlock(fd: int) -> None:
-        """Let go of the lock on an open file."""
+    def _unlock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
@@ -35,8 +34,7 @@ else:
     def _try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def unlock(fd: int) -> None:
-        """Let go of the lock on an open file."""
+    def _unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
@@ -72,3 +70,14 @@ def lock(
             raise SessionBusyError(path, timeout_s)
         sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.02)
+
+
+def unlock(fd: int) -> None:
+    """Let go of the lock on an open file.
+
+    What was written is written: a lock that cannot be let go of now goes with its descriptor.
+    """
+    try:
+        _unlock(fd)
+    except OSError:
+        pass
