@@ -123,5 +123,5 @@ def list_session_files(
         if on_error is not None:
             on_error(folder, error)
         return []
-    # by slicing: this runs for every file of every listing
-    return [stat for stat in files if stat.path[stat.path.rfind(os.sep) + 1] != "."]
+    hidden = os.path.join(folder, ".")
+    return [stat for stat in files if not stat.path.startswith(hidden)]

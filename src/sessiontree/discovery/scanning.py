@@ -24,11 +24,13 @@ Range = tuple[int, int]
 # UTF-8 of letters that folding may turn into others: a superset, without punctuation, emoji and
 # most of the unspaced characters.
 _FOLDABLE_BYTES = re.compile(
-    rb"[\xc3-\xdf\xe0\xe1\xea\xef]|\xc2[\xaa-\xbe]"
+    rb"[\xc3-\xdf\xe0\xe1\xea\xef]|\xc2[\xaa\xb2\xb3\xb5\xb9\xba\xbc-\xbe]"
     rb"|\xe2[\x81\x82\x84-\x86\x91-\x93\x9d\x9e\xb0-\xbf]"
     rb"|\xe3\x80[\x86\xa1-\xbc]|\xe3[\x84-\x86\x88-\x8b]|\xed[\x9e-\x9f]"
     rb"|\xf0[\x90-\x9e]|\xf0\x9f(?:\x84|\xaf)"
 )
+# A character spelled by its number, if it is no control character: those are in no word.
+_SPELLED_OUT = re.compile(rb"\\u(?!00[01])")
 _ASCII = bytes(range(128))
 
 
@@ -148,7 +150,7 @@ class Scanner:
         for needle in self._needles:
             if needle in lowered:
                 return True
-        if b"\\u" in line:
+        if _SPELLED_OUT.search(line):
             return True
         # taking the ASCII out first makes the pattern's work small
         return not line.isascii() and bool(_FOLDABLE_BYTES.search(line.translate(None, _ASCII)))

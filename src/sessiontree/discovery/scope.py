@@ -17,9 +17,27 @@ from sessiontree.storage.base import FileStat, SessionStorage
 class SearchScope:
     """The files in question, all session files of their folders, and whose folders those are."""
 
-    files: dict[str, FileStat] = field(default_factory=dict)
+    files: list[FileStat] = field(default_factory=list)
     by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
     owners: dict[str, Profile] = field(default_factory=dict)
+    _chosen: dict[str, list[FileStat]] = field(default_factory=dict)
+    _indexed: dict[str, dict[str, FileStat]] = field(default_factory=dict)
+
+    def add(
+        self, folder: str, owner: Profile, listed: list[FileStat], chosen: list[FileStat]
+    ) -> None:
+        """A folder with all its session files, and those of them that are in question."""
+        self.by_folder[folder] = listed
+        self.owners[folder] = owner
+        self._chosen[folder] = chosen
+        self.files += chosen
+
+    def find(self, path: str) -> FileStat | None:
+        """The file of this name, if it is in question. Few of many are ever asked for."""
+        folder = os.path.dirname(path)
+        if folder not in self._indexed:
+            self._indexed[folder] = {stat.path: stat for stat in self._chosen.get(folder, ())}
+        return self._indexed[folder].get(path)
 
     def profile_of(self, path: str) -> Profile:
         return self.owners[os.path.dirname(path)]
@@ -36,12 +54,10 @@ def find_scope(
         for folder in folders:
             if folder in scope.by_folder:
                 continue  # two profiles may share one agent folder
-            found = list_session_files(storage, folder)
-            scope.by_folder[folder] = found
-            scope.owners[folder] = each
+            found = chosen = list_session_files(storage, folder)
             if belongs is not None:
-                found = [stat for stat in found if _is_of(stat, belongs, storage)]
-            scope.files.update({stat.path: stat for stat in found})
+                chosen = [stat for stat in found if _is_of(stat, belongs, storage)]
+            scope.add(folder, each, found, chosen)
     return scope
 
 

@@ -83,7 +83,7 @@ def search(
         and not parsed.needs_scan
         and (role is None or role in SPOKEN_ROLES)
     )
-    pending = list(scope.files.values())
+    pending = scope.files
     candidates: list[_Candidate] = []
     if can_index:
         candidates, pending = run.ask_index(max_indexing_s)
@@ -103,7 +103,7 @@ def update_search_index(
     """Index what is not indexed yet, until done or told to stop. Safe to interrupt anywhere."""
     store = FileSessionStorage()
     scope = find_scope(None, profile, store)
-    left: list[FileStat] = list(scope.files.values())
+    left = scope.files
     try:
         with search_index.open_index() as index:
             if index is not None:
@@ -143,10 +143,10 @@ class _Run:
                     found = self._ask(index, {stat.path for stat in left})
                     if index.is_worn_out():
                         disposable.replace(search_index.SCHEMA)
-                    return found, [stat for stat in left if stat.path in self.scope.files]
+                    return found, [stat for stat in left if self.scope.find(stat.path) is not None]
         except disposable.FAILURES as error:
             _give_up(error)
-        return [], list(self.scope.files.values())
+        return [], self.scope.files
 
     def _ask(self, index: search_index.SearchIndex, left: set[str]) -> list[_Candidate]:
         sessions: set[int] | None = None
@@ -166,7 +166,7 @@ class _Run:
         excluded = self._unwanted(index, segments)
         found = []
         for no, (path, row) in index.get_sessions(sorted(sessions)).items():
-            stat = self.scope.files.get(path)
+            stat = self.scope.find(path)
             if stat is None or path in left:
                 continue
             if no in excluded and self.since_ms is None:

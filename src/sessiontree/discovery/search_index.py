@@ -16,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import msgspec
 
@@ -347,12 +346,15 @@ def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> b
 
 
 def _digest(files: list[FileStat]) -> bytes | None:
-    """What tells whether any file of a folder is not what it was; None if it can't be told."""
+    """What tells whether any file of a folder is not what it was; None if it can't be told.
+
+    A folder that is as it was is listed in the same order; in another, it is only looked at again.
+    """
     try:
-        encoded = _encode_row(sorted(files, key=attrgetter("path")))
+        encoded = _encode_row(files)
     except UnicodeEncodeError:
         return None
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+    return hashlib.sha256(encoded).digest()
 
 
 def _key(path: str) -> tuple[bytes, bytes]:

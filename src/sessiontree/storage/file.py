@@ -64,11 +64,10 @@ class FileSessionStorage:
         try:
             with _scan(folder) as listing:
                 for item in listing:
-                    if not item.name.endswith(suffix):
-                        continue
+                    name = item.name
                     try:
-                        if item.is_file():
-                            found.append(to_stat(prefix + item.name, item.stat()))
+                        if name.endswith(suffix) and item.is_file():
+                            found.append(to_stat(prefix + name, item.stat()))
                     except OSError:
                         continue  # a link in a loop, or gone since the listing
         except (FileNotFoundError, NotADirectoryError):
