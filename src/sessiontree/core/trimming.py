@@ -28,7 +28,8 @@ REF_PREFIX = "blob:sha256:"
 _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
-_TELLING_KEY = re.compile(rb'"(?:image|partialJson"|jsonlEvents")')
+# A text begins behind one of four signs; what stands quoted inside a text, behind a backslash.
+_TELLING_TEXT = re.compile(rb'"[ijp](?<=[,:{\[]".)(?:mage|sonlEvents"|artialJson")')
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
 
@@ -43,9 +44,9 @@ class Trimmed(NamedTuple):
 def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     """The persisted form of an entry."""
     line = codec.encode(data)
-    # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling keys
+    # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling texts
     # needs no walk. This is nearly every line.
-    if len(line) <= MAX_UNITS and _TELLING_KEY.search(line) is None:
+    if len(line) <= MAX_UNITS and _TELLING_TEXT.search(line) is None:
         return Trimmed(line)
     trimmed: WireEntry = codec.decode(line)
     blobs: list[bytes] = []
