@@ -212,10 +212,15 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
 def _without_labels(path: list[Entry]) -> list[Entry]:
     kept: list[Entry] = []
     parent_id: str | None = None
-    instead = _entries_after_labels(path)
+    labels: list[str] = []
+    instead: dict[str, str] = {}  # of each label, the first entry after it that is none
     for entry in path:
         if entry.type == "label":
+            labels.append(entry.id)
             continue
+        if labels:
+            instead |= dict.fromkeys(labels, entry.id)
+            labels = []
         changes: WireEntry = {}
         if entry.parent_id != parent_id:
             changes["parentId"] = parent_id
@@ -226,18 +231,6 @@ def _without_labels(path: list[Entry]) -> list[Entry]:
         kept.append(Entry.from_wire({**entry.decode(), **changes}) if changes else entry)
         parent_id = entry.id
     return kept
-
-
-def _entries_after_labels(path: list[Entry]) -> dict[str, str]:
-    """For each label on the path, the first entry after it that is none."""
-    found: dict[str, str] = {}
-    following: str | None = None
-    for entry in reversed(path):
-        if entry.type != "label":
-            following = entry.id
-        elif following is not None:
-            found[entry.id] = following
-    return found
 
 
 def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:

@@ -122,23 +122,27 @@ def document_of_copy(
     placed: Iterable[tuple[Entry, int, int]],
     blobs: BlobStore,
 ) -> SessionDocument:
-    """The document of a file just written from known entries, without reading it again."""
+    """The document of a file just written from known entries, without reading it again.
+
+    ``placed`` tells for each entry where its line begins, and where the next one would.
+    """
     payloads = FilePayloads(path, storage.open_reader(path), blobs)
     with paused_gc():
-        tree = SessionTree(
+        entries = [
             Entry(
                 entry.type,
                 entry.id,
                 entry.parent_id,
                 entry.timestamp,
                 payloads,
-                offset,
-                length,
+                start,
+                following - start - 1,
                 entry.cached,
                 entry.message,
             )
-            for entry, offset, length in placed
-        )
+            for entry, start, following in placed
+        ]
+        tree = SessionTree(entries)
     return _document_of_new_file(header, head, tree, payloads)
 
 

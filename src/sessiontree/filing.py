@@ -9,7 +9,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
 
 from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
@@ -44,9 +44,8 @@ class WrittenFile:
     stat: FileStat
 
     def placed(self) -> Iterator[tuple[Entry, int, int]]:
-        """Each entry with the offset and length of its line."""
-        for entry, (start, following) in zip(self.entries, pairwise(self.starts), strict=True):
-            yield entry, start, following - start - 1
+        """Each entry with where its line begins, and where the next one would."""
+        return zip(self.entries, self.starts, islice(self.starts, 1, None), strict=False)
 
 
 class SessionFiler:

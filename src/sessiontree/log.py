@@ -294,8 +294,8 @@ class SessionLog(SharedFile):
             return
         payloads = FilePayloads(path, reader, self._blobs)
         payloads.missing = before.payloads.missing
-        for entry, offset, length in written.placed():
-            entry.attach(payloads, offset, length)
+        for entry, start, following in written.placed():
+            entry.attach(payloads, start, following - start - 1)
         before.payloads.reader.close()
         before.payloads = payloads
         before.path = path
