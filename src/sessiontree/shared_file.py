@@ -37,10 +37,6 @@ class Changes:
     replaced: SessionTree | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.foreign or self.warnings or self.replaced)
-
 
 class SharedFile:
     """The file that a session stands on, and what others do to it."""
@@ -83,7 +79,7 @@ class SharedFile:
     def take_changes(self) -> Changes | None:
         """What others did since this was last asked; None if nothing."""
         changes = self._changes
-        if changes.is_empty:
+        if not (changes.foreign or changes.warnings or changes.replaced):
             return None
         self._changes = Changes()
         return changes

@@ -12,7 +12,9 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from sessiontree.model import codec
 from sessiontree.model.digests import sha256_hex
@@ -34,7 +36,7 @@ _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature
 _WITH_IMAGES = ("message", "custom_message")
 
 
-class Trimmed(NamedTuple):
+class Trimmed(msgspec.Struct, frozen=True, gc=False):
     """The line to write, and what has to be stored before it."""
 
     line: bytes

@@ -26,16 +26,27 @@ if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
     def _try_lock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
-    def _unlock(fd: int) -> None:
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file; see below."""
+        try:
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+        except OSError:
+            pass
 else:
     import fcntl
 
     def _try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _unlock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+    def unlock(fd: int) -> None:
+        """Let go of the lock on an open file.
+
+        What was written is written: a lock that cannot be let go of goes with its descriptor.
+        """
+        try:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        except OSError:
+            pass
 
 
 def lock(
@@ -70,14 +81,3 @@ def lock(
             raise SessionBusyError(path, timeout_s)
         sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.02)
-
-
-def unlock(fd: int) -> None:
-    """Let go of the lock on an open file.
-
-    What was written is written: a lock that cannot be let go of now goes with its descriptor.
-    """
-    try:
-        _unlock(fd)
-    except OSError:
-        pass
