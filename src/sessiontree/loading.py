@@ -94,7 +94,8 @@ def _read_document(
     on_head: OnHead | None,
 ) -> SessionDocument:
     head = _read_head(reader, stat.size)
-    if head.header is None:
+    # behind other text a header is a damaged session's, or part of a document that quotes one
+    if head.header is None or (head.skipped and ".jsonl" not in os.path.basename(path)):
         raise NotASessionError(path, "no session header")
     if on_head is not None:
         on_head(head.header, head.end, stat)

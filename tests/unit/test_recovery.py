@@ -263,6 +263,18 @@ def test_another_kind_of_file_is_refused_untouched(
     assert session.get_entries() == []
 
 
+def test_a_document_that_quotes_a_session_is_refused_untouched(tmp_path: Path) -> None:
+    session = write(tmp_path / "session.jsonl", header(), *TALK)
+    path = tmp_path / "session.json"
+    path.write_bytes(b'{"header":' + session.read_bytes().replace(b"}\n{", b'},"entries":[\n{', 1))
+    content = path.read_bytes()
+    for open_it in (SessionManager.open, lambda path: SessionManager.fork_from(path, tmp_path)):
+        with pytest.raises(NotASessionError, match="not modified"):
+            open_it(path)
+    assert path.read_bytes() == content
+    assert sorted(os.listdir(tmp_path)) == ["session.json", "session.jsonl"]
+
+
 def test_a_refused_switch_leaves_the_session_as_it_was(tmp_path: Path, file: Path) -> None:
     write(file, header(), *TALK)
     (tmp_path / "README.md").write_text("# Title\n")
