@@ -123,6 +123,22 @@ async def test_it_opens_where_the_conversation_stands() -> None:
         assert "You are here: nothing changes" in rig.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (60, 20)])
+@pytest.mark.parametrize("count", [11, 26, 123])
+async def test_it_opens_with_the_cursor_in_sight_however_long_the_tree_is(
+    size: tuple[int, int], count: int
+) -> None:
+    kinds: tuple[Kind, Kind] = ("user", "assistant")
+    entries = [
+        entry(f"e{n}", f"e{n - 1}" if n else None, kinds[n % 2], f"text {n}") for n in range(count)
+    ]
+    async with picking(entries, f"e{count - 1}", size=size) as rig:
+        marked = [line for line in screen_lines(rig.app) if line.startswith("❯")]
+        assert len(marked) == 1
+        assert f"text {count - 1}" in marked[0]
+        assert "← here" in marked[0]
+
+
 async def test_what_a_choice_will_do_is_said_before_enter() -> None:
     async with picking() as rig:
         await rig.press("up")

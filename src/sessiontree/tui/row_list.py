@@ -107,10 +107,11 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
         if height <= 0:
             return
         top = self.scroll_offset.y
+        # By force: until the next layout there is no scrollbar for rows that have just come.
         if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False)
+            self.scroll_to(y=self._cursor, animate=False, force=True)
         elif self._cursor >= top + height:
-            self.scroll_to(y=self._cursor - height + 1, animate=False)
+            self.scroll_to(y=self._cursor - height + 1, animate=False, force=True)
 
     # -- keys and mouse --------------------------------------------------------------------------
 
