@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
-from .conftest import Machine
+from .conftest import PROGRAM, Machine
 
 OFFLINE = ("--model", "offline")
 
@@ -87,3 +88,39 @@ def test_what_an_answer_holds_can_not_harm_the_terminal(machine: Machine) -> Non
     assert "owned" in shown.out
     assert "\x1b" not in shown.out
     assert "\x07" not in shown.out
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(machine: Machine) -> None:
+    (machine.project / "long.txt").write_text("a line of many\n" * 20_000)
+    with subprocess.Popen(
+        [PROGRAM, "-p", "read long.txt", *OFFLINE],
+        cwd=machine.project,
+        env=machine.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == machine.run("ls").code == 0
+    said = [line["message"] for line in _session(machine) if line["type"] == "message"]
+    assert said[0]["role"] == "user"  # type: ignore[index]
+    assert said[-1]["stopReason"] == "aborted"  # type: ignore[index]
+    assert machine.run("-c", "-p", "hello", *OFFLINE).code == 0
+
+
+def test_an_answer_that_can_not_be_written_is_one_line_of_complaint(machine: Machine) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [PROGRAM, "-p", "hello", *OFFLINE],
+            cwd=machine.project,
+            env=machine.env,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"No space left on device\n")

@@ -210,12 +210,10 @@ def write_message(*spans: Span) -> None:
 
 def flush() -> None:
     """All that was written is out."""
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with _writing(stream):
                 stream.flush()
-    except BrokenPipeError:
-        raise ReaderGone from None
 
 
 class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls | head -1``
@@ -225,14 +223,28 @@ class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls |
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # the program was started without one
         return
-    try:
+    with _writing(stream):
         try:
             stream.write(text)
         except UnicodeEncodeError:
             encoding = stream.encoding or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+@contextlib.contextmanager
+def _writing(stream: TextIO) -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError:
+        # A full disk: what the stream still holds would fail once more as the interpreter ends,
+        # with two lines of its own and another exit code.
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+        raise
 
 
 def _render(span: Span, color: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.cli import output
@@ -53,7 +54,7 @@ async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int
     except BaseException:
         manager.close()
         raise
-    writer = _AnswerWriter()
+    writer = _AnswerWriter(session.abort)
     async with session:
         session.subscribe(writer.hear)
         await session.prompt(prompt)
@@ -61,14 +62,30 @@ async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int
 
 
 class _AnswerWriter:
-    """Writes text as it arrives, and ends with a line break and a verdict."""
+    """Writes text as it arrives, and ends with a line break and a verdict.
 
-    def __init__(self) -> None:
+    When nobody reads any more, or nothing can be written, ``stop`` ends the run: what was said
+    until then stays in the session.
+    """
+
+    def __init__(self, stop: Callable[[], Awaitable[None]]) -> None:
+        self._stop = stop
         self._last = "\n"
         self._error: str | None = None
         self._is_aborted = False
+        self._failure: Exception | None = None
 
-    def hear(self, event: Any) -> None:
+    async def hear(self, event: Any) -> None:
+        if self._failure is not None:
+            return
+        try:
+            self._tell(event)
+        except (output.ReaderGone, OSError) as error:
+            # What a listener raises only gets logged: it is kept for the end.
+            self._failure = error
+            await self._stop()
+
+    def _tell(self, event: Any) -> None:
         from sessiontree.runtime import events
 
         match event:
@@ -87,7 +104,9 @@ class _AnswerWriter:
                 pass
 
     def finish(self) -> int:
-        """The exit code, once everything is over."""
+        """The exit code, once everything is over. Raises what kept us from writing."""
+        if self._failure is not None:
+            raise self._failure
         self._end_line()
         if self._is_aborted:
             return output.INTERRUPTED
