@@ -104,3 +104,16 @@ def test_whole_lines_are_had_whatever_stands_between_them(items: list[Any]) -> N
 def test_glued_objects_are_all_had(objects: list[Any], glue: bytes) -> None:
     lines = [codec.encode(item) for item in objects]
     assert parse_jsonl_lenient(glue.join(lines)) == [codec.decode(line) for line in lines]
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=5), st.dictionaries(TEXT, VALUES, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_fields_are_replaced_and_no_other_changes(
+    value: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    gone = sorted(value)[:1]
+    line = codec.replace_fields(codec.encode(value), fields, gone=gone)
+    kept = {key: item for key, item in value.items() if key not in gone}
+    if not is_joinable([*value.items()]) and not is_joinable([*fields.items()]):
+        assert codec.decode(line) == kept | fields
+    assert b"\n" not in line

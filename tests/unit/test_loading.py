@@ -356,6 +356,19 @@ def test_unchanged_entries_come_out_of_a_rewrite_byte_for_byte(file: Path) -> No
     assert file.read_bytes().partition(b"\n")[2] == data.partition(b"\n")[2]
 
 
+def test_an_entry_that_gets_a_fresh_id_keeps_the_spelling_of_all_else(file: Path) -> None:
+    line = (
+        b'{"type":"custom","id":"a1","parentId":"a4","timestamp":"2026-02-16T10:20:30.000Z",'
+        b'"customType":"x","far":1e400,"data":{"price": 1.10}}'
+    )
+    file.write_bytes(WHOLE + line + b"\n")
+    with SessionManager.open(file) as session:
+        fresh = session.get_entries()[-1].id
+        session.rewrite_entries()
+    assert fresh != "a1"
+    assert file.read_bytes() == WHOLE + line.replace(b'"a1"', f'"{fresh}"'.encode()) + b"\n"
+
+
 def test_a_line_of_many_megabytes(file: Path) -> None:
     write(file, header(), *TALK, message("big", "a4", user("x" * 40_000_000)), message("y", "big"))
     session = SessionManager.open(file)

@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ MAX_DEPTH = 1_000
 _T = TypeVar("_T")
 _fast_decode = msgspec.json.Decoder().decode
 _fast_encode = msgspec.json.Encoder().encode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _recursion_lock = threading.Lock()
 
 # Python refuses to turn longer digit strings into an int; JavaScript would read Infinity.
@@ -51,6 +52,19 @@ def encode(value: object) -> bytes:
         return _fast_encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError):
         return _encode_slowly(value)
+
+
+def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[str] = ()) -> bytes:
+    """The same JSON object with some fields set and some gone; the others as they are spelled."""
+    left_out = frozenset(gone)
+
+    def change(found: Mapping[str, object]) -> dict[str, object]:
+        return {key: found[key] for key in found if key not in left_out} | dict(fields)
+
+    try:
+        return _fast_encode(change(_decode_fields(text)))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError):
+        return encode(change(decode(text)))
 
 
 def copy(value: _T) -> _T:

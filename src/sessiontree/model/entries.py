@@ -119,10 +119,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
             return codec.encode(self.data)
         if not self.is_changed:
             return raw
-        data = codec.decode(raw)
-        data["id"] = self.id
-        data["parentId"] = self.parent_id
-        return codec.encode(data)
+        return codec.replace_fields(raw, {"id": self.id, "parentId": self.parent_id})
 
     def place(self, entry_id: str, parent_id: str | None) -> None:
         """Give the entry another id or parent in memory; a rewrite will then spell it anew."""

@@ -151,3 +151,20 @@ def test_a_copy_shares_nothing() -> None:
     copied = codec.copy(value)
     copied["a"][0]["b"] = "changed"
     assert value == {"a": [{"b": "\ud83d"}]}
+
+
+ODD = b'{"a":1e400,"b":1.10,"id":"x","c":{"d": 1.0,"e":"\\u00e9"},"f":123456789012345678901234.5}'
+
+
+def test_replacing_a_field_keeps_the_spelling_of_the_others() -> None:
+    assert codec.replace_fields(ODD, {"id": "y"}) == ODD.replace(b'"x"', b'"y"')
+    assert codec.replace_fields(ODD, {"new": None}, gone=["b"]) == (
+        ODD.replace(b'"b":1.10,', b"")[:-1] + b',"new":null}'
+    )
+
+
+def test_half_a_character_in_a_replaced_field_can_be_written() -> None:
+    assert codec.decode(codec.replace_fields(b'{"id":"x","b":1}', {"id": "\ud83d"})) == {
+        "id": "\ud83d",
+        "b": 1,
+    }
