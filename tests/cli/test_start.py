@@ -310,6 +310,30 @@ def test_resume_alone_opens_what_was_picked(machine: Machine, screens: Screens) 
     assert (picker["candidates"], chat["file"]) == ([], str(path))
 
 
+def test_resume_alone_in_a_project_without_sessions_shows_the_others(
+    machine: Machine, screens: Screens
+) -> None:
+    elsewhere = machine.session(A, "hello", "hi", cwd=machine.home)
+    _, (picker, chat) = screens.start("-r", PICKED=str(elsewhere))
+    assert (picker["screen"], chat["file"]) == ("picker", str(elsewhere))
+    piped = machine.run("--resume")
+    assert (piped.code, piped.out) == (0, "No sessions found\n")
+
+
+def test_resume_alone_finds_the_sessions_of_another_agent(
+    machine: Machine, screens: Screens
+) -> None:
+    machine.session(A, "hello", "hi", folder=machine.home / ".pi/agent/sessions/--elsewhere--")
+    _, (picker,) = screens.start("-r")
+    assert picker["screen"] == "picker"
+
+
+def test_resume_alone_when_no_session_holds_a_message(machine: Machine, screens: Screens) -> None:
+    machine.session(A, cwd=machine.home)
+    result, seen = screens.start("-r")
+    assert (result.lines[0], seen) == ("No sessions found", [])
+
+
 def test_a_cancelled_picker(machine: Machine, screens: Screens) -> None:
     machine.session(A, "hello", "hi")
     result, (picker,) = screens.start("--resume")

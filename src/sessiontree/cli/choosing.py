@@ -237,9 +237,12 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
 def _pick(scope: Scope) -> Choice:
     from sessiontree.discovery.listing import list_sessions
 
-    if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile):
+    has_screen = output.can_show_screen()
+    if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile) and not (
+        has_screen and _has_any_session(scope)
+    ):
         raise NothingChosen("No sessions found", is_empty=True)
-    if not output.can_show_screen():
+    if not has_screen:
         output.fail(
             "Choosing a session needs a terminal; name one with --resume ID (see sessiontree ls)",
             output.USAGE,
@@ -248,6 +251,21 @@ def _pick(scope: Scope) -> Choice:
     if path is None:
         raise NothingChosen("No session selected")
     return _resuming(path, scope)
+
+
+def _has_any_session(scope: Scope) -> bool:
+    """Whether the picker can show a session after Tab: of another project, or another agent."""
+    from sessiontree.discovery.listing import list_sessions
+    from sessiontree.profiles import list_profiles
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    # Folder by folder, as a rule the first one answers.
+    return any(
+        list_sessions(scope.cwd, folder, profile=profile)
+        for profile in (scope.profile, *list_profiles())
+        for folder in storage.list_dirs(profile.sessions_dir)
+    )
 
 
 def _open_picker(scope: Scope, candidates: list[SessionInfo] | None) -> str | None:
