@@ -28,7 +28,7 @@ from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, logger
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_title
-from sessiontree.opening import make_blob_store
+from sessiontree.opening import make_blob_store, require_durability
 from sessiontree.storage.base import FileRange, FileStat, Piece
 from sessiontree.storage.file import FileSessionStorage
 
@@ -37,6 +37,7 @@ _STEP_BYTES = 1 << 24
 
 def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSession:
     """A copy of a session file in another project, open. The source is only read."""
+    require_durability(durability)
     source_path = os.path.abspath(source_path)
     blobs = make_blob_store(place.profile, source_path, place.storage)
     ahead: _CopyAhead | None = None

@@ -243,8 +243,8 @@ class SessionManager(SessionAppends):
 
     # -- tree ------------------------------------------------------------------------------
 
-    def get_entry(self, entry_id: str) -> Entry | None:
-        return self._session.tree.by_id.get(entry_id)
+    def get_entry(self, id: str) -> Entry | None:  # noqa: A002 - the name is fixed
+        return self._session.tree.by_id.get(id)
 
     def get_entries(self) -> Entries:
         """All entries in the order they were written."""
@@ -261,13 +261,13 @@ class SessionManager(SessionAppends):
     def get_children(self, parent_id: str | None) -> Entries:
         return self._session.tree.children(parent_id)
 
-    def get_label(self, entry_id: str) -> str | None:
-        found = self._session.tree.labels().get(entry_id)
+    def get_label(self, id: str) -> str | None:  # noqa: A002 - the name is fixed
+        found = self._session.tree.labels().get(id)
         return found[0] if found is not None else None
 
-    def branch(self, entry_id: str) -> None:
+    def branch(self, id: str) -> None:  # noqa: A002 - the name is fixed
         """Go on from an earlier entry. EntryNotFoundError."""
-        self._session.move_leaf(entry_id)
+        self._session.move_leaf(id)
 
     def reset_leaf(self) -> None:
         """Go on from before the first entry."""
@@ -275,15 +275,18 @@ class SessionManager(SessionAppends):
 
     def branch_with_summary(
         self,
-        entry_id: str | None,
+        id_or_none: str | None,
         summary: str,
         details: Any = None,
         from_extension: bool | None = None,
     ) -> str:
-        """Go on from an earlier entry with a summary of what was left. EntryNotFoundError."""
+        """Go on from an earlier entry with a summary of what was left. EntryNotFoundError.
+
+        None stands for before the first entry.
+        """
         before = self.leaf_id
-        self._session.move_leaf(entry_id)
-        fields: dict[str, Any] = {"fromId": entry_id or "root", "summary": summary}
+        self._session.move_leaf(id_or_none)
+        fields: dict[str, Any] = {"fromId": id_or_none or "root", "summary": summary}
         put_given(fields, "details", details)
         put_given(fields, extension_key(self._session.log.dialect), from_extension)
         try:

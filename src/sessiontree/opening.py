@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import get_args
 
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument
@@ -64,6 +65,13 @@ def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage
     return BlobStore(profile.blobs_dir, storage, fallbacks, user)
 
 
+def require_durability(durability: str) -> None:
+    """ValueError for a word that names none: what is misspelt would never be synced."""
+    if durability not in get_args(Durability):
+        known = " or ".join(map(repr, get_args(Durability)))
+        raise ValueError(f"durability is {known}, not {durability!r}")
+
+
 def start_session(
     place: Place,
     durability: Durability,
@@ -73,6 +81,7 @@ def start_session(
     path: str | None = None,
 ) -> LiveSession:
     """A new session. Its file appears with the first answer, or at once at an explicit ``path``."""
+    require_durability(durability)
     timestamp = format_timestamp(place.clock())
     made_id = session_id or make_session_id(place.profile.dialect, place.clock)
     header = make_header(made_id, timestamp, place.cwd, parent_session=parent_session)
@@ -113,6 +122,7 @@ def open_session(
 
     Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
     """
+    require_durability(durability)
     path = os.path.abspath(path)
     path, target = _find_draft(path, storage)
     found = profile_for(path, profile, default_profile)

@@ -257,6 +257,23 @@ def test_entry_durability_syncs_every_append_after_its_write(
     assert written == ["write_line", "fsync"] * 5
 
 
+def test_a_misspelt_durability_is_refused_before_anything_is_done(folder: Path) -> None:
+    torn = write(folder / "session.jsonl", header(), *TALK)
+    torn.write_bytes(b'{"type":"sess\n' + torn.read_bytes())
+    before = torn.read_bytes()
+    wrong: Any = "always"
+    for make in (
+        lambda: SessionManager.create("/work", folder, durability=wrong),
+        lambda: SessionManager.open(torn, durability=wrong),
+        lambda: SessionManager.continue_recent("/work", folder, durability=wrong),
+        lambda: SessionManager.fork_from(torn, "/work", folder, durability=wrong),
+    ):
+        with pytest.raises(ValueError, match="'flush' or 'entry', not 'always'"):
+            make()
+    assert torn.read_bytes() == before
+    assert os.listdir(folder) == ["session.jsonl"]
+
+
 @pytest.mark.parametrize("durability", ["entry", "flush"])
 def test_a_new_file_is_synced_with_its_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, durability: Any
