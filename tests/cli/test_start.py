@@ -182,6 +182,44 @@ def test_a_path_that_is_not_there_becomes_a_session_and_this_is_said(
     assert result.lines[0] == f"New session at {machine.project}/mine.jsonl"
 
 
+def test_a_file_outside_the_store_is_come_back_to_by_its_path(
+    machine: Machine, screens: Screens
+) -> None:
+    folder = machine.project / "handed over"
+    path = machine.session(A, "hello", "hi", folder=folder)
+    relative = f"./{folder.name}/{path.name}"
+    result, _ = screens.start("-r", relative)
+    assert result.lines[-1] == f"Resume with: sessiontree --resume '{relative}'"
+    absolute, _ = screens.start("-r", str(path))
+    assert absolute.lines[-1] == f"Resume with: sessiontree --resume '{path}'"
+
+
+def test_a_copy_is_come_back_to_by_its_path_and_not_by_the_originals_id(
+    machine: Machine, screens: Screens
+) -> None:
+    original = machine.session(A, "hello", "hi")
+    copy = machine.project / "copy.jsonl"
+    copy.write_bytes(original.read_bytes())
+    result, (chat,) = screens.start("-r", "copy.jsonl")
+    assert chat["file"] == str(copy)
+    assert result.lines[-1] == "Resume with: sessiontree --resume copy.jsonl"
+    beside = original.with_name("2026-02-16T10-20-31-000Z_copied.jsonl")
+    beside.write_bytes(original.read_bytes())
+    again, _ = screens.start("-r", str(beside))
+    assert again.lines[-1] == f"Resume with: sessiontree --resume {beside}"
+
+
+def test_a_session_of_another_agent_is_come_back_to_in_its_profile(
+    machine: Machine, screens: Screens
+) -> None:
+    sessions = machine.home / ".pi" / "agent" / "sessions"
+    folder = sessions / f"--{str(machine.project)[1:].replace('/', '-')}--"
+    path = machine.session(A, "hello", "hi", folder=folder)
+    result, (chat,) = screens.start("-r", str(path))
+    assert chat["file"] == str(path)
+    assert result.lines[-1] == f"Resume with: sessiontree --profile pi --resume {A}"
+
+
 def test_a_file_of_another_kind_is_refused_untouched(machine: Machine, screens: Screens) -> None:
     readme = machine.project / "README.md"
     readme.write_text("# mine\n")

@@ -55,7 +55,9 @@ def start_program(options: StartOptions, scope: Scope) -> int:
 
         code = print_answer(manager, prompt, options.model, scope, choice.work_dir)
         if output.is_terminal(sys.stderr):
-            _write_farewell(manager.session_file, manager.session_id, manager.cwd, scope)
+            _write_farewell(
+                manager.session_file, manager.session_id, manager.cwd, scope, options.resume
+            )
         return code
     with output.needs_extra("tui", "The interactive program"):
         from sessiontree.tui.app import run_chat
@@ -68,35 +70,69 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         initial_prompt=_readable(options.prompt),
         notice=choice.notice,
     )
-    _write_farewell(left.session_file, left.session_id, left.cwd, scope)
+    _write_farewell(left.session_file, left.session_id, left.cwd, scope, options.resume)
     return left.exit_code
 
 
 def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
     """The command line that resumes a session from here."""
-    words = ["sessiontree"]
-    name = (profile or scope.profile).name
-    if name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
-        words += ["--profile", name]
-    if scope.session_dir is not None:
-        words += ["--session-dir", scope.session_dir]
-    words += ["--resume", session_id]
-    there = shlex.join(words)
     from sessiontree.discovery.paths import same_cwd
 
+    there = _resume_words(session_id, scope, profile or scope.profile)
     return there if same_cwd(cwd, scope.cwd) else f"cd {shlex.quote(cwd)} && {there}"
 
 
+def _resume_words(value: str, scope: Scope, profile: Profile) -> str:
+    words = ["sessiontree"]
+    if profile.name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
+        words += ["--profile", profile.name]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    return shlex.join([*words, "--resume", value])
+
+
 def _write_farewell(
-    session_file: str | None, session_id: str | None, cwd: str, scope: Scope
+    session_file: str | None, session_id: str | None, cwd: str, scope: Scope, asked: str | None
 ) -> None:
     """How to come back, if there is something to come back to."""
     from sessiontree.discovery.paths import draft_path
+    from sessiontree.opening import profile_for
 
     if session_file is None or not session_id:
         return
-    if os.path.exists(session_file) or os.path.exists(draft_path(session_file)):
-        output.write_message("Resume with: ", (resume_command(session_id, cwd, scope), "bold"))
+    if not os.path.exists(session_file) and not os.path.exists(draft_path(session_file)):
+        return
+    named = scope.profile if scope.is_profile_named or scope.session_dir else None
+    profile = profile_for(session_file, named, scope.profile)
+    if _leads_to(session_file, session_id, cwd, scope, profile):
+        command = resume_command(session_id, cwd, scope, profile)
+    else:
+        # As it was typed, if this is what was typed: the command is for the same folder.
+        is_asked = asked and os.path.abspath(os.path.expanduser(asked)) == session_file
+        path = asked if asked and is_asked else session_file
+        command = _resume_words(path, scope, scope.profile)
+    output.write_message("Resume with: ", (command, "bold"))
+
+
+def _leads_to(session_file: str, session_id: str, cwd: str, scope: Scope, profile: Profile) -> bool:
+    """Whether resuming by this id, in the session's own folder, opens this very file."""
+    from sessiontree.discovery.paths import session_of_draft
+    from sessiontree.discovery.resume import resolve_session
+    from sessiontree.errors import SessionTreeError
+
+    kept_in = scope.session_dir or profile.sessions_dir
+    if not _is_below(session_file, kept_in):
+        return False  # no need to look for it among thousands of others
+    try:
+        found = resolve_session(session_id, cwd, session_dir=scope.session_dir, profile=profile)
+    except SessionTreeError:
+        return False
+    path = session_of_draft(found.path) or found.path
+    return os.path.realpath(path) == os.path.realpath(session_file)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), ""))
 
 
 def _read_prompt(given: str | None) -> str | None:
