@@ -24,7 +24,6 @@ def blocks(document: Path, language: str) -> list[str]:
 def test_the_python_examples_of_a_document_run_one_after_the_other(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "README.md").write_text("# Not a session\n")
     monkeypatch.chdir(tmp_path)
     examples = blocks(ROOT / name, "python")
     assert examples

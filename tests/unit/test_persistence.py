@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -262,12 +262,13 @@ def test_a_misspelt_durability_is_refused_before_anything_is_done(folder: Path) 
     torn.write_bytes(b'{"type":"sess\n' + torn.read_bytes())
     before = torn.read_bytes()
     wrong: Any = "always"
-    for make in (
+    makers: list[Callable[[], SessionManager]] = [
         lambda: SessionManager.create("/work", folder, durability=wrong),
         lambda: SessionManager.open(torn, durability=wrong),
         lambda: SessionManager.continue_recent("/work", folder, durability=wrong),
         lambda: SessionManager.fork_from(torn, "/work", folder, durability=wrong),
-    ):
+    ]
+    for make in makers:
         with pytest.raises(ValueError, match="'flush' or 'entry', not 'always'"):
             make()
     assert torn.read_bytes() == before
