@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from sessiontree.cli import output, tables
+from sessiontree.cli.copies import Families, SeenAnswers
 from sessiontree.cli.scope import Scope, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.cli.targets import Target, find_target, open_target, session_argument
@@ -16,6 +19,8 @@ from sessiontree.core.context import iter_messages
 from sessiontree.core.usage import Usage, model_ref_of, usage_of
 
 _GROUPS = ("session", "model", "project", "day")
+# Tokens read from a provider's cache, and written to it, are the last two.
+_HEADS = ("ANSWERS", "INPUT", "OUTPUT", "CACHED", "STORED")
 
 
 @click.command("usage", short_help="Tokens and cost, by session, model or day.")
@@ -43,7 +48,9 @@ def usage_command(
 ) -> None:
     """Add up what the models' answers used, all branches included: what was paid was paid.
 
-    Of one session by model; of this project, or with --all of all projects, by session.
+    Of one session by model; of this project, or with --all of all projects, by session. An answer
+    that a fork or another copy repeats is in the row of each session, and in all sums once. CACHED
+    are tokens read from the provider's cache, STORED those written to it.
 
     \b
     Examples:
@@ -52,40 +59,98 @@ def usage_command(
       sessiontree usage --all --by day --since 2026-02-01
       sessiontree usage --all --by model --json
     """
+    if session and all_projects:
+        raise click.UsageError("--all goes without an ID.", click.get_current_context())
     by = group or ("model" if session else "session")
-    start = since.astimezone(UTC) if since else None
-    sums: dict[str, Usage] = {}
-    counts: dict[str, int] = {}
-    names: dict[str, str] = {}
-    for target, info in _targets(session, scope, all_projects):
+    tally = _Tally(by, since.astimezone(UTC) if since else None)
+    for target, info, seen in _targets(session, scope, all_projects):
         with open_target(target, scope) as view:
-            for entry, message in iter_messages(view.tree.entries):
-                used = usage_of(message)
-                moment = _moment(entry.timestamp)
-                if used is None or (start is not None and (moment is None or moment < start)):
-                    continue
-                key = _key(by, view, message, moment)
-                sums[key] = sums.get(key, Usage()) + used
-                counts[key] = counts.get(key, 0) + 1
-                if by == "session":
-                    names[key] = tables.session_name(info) if info else view.name or ""
-    rows = _ordered(by, sums)
+            tally.add(view, info, seen)
+    rows = tally.ordered()
     if as_json:
-        output.write_json(
-            [_to_wire(by, key, sums[key], counts[key], names.get(key)) for key in rows]
-        )
-        return
-    if not rows:
+        output.write_json([_to_wire(tally, key) for key in rows])
+    elif rows:
+        _write(tally, rows)
+    else:
         output.write_line("No usage found")
-        return
-    _write(by, rows, sums, counts, names)
-    if not session and not all_projects and scope.session_dir is None:
+    if tally.copies:
+        many = tables.plural(tally.copies, "copied answer")
+        output.write_note((f"{many} (in forks and other copies): counted once", "dim"))
+    if rows and not as_json and not session and not all_projects and scope.session_dir is None:
         output.write_note(("Not shown: other projects: --all", "dim"))
 
 
-def _targets(session: str | None, scope: Scope, everywhere: bool) -> Iterator[tuple[Target, Any]]:
+@dataclass(slots=True)
+class _Sum:
+    """What some answers used."""
+
+    used: Usage = field(default_factory=Usage)
+    answers: int = 0
+
+    def add(self, used: Usage) -> None:
+        self.used += used
+        self.answers += 1
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        used = self.used
+        return (self.answers, used.input, used.output, used.cache_read, used.cache_write)
+
+
+class _Tally:
+    """Sums by what was asked for. What stands in several sessions was paid for once."""
+
+    def __init__(self, by: str, start: datetime | None) -> None:
+        self.by = by
+        self.sums: defaultdict[str, _Sum] = defaultdict(_Sum)
+        self.copied: defaultdict[str, _Sum] = defaultdict(_Sum)
+        self.total = _Sum()
+        self.copies = 0
+        self.names: dict[str, str] = {}
+        self._start = start
+        self._moments: dict[str, datetime] = {}
+
+    def add(self, view: Any, info: Any, seen: SeenAnswers | None) -> None:
+        """Add up one session."""
+        if self.by == "session":
+            self.names[view.id] = tables.session_name(info) if info else view.name or ""
+            self._moments[view.id] = info.modified if info else datetime.now(UTC)
+        for entry, message in iter_messages(view.tree.entries):
+            used = usage_of(message)
+            moment = _moment(entry.timestamp)
+            if used is None or (self._start and (moment is None or moment < self._start)):
+                continue
+            key = _key(self.by, view, message, moment)
+            before = seen.copy_of(entry, message) if seen is not None else None
+            if before is None:
+                self.total.add(used)
+            else:
+                self.copies += 1
+                # A session's own row says what is in it; every other sum is of what was paid.
+                if self.by != "session" or before == view.id:
+                    continue
+                self.copied[key].add(used)
+            self.sums[key].add(used)
+
+    def ordered(self) -> list[str]:
+        """Days by date, sessions as listed (newest first), the rest by what they cost."""
+        if self.by == "day":
+            return sorted(self.sums, reverse=True)
+        if self.by == "session":
+            return sorted(self.sums, key=lambda key: self._moments[key], reverse=True)
+        return sorted(self.sums, key=self._weight, reverse=True)
+
+    def _weight(self, key: str) -> tuple[float, int]:
+        used = self.sums[key].used
+        return used.cost, used.total_tokens
+
+
+def _targets(
+    session: str | None, scope: Scope, everywhere: bool
+) -> Iterator[tuple[Target, Any, SeenAnswers | None]]:
+    """The sessions to add up, those that are related one after the other."""
     if session is not None:
-        yield find_target(session, scope, foreign=True), None
+        yield find_target(session, scope, foreign=True), None, None
         return
     from sessiontree.discovery.listing import list_all_sessions, list_sessions
 
@@ -94,8 +159,11 @@ def _targets(session: str | None, scope: Scope, everywhere: bool) -> Iterator[tu
         if everywhere and scope.session_dir is None
         else list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
     )
-    for info in found:
-        yield Target(info.path, info.id), info
+    families = Families(found)
+    seen = SeenAnswers(families)
+    for info in families.sort(found):
+        seen.begin(info)
+        yield Target(info.path, info.id), info, seen
 
 
 def _key(by: str, view: Any, message: Any, moment: datetime | None) -> str:
@@ -110,51 +178,55 @@ def _key(by: str, view: Any, message: Any, moment: datetime | None) -> str:
             return model_ref_of(message) or "unknown"
 
 
-def _ordered(by: str, sums: dict[str, Usage]) -> list[str]:
-    """Days by date, sessions as listed (newest first), the rest by what they cost."""
-    if by == "day":
-        return sorted(sums, reverse=True)
-    if by == "session":
-        return list(sums)
-    return sorted(sums, key=lambda key: (sums[key].cost, sums[key].total_tokens), reverse=True)
-
-
-def _write(
-    by: str,
-    rows: list[str],
-    sums: dict[str, Usage],
-    counts: dict[str, int],
-    names: dict[str, str],
-) -> None:
+def _write(tally: _Tally, rows: list[str]) -> None:
+    by = tally.by
     short = tables.shorten_ids(rows) if by == "session" else {}
     columns = [Column(by.upper(), "yellow", is_flexible=by != "session")]
     if by == "session":
         columns.append(Column("TITLE", "bold", is_flexible=True))
-    heads = ("ANSWERS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
-    columns += [Column(head, is_number=True) for head in heads]
-
-    def cells(used: Usage, count: int) -> list[str]:
-        numbers = (count, used.input, used.output, used.cache_read, used.cache_write)
-        return [*(f"{number:,}" for number in numbers), f"${used.cost:,.2f}"]
-
-    lines = []
+    labels = []
     for key in rows:
         label = tables.short_path(key) if by == "project" else short.get(key, key)
-        title = [names.get(key, "")] if by == "session" else []
-        lines.append([label, *title, *cells(sums[key], counts[key])])
+        labels.append([label, tally.names.get(key, "")][: len(columns)])
+    sums = [tally.sums[key] for key in rows]
     if len(rows) > 1:
-        total = sum((sums[key] for key in rows), Usage())
-        blank = [""] if by == "session" else []
-        lines.append(["total", *blank, *cells(total, sum(counts.values()))])
-    tables.write_table(columns, lines)
+        labels.append(["total", ""][: len(columns)])
+        sums.append(tally.total)
+    # A program finds each number in its place; a person has no use for a column of zeros.
+    shown = [
+        at
+        for at in range(len(_HEADS))
+        if not output.is_terminal() or at == 0 or any(each.numbers[at] for each in sums)
+    ]
+    columns += [Column(_HEADS[at], is_number=True) for at in shown]
+    columns.append(Column("COST", is_number=True))
+
+    def lines(spell: Callable[[int], str]) -> list[list[str]]:
+        return [
+            [*label, *(spell(each.numbers[at]) for at in shown), f"${each.used.cost:,.2f}"]
+            for label, each in zip(labels, sums, strict=True)
+        ]
+
+    whole = lines(tables.whole_number)
+    fits = tables.can_fit(columns, whole)
+    tables.write_table(columns, whole if fits else lines(tables.short_number))
 
 
-def _to_wire(by: str, key: str, used: Usage, count: int, name: str | None) -> dict[str, Any]:
-    wire: dict[str, Any] = {by: key}
-    if by == "session":
-        wire["title"] = name
-    return wire | {
-        "answers": count,
+def _to_wire(tally: _Tally, key: str) -> dict[str, Any]:
+    wire: dict[str, Any] = {tally.by: key}
+    if tally.by == "session":
+        wire["title"] = tally.names[key]
+    wire |= _sum_wire(tally.sums[key])
+    if tally.by == "session":
+        # For whoever adds the rows up: this part of it is in another row too.
+        wire["copied"] = _sum_wire(tally.copied[key])
+    return wire
+
+
+def _sum_wire(each: _Sum) -> dict[str, Any]:
+    used = each.used
+    return {
+        "answers": each.answers,
         "input": used.input,
         "output": used.output,
         "cacheRead": used.cache_read,

@@ -16,7 +16,8 @@ from sessiontree.cli import output
 
 MIN_ID = 8
 _GAP = "  "
-_LEAST_TEXT = 16
+# A flexible column gives way to this width first, and to the second only if it must.
+_LEAST_TEXTS = (16, 8)
 
 
 class ListedSession(Protocol):
@@ -50,10 +51,7 @@ def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     cells = [[output.one_line(cell) for cell in row] for row in rows]
     room = output.terminal_width()
     heads = [column.head for column in columns]
-    measured = [*cells, heads] if room is not None else cells
-    widths = [
-        max((output.text_width(row[i]) for row in measured), default=0) for i in range(len(columns))
-    ]
+    widths = _measure([*cells, heads] if room is not None else cells, len(columns))
     if room is not None:
         _narrow(widths, columns, room)
         _write_row(columns, heads, widths, "dim")
@@ -61,17 +59,38 @@ def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         _write_row(columns, row, widths)
 
 
-def _narrow(widths: list[int], columns: Sequence[Column], room: int) -> None:
-    """Take what is too much from the flexible columns, the widest first."""
+def can_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the rows fit the terminal without cutting texts to nothing; in a pipe all do."""
+    room = output.terminal_width()
+    if room is None:
+        return True
+    cells = [[output.one_line(cell) for cell in row] for row in rows]
+    widths = _measure([*cells, [column.head for column in columns]], len(columns))
+    return _narrow(widths, columns, room, _LEAST_TEXTS[:1])
+
+
+def _measure(rows: Sequence[Sequence[str]], count: int) -> list[int]:
+    return [max((output.text_width(row[i]) for row in rows), default=0) for i in range(count)]
+
+
+def _narrow(
+    widths: list[int],
+    columns: Sequence[Column],
+    room: int,
+    least_texts: Sequence[int] = _LEAST_TEXTS,
+) -> bool:
+    """Take what is too much from the flexible columns, the widest first; whether it was enough."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
     flexible = [i for i, column in enumerate(columns) if column.is_flexible]
-    while excess > 0:
-        candidates = [i for i in flexible if widths[i] > _LEAST_TEXT]
-        if not candidates:
-            return
-        widest = max(candidates, key=lambda i: widths[i])
-        widths[widest] -= 1
-        excess -= 1
+    for least in least_texts:
+        while excess > 0:
+            candidates = [i for i in flexible if widths[i] > least]
+            if not candidates:
+                break
+            widest = max(candidates, key=lambda i: widths[i])
+            widths[widest] -= 1
+            excess -= 1
+    return excess <= 0
 
 
 def _write_row(
@@ -150,6 +169,23 @@ def plural(count: int, noun: str) -> str:
     if count != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun}"
+
+
+def whole_number(number: int) -> str:
+    """``1,234,567``."""
+    return f"{number:,}"
+
+
+def short_number(number: int) -> str:
+    """``1.2M``: never more than six characters, up to what anybody can pay for."""
+    if number < 10_000:
+        return whole_number(number)
+    amount = float(number)
+    for unit in ("k", "M", "G"):
+        amount /= 1000
+        if amount < 999.5:
+            return f"{amount:.1f}{unit}" if amount < 99.95 else f"{amount:.0f}{unit}"
+    return f"{amount / 1000:,.0f}T"
 
 
 def size_text(size: int) -> str:

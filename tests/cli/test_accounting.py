@@ -1,0 +1,187 @@
+"""``usage``: what was paid is counted once, and a table fits its terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree.manager import SessionManager
+
+from .conftest import Machine, Result, assistant, user
+
+A, B = "0199a3f2c0de1234", "0199b000c0de5678"
+_COPIED = "{} (in forks and other copies): counted once"
+
+
+@pytest.fixture
+def here(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine, whose sessions this process opens as well."""
+    for name in ("SESSIONTREE_AGENT_DIR", "SESSIONTREE_CACHE_DIR", "HOME"):
+        monkeypatch.setenv(name, machine.env[name])
+    monkeypatch.delenv("SESSIONTREE_PROFILE", raising=False)
+    return machine
+
+
+def _fork(path: Path, project: Path) -> Path:
+    with SessionManager.fork_from(path, project) as copy:
+        assert copy.session_file is not None
+        return Path(copy.session_file)
+
+
+def _branch(path: Path, leaf_id: str) -> Path:
+    with SessionManager.open(path) as manager:
+        manager.create_branched_session(leaf_id)
+        assert manager.session_file is not None
+        return Path(manager.session_file)
+
+
+def _clone(path: Path, _: str) -> Path:
+    with SessionManager.open(path) as manager:
+        manager.fork()
+        assert manager.session_file is not None
+        return Path(manager.session_file)
+
+
+def _costs(result: Result, by: str) -> dict[str, float]:
+    return {row[by]: row["cost"] for row in result.json}
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def test_a_fork_does_not_pay_again(here: Machine) -> None:
+    path = here.session(A, "one", "yes", "two", "yes", title="First")
+    copy = _fork(path, here.project)
+    result = here.run("usage")
+    assert result.lines[-1].split()[-1] == "$1.00"
+    assert [line.split()[-1] for line in result.lines[:-1]] == ["$1.00", "$1.00"]
+    assert _COPIED.format("2 copied answers") in result.err
+    assert _costs(here.run("usage", "--by", "model", "--json"), "model") == {"acme/m1": 1.0}
+    assert _costs(here.run("usage", "--by", "day", "--json"), "day") == {"2026-02-16": 1.0}
+    rows = {row["session"]: row for row in here.run("usage", "--json").json}
+    own = rows.pop(A)
+    assert (own["cost"], own["copied"]["cost"], own["copied"]["answers"]) == (1.0, 0, 0)
+    (made,) = rows.values()
+    assert (made["cost"], made["copied"]["cost"], made["copied"]["answers"]) == (1.0, 1.0, 2)
+    # Alone it has no one to share with.
+    copied = here.run("usage", str(copy))
+    assert copied.lines[0].endswith("$1.00")
+    assert "copied" not in copied.err
+
+
+@pytest.mark.parametrize("make", [_branch, _clone])
+def test_other_copies_do_not_pay_again_and_what_they_add_is_paid(
+    here: Machine, make: Callable[[Path, str], Path]
+) -> None:
+    path = here.session(A, "one", "yes", "two", "yes")
+    copy = make(path, "00000002")
+    with SessionManager.open(copy) as manager:
+        manager.append_message({"role": "user", "content": "more", "timestamp": 1})
+        manager.append_message(assistant("new")["message"])
+    assert _costs(here.run("usage", "--by", "model", "--json"), "model") == {"acme/m1": 1.5}
+
+
+def test_a_copied_answer_counts_for_the_project_it_was_given_in(here: Machine) -> None:
+    path = here.session(A, "one", "yes", age_s=600)
+    other = here.root / "other"
+    other.mkdir()
+    _fork(path, other)
+    found = _costs(here.run("usage", "--all", "--by", "project", "--json"), "project")
+    assert found == {str(here.project): 0.5}
+    assert _costs(here.run("usage", "--by", "project", "--json", cwd=other), "project") == {
+        str(other): 0.5
+    }
+
+
+def test_a_copy_of_a_copy_is_known_when_what_was_between_is_gone(here: Machine) -> None:
+    path = here.session(A, "one", "yes")
+    between = _fork(path, here.project)
+    _fork(between, here.project)
+    between.unlink()
+    assert _costs(here.run("usage", "--by", "model", "--json"), "model") == {"acme/m1": 0.5}
+
+
+def test_a_bundle_that_is_taken_in_beside_its_session_does_not_pay_again(here: Machine) -> None:
+    here.session(A, "one", "yes")
+    assert here.run("export", A, "--bundle", "-o", "s.zip").code == 0
+    assert here.run("import", "s.zip").code == 0
+    assert len(here.run("usage", "--json").json) == 2
+    assert _costs(here.run("usage", "--by", "model", "--json"), "model") == {"acme/m1": 0.5}
+
+
+def test_unrelated_sessions_whose_entries_are_called_alike_both_pay(here: Machine) -> None:
+    here.session(A, "one", "yes")
+    here.session(B, "one", "yes")
+    result = here.run("usage", "--by", "model")
+    assert result.lines[0].endswith("$1.00")
+    assert "copied" not in result.err
+
+
+def test_an_answer_that_got_another_id_is_known_by_its_response(here: Machine) -> None:
+    def answers(*ids: str) -> list[dict[str, Any]]:
+        said = [assistant("yes", responseId=f"r{number}") for number in range(len(ids))]
+        return [user("q"), *({**each, "id": name} for each, name in zip(said, ids, strict=True))]
+
+    here.session(A, entries=answers("aaaaaaaa", "bbbbbbbb"))
+    here.session(B, entries=answers("cccccccc"), header={"parentSession": A})
+    assert _costs(here.run("usage", "--by", "model", "--json"), "model") == {"acme/m1": 1.0}
+
+
+def test_a_file_that_was_copied_by_hand_is_one_session(here: Machine) -> None:
+    path = here.session(A, "one", "yes")
+    path.with_name(f"2026-02-17T10-20-30-000Z_{A}.jsonl").write_bytes(path.read_bytes())
+    (row,) = here.run("usage", "--json").json
+    assert (row["cost"], row["answers"]) == (0.5, 1)
+
+
+# -- fitting ---------------------------------------------------------------------------------------
+
+
+def _usage(**fields: float) -> dict[str, Any]:
+    cost = {"total": fields.pop("cost", 0.0)}
+    return {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, **fields, "cost": cost}
+
+
+def test_a_table_fits_80_columns(machine: Machine) -> None:
+    big = _usage(
+        input=123_456_789, output=9_876_543, cacheRead=876_543_210, cacheWrite=7_654_321, cost=1234
+    )
+    title = "A title that goes on and on so that it can not possibly stand in one line"
+    model = "claude-something-with-a-long-name-20260216"
+    entries = [user("q"), assistant("a", usage=big, model=model)]
+    machine.session(A, entries=entries, title=title)
+    machine.session("0199a3f2c0de9999", entries=entries, title=title)
+    for by in ("session", "model", "day", "project"):
+        lines = machine.on_terminal("usage", "--by", by, NO_COLOR="1").out.splitlines()
+        assert "COST" in lines[0], lines
+        assert max(map(len, lines)) <= 80, lines
+    # A program gets every digit.
+    assert "123,456,789" in machine.run("usage").out
+
+
+def test_columns_of_zeros_are_left_out_for_people_only(machine: Machine) -> None:
+    machine.session(A, "one", "yes", title="First")
+    lines = machine.on_terminal("usage", NO_COLOR="1").out.splitlines()
+    assert lines[0].split() == ["SESSION", "TITLE", "ANSWERS", "INPUT", "OUTPUT", "COST"]
+    assert lines[1].split() == [A[:8], "First", "1", "100", "20", "$0.50"]
+    assert machine.run("usage").lines[0].split()[2:] == ["1", "100", "20", "0", "0", "$0.50"]
+
+
+def test_all_projects_and_one_session_do_not_go_together(machine: Machine) -> None:
+    machine.session(A, "one", "yes")
+    result = machine.run("usage", A, "--all")
+    assert result.code == 2
+    assert "--all goes without an ID." in result.err
+
+
+def test_a_hostile_head_is_no_obstacle(machine: Machine) -> None:
+    odd: dict[str, Any] = {"importedFrom": {"sessionId": [1]}, "convertedFrom": "x"}
+    machine.session(A, "one", "yes", header=odd)
+    said = [{**user("one"), "id": "aaaaaaaa"}, assistant("yes")]
+    path = machine.session(B, entries=said, header={"parentSession": "no/such\x00.jsonl"})
+    path.write_text(path.read_text() + json.dumps({"id": 1, "timestamp": []}) + "\n")
+    assert machine.run("usage", "--by", "model").lines[0].endswith("$1.00")
