@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Machine, Result
+from .conftest import Machine, Result, assistant, user
 
 A, B, C = "0199a3f2c0de1234", "0199b000c0de5678", "0199c111c0de9abc"
 
@@ -266,6 +266,47 @@ def test_several_matches_on_a_terminal_open_the_picker_on_just_those(
     cancelled, (only,) = screens.start("-r", "0199")
     assert (cancelled.code, only["screen"]) == (0, "picker")
     assert "No session selected" in cancelled.out
+
+
+# -- which session it is -------------------------------------------------------------------------
+
+
+def _named_late(machine: Machine, **where: Any) -> Path:
+    """A session whose name stands far behind the beginning of its file, as pi writes it."""
+    name = {"type": "session_info", "name": "Named late"}
+    return machine.session(
+        A, entries=[user("first prompt"), assistant("long " * 2000), name], **where
+    )
+
+
+def _compacted(machine: Machine, **where: Any) -> Path:
+    cut = {"type": "compaction", "summary": "…", "firstKeptEntryId": "00000001", "tokensBefore": 9}
+    return machine.session(
+        A,
+        entries=[
+            user("first prompt"),
+            assistant("long " * 2000),
+            {**cut, "shortSummary": "Its first title"},
+            {**cut, "shortSummary": "Its latest title"},
+        ],
+        **where,
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "title"), [(_named_late, "Named late"), (_compacted, "Its latest title")]
+)
+def test_a_session_is_told_by_its_title_wherever_that_stands(
+    machine: Machine, screens: Screens, make: Any, title: str
+) -> None:
+    make(machine)
+    resumed, _ = screens.start("-r", A[:8])
+    assert resumed.lines[0] == f'Resuming "{title}" · just now · {machine.project}'
+    forked, _ = screens.start("--fork", A)
+    assert forked.lines[0] == f'Forked "{title}" · just now · {machine.project}'
+    asked, _ = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")], cwd=machine.home)
+    assert f'"{title}" · just now · {machine.project}\n{QUESTION}' in asked.out
+    assert f'Forked "{title}" · just now' in asked.out
 
 
 # -- a match in another project ------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.manager import SessionManager
+    from sessiontree.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +93,41 @@ def open_choice(choice: Choice, scope: Scope) -> SessionManager:
         return SessionManager.fork_from(
             choice.path, scope.cwd, scope.session_dir, profile=scope.profile
         )
-    # A path may lie in any profile's folder: unless one was named, its place decides.
-    profile = scope.profile if scope.is_profile_named or scope.session_dir else None
+    profile = owner_of(choice.path, scope)
     return SessionManager.open(choice.path, scope.session_dir, profile=profile)
 
 
 def describe(path: str, scope: Scope) -> str:
     """``"Fix the login" · 2h ago · ~/src/app``: which session this is."""
-    from sessiontree.discovery.heads import read_head
-    from sessiontree.discovery.recent import RecentSessionInfo
+    from sessiontree.discovery.catalogue import survey
+    from sessiontree.discovery.display import make_name
+    from sessiontree.discovery.listing import make_session_info
     from sessiontree.storage.file import FileSessionStorage
 
+    storage = FileSessionStorage()
     try:
-        head = read_head(FileSessionStorage(), path)
-        modified = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+        # As a listing has it: a name may stand anywhere in the file, not only at its beginning.
+        found = survey([storage.stat(path)], storage, is_complete=False).found
     except OSError:
+        found = []
+    if not found:
         return f'"{os.path.basename(path)}"'
-    info = RecentSessionInfo(path, modified, head)
+    stat, summary = found[0]
+    info = make_session_info(stat, summary, owner_of(path, scope).dialect, storage)
+    name = make_name(info.title, summary.first_message, info.id, os.path.basename(path))
     project = tables.short_path(info.cwd or scope.cwd)
-    return f'"{info.name}" · {info.time_ago} · {project}'
+    return f'"{name}" · {tables.age(info.modified)} · {project}'
+
+
+def owner_of(path: str, scope: Scope) -> Profile:
+    """The profile that a session file is opened with.
+
+    A file may lie in any profile's folder: unless a profile was named, its place decides.
+    """
+    from sessiontree.opening import profile_for
+
+    named = scope.profile if scope.is_profile_named or scope.session_dir else None
+    return profile_for(path, named, scope.profile)
 
 
 def _check_conflicts(options: StartOptions) -> None:

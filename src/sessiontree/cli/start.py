@@ -12,7 +12,7 @@ import sys
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.choosing import NothingChosen, StartOptions, choose, open_choice
+from sessiontree.cli.choosing import NothingChosen, StartOptions, choose, open_choice, owner_of
 from sessiontree.cli.scope import Scope
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 
@@ -96,14 +96,12 @@ def _write_farewell(
 ) -> None:
     """How to come back, if there is something to come back to."""
     from sessiontree.discovery.paths import draft_path
-    from sessiontree.opening import profile_for
 
     if session_file is None or not session_id:
         return
     if not os.path.exists(session_file) and not os.path.exists(draft_path(session_file)):
         return
-    named = scope.profile if scope.is_profile_named or scope.session_dir else None
-    profile = profile_for(session_file, named, scope.profile)
+    profile = owner_of(session_file, scope)
     if _leads_to(session_file, session_id, cwd, scope, profile):
         command = resume_command(session_id, cwd, scope, profile)
     else:
