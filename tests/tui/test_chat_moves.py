@@ -18,7 +18,7 @@ from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.session_picker import SessionPicker
 from sessiontree.tui.tree_picker import TreePicker
 
-from .support import ChatRig, Shop, assistant, running_chat, user
+from .support import ChatRig, Shop, assistant, call, result, running_chat, user
 
 
 def blocks(rig: ChatRig) -> list[tuple[str, str]]:
@@ -40,6 +40,36 @@ async def pick_first(rig: ChatRig, command: str = "/resume") -> None:
     await rig.send(command)
     await rig.until_screen(SessionPicker)
     await rig.press("enter")
+
+
+# -- tools that nobody runs -----------------------------------------------------------------------
+
+
+def with_a_call(shop: Shop) -> tuple[SessionManager, str]:
+    """A session that ends in a tool call, as after kill -9; and the answer that made the call."""
+    manager = talked(shop, "first", "fine", "look around")
+    calls = [call("c1", "bash", command="sleep 99")]
+    return manager, manager.append_message(assistant(content=calls, stopReason="toolUse"))
+
+
+async def test_a_session_that_was_killed_shows_no_tool_as_running(shop: Shop) -> None:
+    manager, _ = with_a_call(shop)
+    async with running_chat(manager) as rig:
+        assert "■ bash  sleep 99  no result" in rig.text
+        assert "●" not in rig.text
+
+
+async def test_going_back_to_a_call_without_its_result_shows_it_as_stopped(shop: Shop) -> None:
+    manager, asked = with_a_call(shop)
+    manager.append_message(result("c1", "bash", "slept"))
+    manager.append_message(assistant("done"))
+    async with running_chat(manager) as rig:
+        assert "✓ bash" in rig.text
+        await rig.session.navigate_tree(asked)
+        await rig.chat.link.reload()
+        await rig.until(lambda: rig.is_idle)
+        assert "■ bash  sleep 99  no result" in rig.text
+        assert "●" not in rig.text
 
 
 # -- resuming ------------------------------------------------------------------------------------

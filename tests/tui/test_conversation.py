@@ -101,6 +101,35 @@ def test_a_call_that_was_cut_off_does_not_run_for_ever() -> None:
     assert made.blocks[0].status == "stopped"
 
 
+def test_a_call_without_a_result_does_not_run_once_the_conversation_went_on() -> None:
+    asked = assistant(content=[call("1", "bash", command="sleep 9")], stopReason="toolUse")
+    made = conversation(asked)
+    assert drawn(made.blocks[0]) == ["  ● bash  sleep 9"]
+    made.add_message(user("are you there?"))
+    made.add_message(assistant("Yes."))
+    assert drawn(made.blocks[0]) == ["  ■ bash  sleep 9  no result"]
+
+
+def test_nothing_runs_in_a_session_that_nobody_works_on() -> None:
+    asked = assistant(
+        content=[call("1", "read", path="a"), call("2", "bash", command="b")], stopReason="toolUse"
+    )
+    made = conversation(asked, result("1", "read", "text"))
+    made.stop_waiting()
+    assert [block.status for block in made.blocks] == ["done", "stopped"]
+    made.end_tool("2", result("2", "bash", "late"))
+    assert drawn(made.blocks[1]) == ["  ✓ bash  b  1 line"]
+
+
+def test_a_call_whose_result_is_in_the_part_below_has_one() -> None:
+    asked = assistant(
+        content=[call("1", "read", path="a"), call("2", "bash", command="b")], stopReason="toolUse"
+    )
+    above, below = conversation(asked), conversation(result("1", "read", "text"))
+    above.stop_waiting(below)
+    assert [block.status for block in above.blocks] == ["done", "stopped"]
+
+
 def test_a_result_without_its_call_stands_for_itself() -> None:
     made = conversation(result("gone", "read", "text"))
     assert (made.blocks[0].kind, made.blocks[0].title, made.blocks[0].text) == (

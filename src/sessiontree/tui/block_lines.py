@@ -117,7 +117,7 @@ def _thinking(block: Block, width: int, palette: Palette, is_folded: bool) -> li
 
 def _tool(block: Block, width: int, palette: Palette, is_folded: bool) -> list[Text]:
     glyph, colour = _GLYPHS[block.status]
-    outcome = block.outcome if block.status != "stopped" else "stopped"
+    outcome = block.outcome or ("stopped" if block.status == "stopped" else "")
     about = escaping.one_line(block.about)
     head = _headline(
         glyph, escaping.one_line(block.title), about, outcome, width, palette, palette.of(colour)

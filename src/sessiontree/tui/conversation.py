@@ -154,7 +154,9 @@ class Conversation:
     # -- an answer, as it comes ------------------------------------------------------------------
 
     def begin_answer(self) -> None:
-        """An answer begins; nothing of it is there yet."""
+        """An answer begins: nothing of it is there yet, and no earlier tool runs any more."""
+        for block in self._answer:
+            _give_up(block)
         self._answer = []
 
     def update_answer(self, message: Mapping[str, Any]) -> None:
@@ -252,6 +254,20 @@ class Conversation:
             outcome=describe_result(result),
         )
 
+    def has_call(self, call_id: str) -> bool:
+        """Whether a tool's call or result is in this part of the conversation."""
+        return call_id in self._calls
+
+    def stop_waiting(self, later: Conversation | None = None) -> None:
+        """Nobody runs the tools that have no result here; ``later`` may have some of the results.
+
+        A session keeps calls without results where it was killed or left for another branch.
+        """
+        for call_id, block in self._calls.items():
+            if block.status == "running" and later is not None and later.has_call(call_id):
+                block.change(status="done")
+            _give_up(block)
+
     # -- the rest --------------------------------------------------------------------------------
 
     def add_notice(self, text: str, *, is_error: bool = False) -> Block:
@@ -267,6 +283,12 @@ class Conversation:
         block.entry_id = entry_id
         self.blocks.append(block)
         return block
+
+
+def _give_up(block: Block) -> None:
+    """A tool that is said to run doesn't; should its result come after all, it takes this back."""
+    if block.kind == "tool" and block.status == "running":
+        block.change(status="stopped", outcome="no result")
 
 
 def _take_over(old: Block, new: Block) -> None:

@@ -97,6 +97,7 @@ class Narrator:
             case events.AgentEnd():
                 self.running_since = None
                 self.activity = ""
+                self.conversation.stop_waiting()
                 self.has_new_figures = True
             case events.TurnStart():
                 self.activity = "Waiting for the model"

@@ -127,6 +127,7 @@ class SessionLink:
             self._start = part.start
             if not self.session.is_running:
                 narrator.running_since, narrator.activity = None, ""
+                part.conversation.stop_waiting()
             narrator.install(part.conversation, part.ids)
             self._view.show_conversation(part.conversation.blocks, _earlier_text(part.start))
             self.load_todos()
@@ -142,6 +143,7 @@ class SessionLink:
             part = await self.session.read(lambda manager: read_before(manager, end))
             if conversation is not self.narrator.conversation:
                 return  # read anew meanwhile: what is above is something else now
+            part.conversation.stop_waiting(conversation)
             self._start = part.start
             conversation.blocks[:0] = part.conversation.blocks
             earlier = _earlier_text(part.start)
