@@ -219,6 +219,17 @@ async def test_tab_goes_through_the_filters() -> None:
         assert "everything" in rig.text
 
 
+async def test_a_filter_that_hides_where_we_are_marks_what_is_above_it() -> None:
+    async with picking() as rig:
+        await rig.press("tab", "tab")
+        assert rig.current == "u3"
+        assert "← here, below" in rig.text
+        assert "Say this anew" in rig.text
+        await rig.press("shift+tab")
+        assert "← here" in rig.text
+        assert "below" not in rig.text
+
+
 async def test_typing_searches() -> None:
     async with picking() as rig:
         await rig.press(*"way")

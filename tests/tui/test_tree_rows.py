@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -66,9 +67,44 @@ def test_the_path_to_where_we_are_is_marked_and_its_end_says_so() -> None:
     assert [row.entry.id for row in rows if row.is_here] == ["h"]
 
 
-def test_where_we_are_is_the_last_shown_entry_of_the_path() -> None:
+def test_where_we_are_is_the_last_message_with_settings_behind_it() -> None:
     model = tree(entry("a", None, "user"), entry("b", "a"), entry("m", "b", "state"), leaf="m")
-    assert [row.entry.id for row in model.rows("default") if row.is_here] == ["b"]
+    assert marks(model) == [("b", "here")]
+    assert marks(model, "all") == [("m", "here")]
+
+
+def marks(
+    model: TreeModel, shown: Filter = "default", query: str = "", folded: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """The rows that say where we are, and whether they are it or above it."""
+    rows = model.rows(shown, Query(query), folded)
+    assert not any(row.is_here and row.is_above_here for row in rows)
+    here = [(row.entry.id, "here") for row in rows if row.is_here]
+    return here + [(row.entry.id, "above") for row in rows if row.is_above_here]
+
+
+def test_an_ancestor_of_where_we_are_is_marked_as_above_it() -> None:
+    model = tree(
+        entry("a", None, "user", "find it"),
+        entry("b", "a"),
+        entry("c", "b", "user"),
+        entry("d", "c"),
+        leaf="d",
+        b="good",
+    )
+    assert marks(model, "user-only") == [("c", "above")]
+    assert marks(model, "labeled-only") == [("b", "above")]
+    assert marks(model, query="find") == [("a", "above")]
+    assert marks(model, folded={"b"}) == [("b", "above")]
+    assert marks(model) == [("d", "here")]
+    asked = tree(*model.entries[:3], leaf="c")
+    assert marks(asked, "user-only") == [("c", "here")]
+
+
+def test_an_answer_that_only_calls_tools_is_a_place_below_its_prompt() -> None:
+    model = tree(entry("a", None, "user"), entry("b", "a", "calls"), leaf="b")
+    assert marks(model) == [("a", "above")]
+    assert marks(model, "all") == [("b", "here")]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,8 @@ def _right_side(row: TreeRow, palette: Palette, now: datetime, width: int) -> Te
         side.append_text(_draw_label(row.label, palette, now, max(8, width // 3)))
     if row.is_here:
         side.append(" ← here", palette.of("success", bold=True))
+    elif row.is_above_here:
+        side.append(" ← here, below", palette.of("success"))
     return side
 
 

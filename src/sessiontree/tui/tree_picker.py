@@ -141,7 +141,8 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         """The cursor stays on its entry, else goes to where we are."""
         self._laying_out = None
         ids = [row.entry.id for row in rows]
-        cursor = next((n for n, row in enumerate(rows) if row.is_here), len(rows) - 1)
+        here = (n for n, row in enumerate(rows) if row.is_here or row.is_above_here)
+        cursor = next(here, len(rows) - 1)
         if self._cursor_id in ids:
             cursor = ids.index(self._cursor_id)
         self.row_list.show_rows(rows, cursor, empty=self._word_emptiness())

@@ -8,7 +8,7 @@ in the number of entries: a session may be one branch of 200,000 entries, or all
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from sessiontree.tui.fuzzy import Field, Match, Query
@@ -43,8 +43,10 @@ class TreeRow:
     """How often branches parted above it."""
     is_active: bool
     """Whether it is on the path to where the conversation stands."""
-    is_here: bool
-    """Whether it is the last shown entry of that path."""
+    is_here: bool = False
+    """Whether the conversation stands at it; settings behind it make no other place."""
+    is_above_here: bool = False
+    """Whether it stands somewhere below it, at an entry that is not shown."""
     label: Label | None = None
     folded: int = 0
     """How many lines are folded away below it."""
@@ -101,7 +103,6 @@ class TreeModel:
         matches = self._find_visible(shown, query)
         children = self._visible_children(matches)
         sizes = self._sizes(matches, children) if folded else {}
-        here = next((one for one in reversed(self.path) if one in matches), None)
         rows: list[TreeRow] = []
         stack = list(_siblings(children.get(None, []), "", 0))
         while stack:
@@ -114,16 +115,27 @@ class TreeModel:
                     mark,
                     depth,
                     entry.id in self._active,
-                    entry.id == here,
-                    self.labels.get(entry.id),
-                    sizes[entry.id] - 1 if is_folded else 0,
-                    bool(below_it),
-                    matches[entry.id],
+                    label=self.labels.get(entry.id),
+                    folded=sizes[entry.id] - 1 if is_folded else 0,
+                    has_children=bool(below_it),
+                    match=matches[entry.id],
                 )
             )
             if not is_folded:
                 stack += _siblings(below_it, below, depth)
+        self._mark_here(rows)
         return rows
+
+    def _mark_here(self, rows: list[TreeRow]) -> None:
+        """Mark the last shown entry of the path: as where we are, or as above it."""
+        places = {row.entry.id: place for place, row in enumerate(rows) if row.is_active}
+        is_here = True
+        for one in reversed(self.path):
+            place = places.get(one)
+            if place is not None:
+                rows[place] = replace(rows[place], is_here=is_here, is_above_here=not is_here)
+                return
+            is_here = is_here and self.by_id[one].kind == "state"
 
     def _find_visible(self, shown: Filter, query: Query | None) -> dict[str, Match | None]:
         found: dict[str, Match | None] = {}
