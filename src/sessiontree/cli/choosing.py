@@ -14,7 +14,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Scope
-from sessiontree.errors import AmbiguousSessionError, NotASessionError
+from sessiontree.errors import AmbiguousSessionError, NotASessionError, SessionNotFoundError
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
@@ -212,9 +212,7 @@ def _recorded_cwd(path: str, scope: Scope) -> str | None:
 
 
 def _choose_fork(value: str, scope: Scope) -> Choice:
-    from sessiontree.discovery.resume import resolve_session
-
-    found = resolve_session(value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile)
+    found = _find(value, scope)
     return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
 
 
@@ -238,9 +236,7 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
     from sessiontree.discovery.resume import resolve_session
 
     try:
-        return resolve_session(
-            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
-        )
+        return _find(value, scope)
     except AmbiguousSessionError as error:
         if not output.can_show_screen():
             raise
@@ -248,6 +244,19 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
         if path is None:
             return None
         return resolve_session(path, scope.cwd, profile=scope.profile)
+
+
+def _find(value: str, scope: Scope) -> ResolvedSession:
+    from sessiontree.discovery.resume import resolve_session
+
+    try:
+        return resolve_session(
+            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
+        )
+    except SessionNotFoundError as error:
+        from sessiontree.cli.targets import explain_missing
+
+        raise explain_missing(error, value, scope) from None
 
 
 def _pick(scope: Scope) -> Choice:

@@ -7,7 +7,8 @@ other agents. More than one match is an error that lists them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,8 +17,15 @@ import click
 
 from sessiontree.cli import output
 from sessiontree.cli.scope import Scope
-from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+from sessiontree.errors import (
+    AmbiguousSessionError,
+    NotASessionError,
+    PersistenceError,
+    SessionNotFoundError,
+)
+from sessiontree.profiles import Profile
 
+_AGENTS = {"claude-code": "Claude Code", "codex": "Codex"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -61,12 +69,69 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
     except (SessionNotFoundError, NotASessionError) as error:
         other = _find_foreign(value) if foreign else None
         if other is None:
-            raise error from None
+            raise explain_missing(error, value, scope) from None
         return other
     if foreign and not found.id:
         # A path whose first line is no header of ours: another agent's file, or a damaged one.
         return _find_foreign(value) or Target(found.path, found.id)
     return Target(found.path, found.id)
+
+
+def explain_missing(
+    error: SessionNotFoundError | NotASessionError, value: str, scope: Scope
+) -> SessionNotFoundError | NotASessionError:
+    """The error, with the way to the only session elsewhere that answers to the value."""
+    if isinstance(error, NotASessionError) or scope.session_dir is not None:
+        return error
+    if not value.strip() or _is_path(value):
+        return error
+    ways = [
+        *(
+            f"{profile.name} has it: use --profile {profile.name}"
+            for profile in _owners(value, scope)
+        ),
+        *_foreign_ways(value),
+    ]
+    return SessionNotFoundError(value, f"{error} {ways[0]}") if len(ways) == 1 else error
+
+
+def _owners(value: str, scope: Scope) -> Iterator[Profile]:
+    """The other profiles that have this session; one that has several counts for each."""
+    from sessiontree.discovery.resume import resolve_session
+    from sessiontree.profiles import list_profiles
+
+    others = {profile.sessions_dir: profile for profile in list_profiles()}
+    others.pop(scope.profile.sessions_dir, None)
+    for profile in others.values():
+        try:
+            resolve_session(value, scope.cwd, profile=profile)
+            yield profile
+        except AmbiguousSessionError as error:
+            yield from [profile] * len(error.candidates)
+        except SessionNotFoundError:
+            continue
+
+
+def _foreign_ways(value: str) -> list[str]:
+    from sessiontree.importers import places
+    from sessiontree.importers.listing import resolve_foreign
+
+    # Their files are named after their ids: none is read for a value that begins no name.
+    files = [*places.claude_files(None), *places.codex_files(None)]
+    if not any((places.session_id_of(path) or "").startswith(value) for path in files):
+        return []
+    try:
+        found = [resolve_foreign(value)]
+    except SessionNotFoundError:
+        found = []
+    except AmbiguousSessionError as error:
+        found = error.candidates
+    command = shlex.join(["sessiontree", "import", value])
+    return [f"{_AGENTS[session.agent]} has it: {command}" for session in found]
+
+
+def _is_path(value: str) -> bool:
+    return "/" in value or "\\" in value or value.endswith(".jsonl")
 
 
 def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:

@@ -1,0 +1,76 @@
+"""An id that this profile does not have, but somebody else does: how to get there is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Machine
+
+A, B = "0199a3f2c0de1234", "0199a3f3c0de5678"
+CLAUDE = "5f2c81d0-1111-4222-8333-444455556666"
+
+
+def _of(machine: Machine, agent: str) -> Path:
+    return machine.home / f".{agent}" / "agent" / "sessions" / "--elsewhere--"
+
+
+def _claude(machine: Machine, session_id: str = CLAUDE) -> None:
+    folder = machine.home / ".claude" / "projects" / "-elsewhere"
+    folder.mkdir(parents=True, exist_ok=True)
+    prompt = {
+        "type": "user",
+        "uuid": "11111111-1111-4111-8111-111111111111",
+        "parentUuid": None,
+        "sessionId": session_id,
+        "cwd": str(machine.project),
+        "timestamp": "2026-02-16T10:20:30.000Z",
+        "message": {"role": "user", "content": "from another program"},
+    }
+    (folder / f"{session_id}.jsonl").write_text(json.dumps(prompt) + "\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("show",), ("tree",), ("export",), ("rm",), ("-r",), ("--fork",)]
+)
+def test_a_session_of_another_profile_is_pointed_at(
+    machine: Machine, command: tuple[str, ...]
+) -> None:
+    machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
+    result = machine.run(*command, A[:9])
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f'Session "{A[:9]}" not found. pi has it: use --profile pi\n'
+    assert machine.run("show", A[:9], "--profile", "pi").code == 0
+
+
+def test_the_own_profile_is_pointed_at_from_another(machine: Machine) -> None:
+    machine.session(A, "hello", "hi", title="Mine")
+    result = machine.run("show", "Mine", "--profile", "pi")
+    assert result.err == 'Session "Mine" not found. sessiontree has it: use --profile sessiontree\n'
+
+
+def test_a_session_of_claude_code_is_pointed_at_where_it_can_not_be_opened(
+    machine: Machine,
+) -> None:
+    _claude(machine)
+    assert "from another program" in machine.run("show", "5f2c81d0").out
+    result = machine.run("-r", "5f2c81d0")
+    assert result.code == 1
+    assert result.err == (
+        'Session "5f2c81d0" not found. Claude Code has it: sessiontree import 5f2c81d0\n'
+    )
+    assert machine.run("import", "5f2c81d0").code == 0
+
+
+def test_of_several_none_is_pointed_at(machine: Machine) -> None:
+    machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
+    machine.session(B, "hello", "hi", folder=_of(machine, "omp"))
+    plain = 'Session "0199a3" not found.\n'
+    assert machine.run("show", "0199a3").err == plain
+    machine.session(B, "hello", "hi", folder=_of(machine, "pi"))
+    assert machine.run("-r", "0199a3").err == plain
+    _claude(machine)
+    _claude(machine, "5f2c81d1-1111-4222-8333-444455556666")
+    assert machine.run("-r", "5f2c81d").err == 'Session "5f2c81d" not found.\n'
