@@ -159,6 +159,28 @@ def test_gc_empties_the_trash_only_when_told(machine: Machine) -> None:
     assert machine.run("restore").err == "The trash is empty\n"
 
 
+def test_gc_says_how_much_of_the_trash_would_go_and_with_which_command(machine: Machine) -> None:
+    path = machine.session(A, "hello", "x" * 5000, title="Old thing")
+    artifact = path.with_suffix("") / "output.txt"
+    artifact.parent.mkdir()
+    artifact.write_bytes(b"y" * 100_000)
+    assert machine.run("rm", A).code == 0
+    files = [each for each in (machine.agent_dir / "trash").rglob("*") if each.is_file()]
+    size = f"{sum(each.stat().st_size for each in files) / 1024:.0f} KB"
+    assert size.startswith("10")
+    looked = machine.run("gc", "--trash", "0")
+    assert looked.lines == [f"trashed session  Old thing  {size}"]
+    assert looked.err.endswith(f"{size} would go: sessiontree gc --trash 0 --yes\n")
+    named = machine.run("--profile", "sessiontree", "gc", "--trash", "0", "--session-dir", "my s")
+    folder = machine.project / "my s"
+    assert named.err.endswith(
+        f"sessiontree --profile sessiontree gc --session-dir '{folder}' --trash 0 --yes\n"
+    )
+    removed = machine.run("gc", "--trash", "0", "--yes")
+    assert removed.lines[-1] == f"Removed 1 item, {size}"
+    assert machine.run("gc", "--trash", "0").out == "Nothing to remove\n"
+
+
 def _clock_ahead(root: Path) -> Path:
     """A folder whose sitecustomize lets a process live two hours later."""
     folder = root / "ahead"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -9,8 +11,10 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Count, Scope, with_scope
+from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.checkup import Checkup, Finding, check_profile
-from sessiontree.maintenance.gc import Garbage, find_garbage, remove_garbage
+from sessiontree.maintenance.folders import walk_files
+from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
 from sessiontree.maintenance.repair import repair_findings
 from sessiontree.maintenance.trash import TrashItem, delete_forever, list_trash
 
@@ -181,24 +185,57 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
         output.write_line("Nothing to remove")
     else:
         _write_garbage(report.garbage, verbose)
-        for item in expired:
-            output.write_line("trashed session  ", (item.title or item.session_id, "bold"))
+        _write_trashed(expired)
     _write_kept(report.referenced, report.young, len(trash) - len(expired))
     if not report.garbage and not expired:
         return output.OK
     if not yes:
-        output.write_note(f"{tables.size_text(report.size)} would go: sessiontree gc --yes")
+        size = report.size + sum(size for _, size in expired)
+        command = _same_command(scope, trash_days, verbose)
+        output.write_note(f"{tables.size_text(size)} would go: {command}")
         return output.OK
+    return _remove(report, expired)
+
+
+def _remove(report: GarbageReport, expired: list[tuple[TrashItem, int]]) -> int:
     removal = remove_garbage(report)
-    for item in expired:
-        delete_forever(item)
-    output.write_line(
-        f"Removed {tables.plural(len(removal.removed) + len(expired), 'item')}, "
-        f"{tables.size_text(removal.size)}"
-    )
-    for error in removal.failed:
-        output.write_message((f"Not removed: {error}", "yellow"))
-    return output.FAILURE if removal.failed else output.OK
+    count, size, failed = len(removal.removed), removal.size, list(removal.failed)
+    for item, item_size in expired:
+        try:
+            delete_forever(item)
+        except PersistenceError as error:
+            failed.append(error)
+        else:
+            count += 1
+            size += item_size
+    output.write_line(f"Removed {tables.plural(count, 'item')}, {tables.size_text(size)}")
+    for reason in failed:
+        output.write_message((f"Not removed: {reason}", "yellow"))
+    return output.FAILURE if failed else output.OK
+
+
+def _same_command(scope: Scope, trash_days: int | None, verbose: bool) -> str:
+    """What was asked for, and done this time."""
+    words = ["sessiontree"]
+    if scope.is_profile_named:
+        words += ["--profile", scope.profile.name]
+    words.append("gc")
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    if trash_days is not None:
+        words += ["--trash", str(trash_days)]
+    if verbose:
+        words.append("--verbose")
+    return shlex.join([*words, "--yes"])
+
+
+def _write_trashed(expired: list[tuple[TrashItem, int]]) -> None:
+    for item, size in expired:
+        output.write_line(
+            "trashed session  ",
+            (item.title or item.session_id, "bold"),
+            f"  {tables.size_text(size)}",
+        )
 
 
 def _write_garbage(garbage: list[Garbage], verbose: bool) -> None:
@@ -223,11 +260,22 @@ def _write_kept(referenced: int, young: int, trashed: int) -> None:
         output.write_note(("Kept: " + " · ".join(notes), "dim"))
 
 
-def _expired(items: list[TrashItem], days: int | None) -> list[TrashItem]:
+def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, int]]:
+    """What has been in the trash for more than these days, each with the bytes it takes."""
     if days is None:
         return []
     limit = datetime.now(UTC) - timedelta(days=days)
-    return [item for item in items if _removed_at(item) <= limit]
+    return [(item, _size_of(item)) for item in items if _removed_at(item) <= limit]
+
+
+def _size_of(item: TrashItem) -> int:
+    """The bytes of all that the item holds; what can't be looked at counts as nothing."""
+    size = 0
+    with contextlib.suppress(OSError, PersistenceError):
+        for file in walk_files(item.folder, follow_links=False):
+            with contextlib.suppress(OSError):
+                size += file.stat(follow_symlinks=False).st_size
+    return size
 
 
 def _removed_at(item: TrashItem) -> datetime:
