@@ -31,6 +31,39 @@ def test_the_ending_of_the_file_chooses_the_format(machine: Machine) -> None:
     assert (machine.project / "s.md").read_text().startswith("# Session")
 
 
+@pytest.mark.parametrize(
+    ("args", "name", "reason"),
+    [
+        ([], "s.html", "no format has this ending; there are .md (Markdown), .json (JSON) and "),
+        ([], "notes.v2", "no format has this ending; "),
+        (["--bundle"], "s.md", "a bundle goes to a file that ends in .zip"),
+        (["--bundle"], "s", "a bundle goes to a file that ends in .zip"),
+        (["-f", "json"], "s.md", "JSON goes to a file that ends in .json"),
+        (["-f", "markdown"], "s.ZIP", "Markdown goes to a file that ends in .md or .markdown"),
+    ],
+)
+def test_an_ending_that_means_something_else_is_refused(
+    machine: Machine, args: list[str], name: str, reason: str
+) -> None:
+    machine.session(A, "question", "answer")
+    result = machine.run("export", A, *args, "-o", name)
+    assert result.code == 2
+    assert result.err.startswith(f"{name}: {reason}")
+    assert result.err.count("\n") == 1
+    assert not (machine.project / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "name"), [([], "README"), ([], "S.MARKDOWN"), (["-f", "markdown"], "notes.txt")]
+)
+def test_a_name_that_means_nothing_else_gets_markdown(
+    machine: Machine, args: list[str], name: str
+) -> None:
+    machine.session(A, "question", "answer", title="Login")
+    assert machine.run("export", A, *args, "-o", name).code == 0
+    assert (machine.project / name).read_text().startswith("# Login\n")
+
+
 def test_a_file_is_replaced_only_by_force(machine: Machine) -> None:
     machine.session(A, "question", "answer")
     target = machine.project / "mine.md"
@@ -84,6 +117,7 @@ def test_a_bundle_goes_out_and_comes_in(machine: Machine) -> None:
     ("args", "words"),
     [
         (["export", A, "--bundle"], "A bundle needs a file: -o FILE.zip"),
+        (["export", A, "--bundle", "-f", "json", "-o", "x.zip"], "say different things"),
         (["import"], "Name what to import, or use --all."),
         (["convert", A], "Missing option '--to'"),
     ],

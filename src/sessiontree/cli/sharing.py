@@ -15,10 +15,8 @@ import click
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Scope, with_scope
 from sessiontree.cli.targets import Target, find_target, open_target, session_argument
+from sessiontree.export.formats import BUNDLE, FORMATS, choose_format
 from sessiontree.profiles import PROFILE_NAMES
-
-_FORMATS = {"markdown": ".md", "json": ".json", "bundle": ".zip"}
-
 
 # -- export ----------------------------------------------------------------------------------------
 
@@ -26,8 +24,8 @@ _FORMATS = {"markdown": ".md", "json": ".json", "bundle": ".zip"}
 @click.command("export", short_help="Write a session as Markdown, JSON or a bundle.")
 @session_argument()
 @click.option("-o", "--output", "file", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Write to this file; its ending chooses the format.")  # fmt: skip
-@click.option("-f", "--format", "kind", metavar="KIND", type=click.Choice(list(_FORMATS)),
+              help="Write to this file; .md, .json or .zip chooses the format.")  # fmt: skip
+@click.option("-f", "--format", "kind", metavar="KIND", type=click.Choice(FORMATS),
               help="markdown (default), json, or bundle: a .zip with all of it.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="The same as --format bundle.")
 @click.option("--at", metavar="ENTRY", help="Markdown of the branch that ends at this entry.")
@@ -62,14 +60,19 @@ def export_command(
       sessiontree export 0199a3f2 --bundle -o session.zip
     """
     file = None if file == "-" else file
-    chosen = "bundle" if bundle else _choose_format(kind, file)
+    if bundle and kind not in (None, BUNDLE):
+        raise click.UsageError("--bundle and --format say different things.")
+    try:
+        chosen = choose_format(file, BUNDLE if bundle else kind)
+    except ValueError as error:
+        output.fail(str(error), output.USAGE)
     if file is not None and os.path.exists(file) and not force:
         output.fail(f"{file}: is there already; --force replaces it")
-    target = find_target(session, scope, foreign=chosen != "bundle")
+    target = find_target(session, scope, foreign=chosen != BUNDLE)
     from sessiontree.export.redact import Redactor
 
     redactor = Redactor() if redact else None
-    if chosen == "bundle":
+    if chosen == BUNDLE:
         _export_bundle(target, scope, file, redactor, force)
     else:
         _export_text(target, scope, file, at, chosen, redactor, no_thinking, no_tools)
@@ -94,16 +97,6 @@ def _export_text(
         else:
             _write_file(file, pieces)
             output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
-
-
-def _choose_format(kind: str | None, file: str | None) -> str:
-    if kind is not None:
-        return kind
-    if file is not None:
-        for name, ending in _FORMATS.items():
-            if file.lower().endswith(ending):
-                return name
-    return "markdown"
 
 
 def _render(

@@ -1,0 +1,52 @@
+"""The forms a session is exported in, and which of them a file's name asks for.
+
+Knows names only; the writing of each form is a module of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+
+MARKDOWN, JSON, BUNDLE = "markdown", "json", "bundle"
+_ENDINGS = {MARKDOWN: (".md", ".markdown"), JSON: (".json",), BUNDLE: (".zip",)}
+_NAMES = {MARKDOWN: "Markdown", JSON: "JSON", BUNDLE: "a bundle"}
+FORMATS = tuple(_ENDINGS)
+
+
+def format_of(file: str) -> str | None:
+    """The form that the name's ending stands for; None if it stands for none."""
+    lowered = file.lower()
+    for kind, endings in _ENDINGS.items():
+        if lowered.endswith(endings):
+            return kind
+    return None
+
+
+def choose_format(
+    file: str | None, kind: str | None = None, formats: Container[str] = FORMATS
+) -> str:
+    """The form for this file: ``kind`` if it is given, else what the ending says, else Markdown.
+
+    Raises ValueError, in one line for the person, if the ending stands for another form than that,
+    or for none of ``formats``.
+    """
+    if file is None:
+        return kind or MARKDOWN
+    found = format_of(file)
+    # Taking a bundle in goes by the name.
+    if kind is not None and found != kind and (found is not None or kind == BUNDLE):
+        ending = " or ".join(_ENDINGS[kind])
+        raise ValueError(f"{file}: {_NAMES[kind]} goes to a file that ends in {ending}")
+    if kind is not None:
+        return kind
+    if found is not None and found in formats:
+        return found
+    if found is None and not os.path.splitext(file)[1]:
+        return MARKDOWN
+    known = [f"{_ENDINGS[each][0]} ({_NAMES[each]})" for each in FORMATS if each in formats]
+    raise ValueError(f"{file}: no format has this ending; there are {_enumerate(known)}")
+
+
+def _enumerate(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
