@@ -251,6 +251,22 @@ def test_the_samples_come_and_go_in_one_step(machine: Machine) -> None:
     assert machine.run("demo", "--remove").out == "There are no samples\n"
 
 
+def test_samples_of_another_project_are_told_with_the_way_to_them(machine: Machine) -> None:
+    machine.run("demo")
+    ids = {found["id"] for found in machine.run("ls", "--json").json}
+    inside = machine.run("demo").err
+    assert inside.startswith("The samples are there already in this project; open one with: ses")
+    outside = machine.run("demo", cwd=machine.home)
+    assert outside.code == 1
+    start = (
+        f"The samples are there already in {machine.project}; "
+        f"open one with: cd {machine.project} && sessiontree --resume "
+    )
+    assert outside.err.startswith(start)
+    assert outside.err[len(start) :].partition(";")[0] in ids
+    assert outside.err.endswith("; remove them with: sessiontree demo --remove\n")
+
+
 def test_samples_do_not_get_in_the_way_of_continuing(machine: Machine) -> None:
     machine.run("demo")
     machine.session(A, "my own work", "yes", age_s=10)

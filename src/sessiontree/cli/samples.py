@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import click
 
 from sessiontree.cli import output, tables
@@ -13,7 +15,8 @@ from sessiontree.cli.scope import Scope, with_scope
 @with_scope
 def demo_command(scope: Scope, remove: bool) -> None:
     """Add three sample sessions to this project: one with branches, one that was compacted, one
-    with pictures. Their titles begin with "Sample:".
+    with pictures. Their titles begin with "Sample:". There is one set of them, in the project they
+    were added to first.
 
     \b
     Examples:
@@ -25,8 +28,9 @@ def demo_command(scope: Scope, remove: bool) -> None:
         return
     from sessiontree.demo import create_samples, find_samples
 
-    if find_samples(profile=scope.profile, session_dir=scope.session_dir):
-        output.fail("The samples are there already; remove them with: sessiontree demo --remove")
+    found = find_samples(profile=scope.profile, session_dir=scope.session_dir)
+    if found:
+        _refuse(found[0], scope)
     for session_id, title in create_samples(
         scope.cwd, profile=scope.profile, session_dir=scope.session_dir
     ):
@@ -38,6 +42,24 @@ def demo_command(scope: Scope, remove: bool) -> None:
         ("sessiontree demo --remove", "takes them all away"),
     ):
         output.write_note((f"  {command:<28}", ""), (why, "dim"))
+
+
+def _refuse(sample: str, scope: Scope) -> NoReturn:
+    """There is one set of samples: say where, and how to get at them from here."""
+    from sessiontree.cli.start import resume_command
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), sample)
+    where, way = "", ""
+    if head is not None:
+        is_here = same_cwd(head.cwd, scope.cwd)
+        where = " in this project" if is_here else f" in {tables.short_path(head.cwd)}"
+        way = f"; open one with: {resume_command(head.session_id, head.cwd, scope)}"
+    output.fail(
+        f"The samples are there already{where}{way}; remove them with: sessiontree demo --remove"
+    )
 
 
 def _remove(scope: Scope) -> None:
