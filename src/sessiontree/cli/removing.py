@@ -26,7 +26,8 @@ from sessiontree.maintenance.trash import (
 def rm_command(scope: Scope, sessions: tuple[str, ...]) -> None:
     """Move sessions, with all that belongs to them, to the profile's trash.
 
-    Nothing is lost: "sessiontree restore" brings back what was removed last.
+    Nothing is lost: "sessiontree restore" brings back what was removed last. A program that has
+    the session open keeps it, and writes it anew when there is something to add.
 
     \b
     Examples:

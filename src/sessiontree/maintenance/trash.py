@@ -7,6 +7,7 @@ each piece comes from. So a crash at any moment leaves a removal that ``restore`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from sessiontree.storage.file import FileSessionStorage
 
 MANIFEST = "manifest.json"
 _MAX_MANIFEST = 1 << 20
+_CHUNK = 1 << 20
 Clock = Callable[[], int]
 
 
@@ -85,15 +87,20 @@ def move_to_trash(
 def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
     """Put a removed session back where it was; its file.
 
-    Raises PersistenceError if something else is there now, or can't be moved; then the item stays
-    in the trash.
+    A program that had the session open may have written it anew meanwhile: a file that holds all
+    that was removed, and perhaps more, stays. Raises PersistenceError if something else is there
+    now, or can't be moved; then the item stays in the trash.
     """
     store = storage if storage is not None else FileSessionStorage()
     moves = []
+    needless = []
     for old, name in item.pieces:
         kept = os.path.join(item.folder, name)
         if not store.exists(kept) and not _is_dir(store, kept):
             continue  # a removal that a crash cut short never took it
+        if _is_contained(store, kept, old):
+            needless.append(kept)
+            continue
         if store.exists(old) or _is_dir(store, old):
             raise PersistenceError(old, "something else is there now; move it away first")
         moves.append((kept, old))
@@ -101,6 +108,8 @@ def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
         for folder in {os.path.dirname(old) for _, old in moves}:
             store.ensure_dir(folder)
         _move_all(store, moves)
+        for kept in needless:
+            store.unlink(kept)
         _remove_if_empty(store, item.folder)
     except OSError as error:
         raise PersistenceError.from_os_error(item.path, error) from error
@@ -213,6 +222,27 @@ def _move_all(store: SessionStorage, moves: list[tuple[str, str]]) -> None:
         for source, target in reversed(done):
             store.rename(target, source)
         raise
+
+
+def _is_contained(store: SessionStorage, kept: str, file: str) -> bool:
+    """Whether ``file`` begins with every byte of ``kept``."""
+    if not (store.exists(kept) and store.exists(file)):
+        return False
+    with contextlib.ExitStack() as stack:
+        try:
+            ours = stack.enter_context(contextlib.closing(store.open_reader(kept)))
+            theirs = stack.enter_context(contextlib.closing(store.open_reader(file)))
+            kept_stat, found = ours.stat(), theirs.stat()
+            size = kept_stat.size
+            if found.size < size or found.is_same_file(kept_stat):
+                return False  # a link into the trash is no second copy
+            return all(
+                ours.read_at(at, min(_CHUNK, size - at))
+                == theirs.read_at(at, min(_CHUNK, size - at))
+                for at in range(0, size, _CHUNK)
+            )
+        except OSError:
+            return False  # no files, or not to be read: nothing is known of them
 
 
 def _remove_if_empty(store: SessionStorage, folder: str) -> None:

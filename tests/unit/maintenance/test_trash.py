@@ -131,6 +131,43 @@ def test_nothing_is_overwritten_by_a_restore(profile: Profile) -> None:
     assert list_trash(profile) == [item]
 
 
+def test_a_session_that_a_program_wrote_anew_is_restored_by_leaving_it_there(
+    profile: Profile,
+) -> None:
+    file = _session(profile)
+    before = file.read_bytes()
+    artifact = file.with_suffix("") / "0.txt"
+    artifact.parent.mkdir()
+    artifact.write_text("kept")
+    item = move_to_trash(file, profile=profile)
+    file.write_bytes(before + b'{"type":"custom"}\n')
+    assert restore(item) == str(file)
+    assert file.read_bytes() == before + b'{"type":"custom"}\n'
+    assert artifact.read_text() == "kept"
+    assert list_trash(profile) == []
+    assert list(Path(profile.trash_dir).iterdir()) == []
+
+
+def test_a_file_that_lacks_the_end_of_what_was_removed_is_something_else(profile: Profile) -> None:
+    file = _session(profile)
+    before = file.read_bytes()
+    item = move_to_trash(file, profile=profile)
+    file.write_bytes(before[:-1])
+    with pytest.raises(PersistenceError, match="something else is there"):
+        restore(item)
+    assert list_trash(profile) == [item]
+
+
+def test_a_link_to_what_is_in_the_trash_is_no_second_copy_of_it(profile: Profile) -> None:
+    file = _session(profile)
+    before = file.read_bytes()
+    item = move_to_trash(file, profile=profile)
+    file.symlink_to(Path(item.folder) / item.pieces[0][1])
+    with pytest.raises(PersistenceError, match="something else is there"):
+        restore(item)
+    assert file.read_bytes() == before
+
+
 def test_a_restore_makes_the_folder_again(profile: Profile) -> None:
     file = _session(profile)
     item = move_to_trash(file, profile=profile)
