@@ -15,6 +15,7 @@ from sessiontree.runtime.testing_agent import Reply
 from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, TextDialog
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.reading_pane import ReadingPane
+from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_picker import SessionPicker
 from sessiontree.tui.tree_picker import TreePicker
 
@@ -549,6 +550,49 @@ async def test_searching_all_sessions_and_opening_one(shop: Shop) -> None:
         await rig.press("enter")
         await rig.until_said("Resumed session")
         assert rig.session.session_file == path
+
+
+def long_session(shop: Shop, turns: int) -> SessionManager:
+    """Many turns; the flux capacitor is spoken of in the third."""
+    said = [f"{who} {n}" for n in range(turns) for who in ("question", "answer")]
+    said[5] = "\n\n".join([*(f"paragraph {n}" for n in range(40)), "It is the flux capacitor."])
+    return talked(shop, *said)
+
+
+async def search_and_open(rig: ChatRig) -> None:
+    await rig.send("/search capacitor")
+    await rig.until_screen(ListPicker)
+    await rig.until(lambda: len(rig.app.screen.query_one(RowList).rows) == 1)
+    await rig.press("enter")
+    await rig.until(lambda: rig.app.screen is rig.chat and rig.is_idle)
+
+
+async def test_a_search_leads_to_where_the_words_were_said(shop: Shop) -> None:
+    long_session(shop, 300).close()
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await search_and_open(rig)
+        await rig.until_said("Resumed session")
+        await rig.until(lambda: "It is the flux capacitor." in rig.text)
+        assert "answer 299" not in rig.text
+        assert not rig.chat.transcript.is_following
+
+
+async def test_a_search_leads_to_the_place_in_the_open_session_too(shop: Shop) -> None:
+    async with running_chat(long_session(shop, 30)) as rig:
+        await search_and_open(rig)
+        await rig.until(lambda: "It is the flux capacitor." in rig.text)
+
+
+async def test_words_that_were_said_on_another_branch_are_told_of(shop: Shop) -> None:
+    manager = talked(shop, "one", "1", "where is the flux capacitor", "no idea")
+    manager.branch(manager.get_branch()[-3].id)
+    manager.append_message(user("something else"))
+    manager.append_message(assistant("as you like"))
+    manager.close()
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await search_and_open(rig)
+        await rig.until_said("Resumed session · it was said on another branch: /tree finds it")
+        assert texts(rig)[-1] == "as you like"
 
 
 async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:

@@ -26,6 +26,7 @@ from sessiontree.tui.tree_lines import age_of
 from sessiontree.tui.tree_rows import TreeModel
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.hits import SearchHit
     from sessiontree.tui.chat import ChatScreen
 
 _DIGESTED_AT_ONCE = 2_000
@@ -76,18 +77,19 @@ async def resume(chat: ChatScreen, query: str) -> None:
         await open_path(chat, path)
 
 
-async def open_path(chat: ChatScreen, path: str) -> None:
-    """Go to the session in this file; of another project there, or as a copy here."""
+async def open_path(chat: ChatScreen, path: str) -> bool:
+    """Go to the session in this file (of another project there, or as a copy here); whether so."""
     if path == chat.session.session_file:
         chat.say("This session is open already")
-        return
+        return True
     try:
-        await _open_path(chat, path)
+        return await _open_path(chat, path)
     except (SessionTreeError, OSError) as error:
         chat.say(f"Nothing changed: {error}", is_bad=True)
+        return False
 
 
-async def _open_path(chat: ChatScreen, path: str) -> None:
+async def _open_path(chat: ChatScreen, path: str) -> bool:
     session = chat.session
     name, cwd = await asyncio.to_thread(_describe, path)
     if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
@@ -98,8 +100,8 @@ async def _open_path(chat: ChatScreen, path: str) -> None:
                 pass
             case _:
                 chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
-                return
-    await move(chat, lambda: session.switch_session(path), "Resumed session")
+                return False
+    return await move(chat, lambda: session.switch_session(path), "Resumed session")
 
 
 async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
@@ -176,15 +178,15 @@ async def search(chat: ChatScreen, text: str) -> None:
     """Search all sessions, and go to one that was found."""
     from sessiontree.discovery.search import search as search_sessions
 
-    paths: dict[str, str] = {}
+    hits: dict[str, SearchHit] = {}
 
     def find(query: str) -> list[Option]:
         if not query.strip():
             return []
-        hits = search_sessions(query, profile=chat.setup.profile, limit=50)
+        found = search_sessions(query, profile=chat.setup.profile, limit=50)
         options = []
-        for number, hit in enumerate(hits):
-            paths[f"{number}"] = hit.path
+        for number, hit in enumerate(found):
+            hits[f"{number}"] = hit
             name = escaping.one_line(hit.session.title or hit.session.first_message)
             options.append(Option(f"{number}", escaping.one_line(hit.snippet), name))
         return options
@@ -198,8 +200,16 @@ async def search(chat: ChatScreen, text: str) -> None:
             enter="open the session",
         )
     )
-    if chosen is not None:
-        await open_path(chat, paths[chosen])
+    if chosen is not None and await open_path(chat, hits[chosen].path):
+        await _show_hit(chat, hits[chosen])
+
+
+async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:
+    """Show where the words were said, in the session that is open now."""
+    if not await chat.link.reach(hit.entry_id):
+        chat.say(f"{chat.status.notice} · it was said on another branch: /tree finds it")
+    else:
+        chat.transcript.go_to(hit.entry_id, [hit.snippet[a:b] for a, b in hit.marks])
 
 
 # -- the tree ------------------------------------------------------------------------------------

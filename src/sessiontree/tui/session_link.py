@@ -17,11 +17,12 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.tui.chat_figures import read_cost, read_figures
 from sessiontree.tui.narrator import Narrator
 from sessiontree.tui.session_lines import count_text
-from sessiontree.tui.session_reading import read_before, read_end
+from sessiontree.tui.session_reading import WINDOW, read_before, read_end
 from sessiontree.tui.todos import Todo, load_todos
 
 if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice, MakeAgent
+    from sessiontree.manager import SessionManager
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.tui.confirming import Confirmer
     from sessiontree.tui.conversation import Block
@@ -134,13 +135,30 @@ class SessionLink:
             self._cost = None
             narrator.has_new_figures = True
 
-    async def extend(self) -> None:
-        """Show more of what is above."""
+    async def reach(self, entry_id: str) -> bool:
+        """Have an entry among what is shown; whether it is on the way to where we are."""
+
+        def find(manager: SessionManager) -> int | None:
+            path = manager.get_branch()
+            return next((n for n, entry in enumerate(path) if entry.id == entry_id), None)
+
+        # Whoever reads the conversation anew would show its end again: let them go first.
+        async with self._reloading:
+            place = await self.session.read(find)
+        if place is None:
+            return False
+        if place < self._start:
+            await self.extend(place)
+        return True
+
+    async def extend(self, first: int | None = None) -> None:
+        """Show more of what is above, at least back to the path's entry number ``first``."""
         async with self._extending:
             conversation, end = self.narrator.conversation, self._start
             if not end:
                 return
-            part = await self.session.read(lambda manager: read_before(manager, end))
+            window = WINDOW if first is None else max(WINDOW, end - first)
+            part = await self.session.read(lambda manager: read_before(manager, end, window))
             if conversation is not self.narrator.conversation:
                 return  # read anew meanwhile: what is above is something else now
             part.conversation.stop_waiting(conversation)

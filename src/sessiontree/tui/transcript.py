@@ -8,7 +8,7 @@ ten thousand messages opens as fast as one of ten. How a block looks is `block_l
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from sessiontree.tui.transcript_item import TranscriptItem
 
 _CLOSE = frozenset(("tool", "thinking", "state", "image"))
 """Kinds that stand without a blank line between them."""
+_SPOKEN = frozenset(("user", "answer"))
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -250,6 +251,27 @@ class Transcript(ScrollView, can_focus=True):
         """Go to the end and stay there while the conversation grows."""
         self._is_following = True
         self._settle()
+
+    def go_to(self, entry_id: str, words: Sequence[str] = ()) -> bool:
+        """Show the block of an entry, where the first of these words stands; whether it is here."""
+        places = [n for n, item in enumerate(self._items) if item.block.entry_id == entry_id]
+        if not places:
+            return False
+        texts = [n for n in places if self._items[n].block.kind in _SPOKEN]
+        index = (texts or places)[0]
+        item = self._items[index]
+        item.draw(self._width, self._palette, self._is_folded(item))
+        line = item.find_line(words)
+        # The words are what is looked for; its beginning is shown too if there is room for both.
+        if line > self.size.height - 2:
+            line -= self.size.height // 2
+        else:
+            line = 0
+        self._is_following = False
+        self._measure()
+        self.scroll_to(y=self._offsets[index] + line, animate=False, force=True)
+        self._settle()
+        return True
 
     @property
     def is_following(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from sessiontree.tui.block_lines import draw_block
@@ -47,3 +49,11 @@ class TranscriptItem:
         before, self.height = self.height, len(self.lines)
         was_exact, self.is_exact = self.is_exact, True
         return before != self.height or not was_exact
+
+    def find_line(self, words: Sequence[str]) -> int:
+        """The first line drawn that has one of these words; 0 without one."""
+        wanted = [word.casefold() for word in words if word]
+        for number, line in enumerate(self.lines):
+            if any(word in line.plain.casefold() for word in wanted):
+                return number
+        return 0
