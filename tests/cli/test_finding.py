@@ -57,6 +57,13 @@ def test_words_phrases_and_exclusions(machine: Machine) -> None:
     assert ids("pai*") == {B}
 
 
+def test_names_are_not_searched_and_this_is_said(machine: Machine) -> None:
+    machine.session(A, "hello", "hi", title="Quokka")
+    result = machine.run("search", "quokka", "--tools", "--all-agents")
+    assert (result.code, result.out) == (1, "Nothing found\n")
+    assert result.err == "Not searched or shown: names of sessions: sessiontree -r\n"
+
+
 def test_tool_output_only_on_request(machine: Machine) -> None:
     result = {"role": "toolResult", "toolCallId": "c", "toolName": "bash", "isError": False}
     text = [{"type": "text", "text": "obsidian heron"}]

@@ -251,8 +251,8 @@ def _write_rest(
         notes.append("tool output: --tools")
     if not all_agents:
         notes.append("Claude Code and Codex: --all-agents")
-    if notes:
-        output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
+    notes.append("names of sessions: sessiontree -r")
+    output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
 
 
 def _to_wire(hit: Hit) -> dict[str, Any]:
