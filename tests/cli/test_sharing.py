@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,77 @@ def test_a_bundle_goes_out_and_comes_in(machine: Machine) -> None:
     assert taken.code == 0, taken.err
     assert f"Resume with: sessiontree --resume {A}" in taken.err
     assert "Travels" in machine.run("ls", SESSIONTREE_AGENT_DIR=str(other)).out
+
+
+def _claude_session(machine: Machine, cwd: Path, session_id: str = "5f2c81d0-0000") -> Path:
+    """A session of Claude Code's, of a prompt and an answer a second later."""
+    folder = machine.home / ".claude" / "projects" / "-some-project"
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {"user": "Add a price column", "assistant": [{"type": "text", "text": "Done."}]}
+    records = [
+        {
+            "type": role,
+            "uuid": f"{session_id}-{number}",
+            "parentUuid": f"{session_id}-{number - 1}" if number else None,
+            "sessionId": session_id,
+            "cwd": str(cwd),
+            "timestamp": f"2026-07-14T09:00:0{number}.000Z",
+            "message": {"role": role, "content": content},
+        }
+        for number, (role, content) in enumerate(said.items())
+    ]
+    path = folder / f"{session_id}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_what_comes_in_for_another_project_is_resumed_there(machine: Machine) -> None:
+    other = machine.root / "the other"
+    other.mkdir()
+    file = _claude_session(machine, other)
+    first = machine.run("import", str(file))
+    session_id = machine.run("ls", "--all", "--json").json[0]["id"]
+    command = f"cd '{other}' && sessiontree --resume {session_id}"
+    assert first.err.splitlines()[-1] == f"Resume with: {command}"
+    again = machine.run("import", str(file))
+    assert again.out == f"Already up to date: {session_id}\n"
+    assert again.err.splitlines()[-1] == f"Resume with: {command}"
+    there = machine.run("import", str(file), cwd=other)
+    assert there.err.splitlines()[-1] == f"Resume with: sessiontree --resume {session_id}"
+
+
+def test_what_comes_in_for_a_project_that_is_not_here_can_be_moved(machine: Machine) -> None:
+    result = machine.run("import", str(_claude_session(machine, machine.root / "gone")))
+    session_id = machine.run("ls", "--all", "--json").json[0]["id"]
+    assert result.err.splitlines()[-1] == (
+        f"There is no {machine.root}/gone here; "
+        f"to move it to this folder: sessiontree mv {session_id} ."
+    )
+    assert machine.run("mv", session_id, ".").code == 0
+    assert machine.run("ls", "--json").json[0]["id"] == session_id
+
+
+@pytest.mark.parametrize("kind", ["bundle", "session"])
+def test_a_folder_for_what_is_here_already_is_not_passed_over_in_silence(
+    machine: Machine, kind: str
+) -> None:
+    agent = str(machine.root / "agent of another")
+    source = str(_claude_session(machine, machine.project))
+    if kind == "bundle":
+        machine.session(A, "question", "answer")
+        source = str(machine.project / "s.zip")
+        machine.run("export", A, "--bundle", "-o", source)
+    machine.run("import", source, SESSIONTREE_AGENT_DIR=agent)
+    found = machine.run("ls", "--json", SESSIONTREE_AGENT_DIR=agent).json[0]["id"]
+    again = machine.run("import", source, "--cwd", str(machine.home), SESSIONTREE_AGENT_DIR=agent)
+    said, hint = again.err.splitlines()[-2:]
+    assert said == (
+        f"--cwd is for new ones; this one stays in {machine.project}; "
+        f"to move it: sessiontree mv {found} {machine.home}"
+    )
+    assert hint == f"Resume with: sessiontree --resume {found}"
+    same = machine.run("import", source, "--cwd", ".", SESSIONTREE_AGENT_DIR=agent)
+    assert "--cwd" not in same.err
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ Thin: what is written how is in ``sessiontree.export`` and ``sessiontree.importe
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
-from shlex import quote
 from typing import Any
 
 import click
@@ -200,19 +200,15 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
         cwd=project,
         session_dir=scope.session_dir,
     )
-    _write_import(report)
-
-
-def _write_import(report: Any) -> None:
     if report.is_unchanged:
         output.write_line("Already up to date: ", (report.session_id, "bold"))
-        return
-    done = "Imported " if report.is_new else "Brought up to date: "
-    output.write_line(
-        done, (report.session_id, "bold"), f"  {tables.plural(report.added, 'entry')} added"
-    )
-    _write_notes(report.conversion.lines())
-    _write_resume(report.session_id)
+    else:
+        done = "Imported " if report.is_new else "Brought up to date: "
+        output.write_line(
+            done, (report.session_id, "bold"), f"  {tables.plural(report.added, 'entry')} added"
+        )
+        _write_notes(report.conversion.lines())
+    _write_whereabouts(report.path, report.session_id, scope, project)
 
 
 def _import_all(scope: Scope, agent: Any) -> None:
@@ -244,7 +240,7 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
     done = "Imported " if report.is_new else "Already here: "
     output.write_line(done, (report.session_id, "bold"))
     _write_notes(report.notes)
-    _write_resume(report.session_id)
+    _write_whereabouts(report.session_path, report.session_id, scope, project)
 
 
 # -- convert ---------------------------------------------------------------------------------------
@@ -282,5 +278,33 @@ def _write_notes(notes: Iterable[str]) -> None:
         output.write_message((f"note: {line}", "dim"))
 
 
-def _write_resume(session_id: str) -> None:
-    output.write_note((f"Resume with: sessiontree --resume {quote(session_id)}", "dim"))
+def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | None) -> None:
+    """How to go on with what was brought in; ``wanted`` is the project it was to belong to."""
+    from sessiontree.cli.start import resume_command
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), path)
+    cwd = head.cwd if head is not None else scope.cwd
+    where = tables.short_path(cwd)
+    if wanted is not None and not same_cwd(cwd, wanted):
+        move = _mv_command(session_id, wanted, scope)
+        output.write_message(
+            (f"--cwd is for new ones; this one stays in {where}; to move it: {move}", "yellow")
+        )
+    if os.path.isdir(cwd):
+        command = resume_command(session_id, cwd, scope)
+        output.write_note((f"Resume with: {command}", "dim"))
+    elif wanted is None:
+        move = _mv_command(session_id, ".", scope)
+        output.write_note((f"There is no {where} here; to move it to this folder: {move}", "dim"))
+
+
+def _mv_command(session_id: str, folder: str, scope: Scope) -> str:
+    words = ["sessiontree"]
+    if scope.is_profile_named:
+        words += ["--profile", scope.profile.name]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    return shlex.join([*words, "mv", session_id, folder])
