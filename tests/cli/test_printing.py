@@ -124,3 +124,20 @@ def test_an_answer_that_can_not_be_written_is_one_line_of_complaint(machine: Mac
             check=False,
         )
     assert (done.returncode, done.stderr) == (1, b"No space left on device\n")
+
+
+def test_a_store_that_can_not_be_written_is_one_line_of_complaint(machine: Machine) -> None:
+    machine.agent_dir.write_text("no folder")
+    result = machine.run("-p", "hello", *OFFLINE)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.count("\n") == 1
+    assert result.err.startswith(str(machine.agent_dir))
+
+
+def test_a_history_that_can_not_be_written_is_a_warning_after_the_answer(machine: Machine) -> None:
+    (machine.agent_dir / "history.db").mkdir(parents=True)
+    result = machine.run("-p", "hello", *OFFLINE)
+    assert result.code == 0
+    assert "the offline agent" in result.out
+    assert result.err.startswith("warning: prompt history")
+    assert result.err.count("\n") == 1

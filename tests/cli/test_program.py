@@ -263,3 +263,11 @@ def test_nothing_is_left_on_disk_by_commands_that_only_look(machine: Machine) ->
 def test_the_installed_command_is_the_one_tested() -> None:
     assert os.access(PROGRAM, os.X_OK)
     assert Path(PROGRAM).read_text().startswith("#!")
+
+
+def test_a_complaint_ends_before_the_way_to_the_help(machine: Machine) -> None:
+    result = machine.run("ls", "x")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "Got unexpected extra argument (x). See sessiontree ls --help\n"
+    mistyped = machine.run("list")
+    assert mistyped.err.endswith("? (As a prompt: sessiontree -- list) See sessiontree --help\n")

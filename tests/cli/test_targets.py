@@ -74,3 +74,13 @@ def test_of_several_none_is_pointed_at(machine: Machine) -> None:
     _claude(machine)
     _claude(machine, "5f2c81d1-1111-4222-8333-444455556666")
     assert machine.run("-r", "5f2c81d").err == 'Session "5f2c81d" not found.\n'
+
+
+def test_a_path_is_told_without_detours(machine: Machine) -> None:
+    readme = machine.project / "README.md"
+    readme.write_text("# mine\n")
+    for command in ("show", "rm", "export", "--fork"):
+        result = machine.run(command, "./../project/./README.md")
+        assert result.code == 1
+        assert result.err == f"{readme}: not a session file; the file was not modified\n"
+    assert machine.run("rm", "./gone.jsonl").err == 'Session "./gone.jsonl" not found.\n'

@@ -14,7 +14,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Scope
-from sessiontree.errors import AmbiguousSessionError, NotASessionError, SessionNotFoundError
+from sessiontree.errors import AmbiguousSessionError, NotASessionError
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
@@ -212,7 +212,9 @@ def _recorded_cwd(path: str, scope: Scope) -> str | None:
 
 
 def _choose_fork(value: str, scope: Scope) -> Choice:
-    found = _find(value, scope)
+    from sessiontree.cli.targets import find_session
+
+    found = find_session(value, scope)
     return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
 
 
@@ -233,30 +235,17 @@ def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
     """The session of this id or name; of several, the one picked on a terminal."""
-    from sessiontree.discovery.resume import resolve_session
+    from sessiontree.cli.targets import find_session
 
     try:
-        return _find(value, scope)
+        return find_session(value, scope)
     except AmbiguousSessionError as error:
         if not output.can_show_screen():
             raise
         path = _open_picker(scope, error.candidates)
         if path is None:
             return None
-        return resolve_session(path, scope.cwd, profile=scope.profile)
-
-
-def _find(value: str, scope: Scope) -> ResolvedSession:
-    from sessiontree.discovery.resume import resolve_session
-
-    try:
-        return resolve_session(
-            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
-        )
-    except SessionNotFoundError as error:
-        from sessiontree.cli.targets import explain_missing
-
-        raise explain_missing(error, value, scope) from None
+        return find_session(path, scope)
 
 
 def _pick(scope: Scope) -> Choice:

@@ -76,7 +76,8 @@ def _report_usage(error: Any) -> int:
     context = error.ctx
     path = context.command_path if context is not None else "sessiontree"
     message = " ".join(error.format_message().split())
-    if not message.endswith((".", "?", ")")):
+    is_aside = message.endswith(")") and message.rpartition(" (")[0].endswith((".", "?"))
+    if not message.endswith((".", "?")) and not is_aside:
         message += "."
     output.write_message(f"{message} See {path} --help")
     return output.USAGE

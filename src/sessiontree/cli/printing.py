@@ -7,8 +7,11 @@ standard error. Tools that write or run ask on the terminal; without one they ar
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.cli import output
@@ -41,9 +44,46 @@ def print_answer(
     if choice.is_offline and (model or "").partition("/")[0] != "offline":
         manager.close()
         output.fail(f"{choice.reason}, or try --model offline")
-    if manager.is_persisted:
-        _remember(prompt, scope)
-    return asyncio.run(_run(manager, prompt, choice))
+    with _told_briefly():
+        if manager.is_persisted:
+            _remember(prompt, scope)
+        return asyncio.run(_run(manager, prompt, choice))
+
+
+@contextlib.contextmanager
+def _told_briefly() -> Iterator[None]:
+    """What gets logged meanwhile is told at the end, each trouble once and in one line.
+
+    If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything.
+    """
+    if os.environ.get("SESSIONTREE_DEBUG"):
+        yield
+        return
+    logger = logging.getLogger("sessiontree")
+    complaints = _Complaints(logging.WARNING)
+    logger.addHandler(complaints)
+    try:
+        yield
+    finally:
+        logger.removeHandler(complaints)
+    for line in complaints.lines.values():
+        output.write_message((f"warning: {line}", "yellow"))
+
+
+class _Complaints(logging.Handler):
+    """Keeps the first of the records that give the same reason."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.lines: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        line = record.getMessage()
+        cause = record.exc_info[1] if record.exc_info else None
+        if cause is not None:
+            line = f"{line}: {type(cause).__name__}: {cause}"
+        self.lines.setdefault(str(cause or (arguments[-1] if arguments else line)), line)
 
 
 async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int:

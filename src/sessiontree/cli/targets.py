@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,9 @@ from sessiontree.errors import (
     SessionNotFoundError,
 )
 from sessiontree.profiles import Profile
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.resume import ResolvedSession
 
 _AGENTS = {"claude-code": "Claude Code", "codex": "Codex"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -60,16 +63,12 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
     """
     if value is None:
         return _newest(scope)
-    from sessiontree.discovery.resume import resolve_session
-
     try:
-        found = resolve_session(
-            value, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
-        )
+        found = _resolve(value, scope)
     except (SessionNotFoundError, NotASessionError) as error:
         other = _find_foreign(value) if foreign else None
         if other is None:
-            raise explain_missing(error, value, scope) from None
+            raise _explain(error, value, scope) from None
         return other
     if foreign and not found.id:
         # A path whose first line is no header of ours: another agent's file, or a damaged one.
@@ -77,7 +76,30 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
     return Target(found.path, found.id)
 
 
-def explain_missing(
+def find_session(value: str, scope: Scope) -> ResolvedSession:
+    """The session of ours that ``value`` means; if only somebody else has it, the error says so.
+
+    Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
+    """
+    try:
+        return _resolve(value, scope)
+    except SessionNotFoundError as error:
+        raise _explain(error, value, scope) from None
+
+
+def _resolve(value: str, scope: Scope) -> ResolvedSession:
+    from sessiontree.discovery.resume import resolve_session
+
+    asked = os.path.abspath(os.path.expanduser(value)) if _is_path(value) else value
+    try:
+        return resolve_session(
+            asked, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
+        )
+    except SessionNotFoundError as error:
+        raise error if asked == value else SessionNotFoundError(value) from None
+
+
+def _explain(
     error: SessionNotFoundError | NotASessionError, value: str, scope: Scope
 ) -> SessionNotFoundError | NotASessionError:
     """The error, with the way to the only session elsewhere that answers to the value."""
