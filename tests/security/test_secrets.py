@@ -191,16 +191,18 @@ def test_the_doctor_looks_for_secrets_in_what_is_damaged(profile: Profile) -> No
     }
 
 
-@pytest.mark.parametrize("kind", ["markdown", "json", "bundle"])
-def test_every_export_can_leave_secrets_out(machine: Machine, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "file"), [("markdown", "out.md"), ("json", "out.json"), ("bundle", "out.zip")]
+)
+def test_every_export_can_leave_secrets_out(machine: Machine, kind: str, file: str) -> None:
     call = {"type": "toolCall", "id": "1", "name": "bash", "arguments": {"api_key": "hunter22x9"}}
     entries = [user(f"use {KEY}"), assistant(f"{KEY} it is", call)]
     path = machine.session("0199a3f2", entries=entries, title=f"about {KEY}")
     path.with_suffix("").mkdir()
     (path.with_suffix("") / "output.txt").write_text(f"key: {KEY}\n")
-    result = machine.run("export", "--format", kind, "--redact", "-o", "out")
+    result = machine.run("export", "--format", kind, "--redact", "-o", file)
     assert result.code == 0, result.err
-    target = machine.project / "out"
+    target = machine.project / file
     content = target.read_bytes()
     if kind == "bundle":
         with zipfile.ZipFile(target) as archive:

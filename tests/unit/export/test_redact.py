@@ -185,7 +185,17 @@ def test_a_text_in_pieces_holds_the_secrets_of_the_whole(leaks: list[str], seed:
     ]
 
 
-@pytest.mark.parametrize("leak", [f"x{_GITHUB}", f"password={_GITHUB}", f"bearer  {_JWT}"])
+@pytest.mark.parametrize(
+    "leak",
+    [
+        f"x{_GITHUB}",
+        f"password={_GITHUB}",
+        f"bearer  {_JWT}",
+        "password=abc123xyz9",
+        "bearer abcDEF123456ghiJKL789",
+        "ftp://bob:hunter2x@db",
+    ],
+)
 def test_a_piece_may_end_anywhere_in_or_before_a_secret(leak: str) -> None:
     """The last 64 K of a megabyte are looked at again, with what follows: around both ends."""
     for end in ((1 << 20) - (1 << 16), 1 << 20):

@@ -20,15 +20,17 @@ _LETTERS = string.ascii_letters + string.digits
 _DASHES = "-" * 5
 _BEGINNINGS = (
     "AKIA|ASIA|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xoxb-|xoxz-|sk-ant-|sk-|sk-proj-|sk_live_|"
-    "rk_test_|AIza|GOCSPX-|GOCSPX.|ya29.|ya29-|npm_|pypi-|hf_|SG.|eyJ|://|http://|a+b-c.d://me:|"
+    "rk_test_|AIza|GOCSPX-|GOCSPX.|ya29.|ya29-|npm_|pypi-|hf_|SG.|eyJ|://|http://|s3://me:|H+a.b-://:|"
     "https://hooks.slack.com/services/|bearer|Bearer|BASIC|basic |basıc |BASİC |baſic |"
     f"{_DASHES}BEGIN |{_DASHES}BEGIN PRIVATE KEY{_DASHES}|{_DASHES}END PRIVATE KEY{_DASHES}|"
     f"{_DASHES}BEGIN PGP PRIVATE KEY BLOCK{_DASHES}\n|{_DASHES}END PGP PRIVATE KEY BLOCK{_DASHES}"
 )
+_WORDS = ("x" * 30 + "_") * 4
 _NAMES = (
     "api_key|API-KEY|apikey|secret|secret_access_key|secretkey|access_token|authtoken|token|pwd|"
     "refresh-token|CLIENT_SECRET|client_ſecret|private_key|prıvate_key|passwd|PASSWORD|passphrase|"
-    "to\u212aen|monkey|tokens|a_b_c_d_pwd|a_b_c_d_e_pwd|cacheKey|key"
+    "to\u212aen|monkey|tokens|a_b_c_d_pwd|a_b_c_d_e_pwd|cacheKey|key|"
+    f"{_WORDS}secret-access-key"
 )
 _BETWEEN = (
     '| |  |    |\n|\u2003|\x1c|"|\'|\\|\\"|\\\'|=|:|:=|=>|==|":"|\\": \\"|: \'|\\n|\\t|'
@@ -62,19 +64,15 @@ _values = st.one_of(
 _beginnings = st.sampled_from(_BEGINNINGS.split("|"))
 _names = st.sampled_from(_NAMES.split("|"))
 _between = st.sampled_from(_BETWEEN.split("|"))
+_assigning = st.sampled_from(["=", ": ", ' := "', "'=>'", '\\": \\"', "\\'   :   "])
+_tokens = st.builds(str.__add__, _beginnings, _values)
 _pieces = st.one_of(
     _between,
     _values,
-    st.builds(str.__add__, _beginnings, _values),
+    _tokens,
     st.builds("{}{}{}".format, _beginnings, _between, _values),
-    st.builds(
-        "{}{}{}{}{}".format,
-        _names,
-        _between,
-        st.sampled_from("=:"),
-        _between,
-        _values,
-    ),
+    st.builds("{}{}{}".format, _names, _assigning, _values | _tokens),
+    st.builds("{}{}={}{}".format, _names, _between, _between, _values),
     st.sampled_from(["plain words ", "def f(self, key: str = 'x'):", "a_" * 9, " " * 300]),
     st.text(max_size=5),
 )
@@ -90,12 +88,11 @@ def _on_plain_road() -> mock._patch[bool]:
     return mock.patch.object(redact, "_IS_FAST", new=False)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(_texts)
 @example("Basic abcDEF123456ghiJKL789 and more words")
-@example("basıc abcDEF123456ghiJKL789")
-@example("basıc abcDEF123456ghiJKL789 is not basic")
 @example("token://me:hunter2x@host")
+@example("password=ghp_" + "a1" * 20)
 @example("a_b_c_d_pwd\\'   => abc123def456")
 def test_both_roads_find_and_replace_the_same(text: str) -> None:
     fast = find_secrets(text), _redact(text)
@@ -147,6 +144,12 @@ def test_the_shortest_secret_of_a_kind_is_found_wherever_it_stands(
 ) -> None:
     place = len(before)
     assert find_secrets(before + secret) == [redact.Secret(kind, place, place + len(secret))]
+
+
+def test_a_foreign_letter_in_basic_counts_only_beside_the_word_itself() -> None:
+    credentials = "abcDEF123456ghiJKL789"
+    assert find_secrets(f"basıc {credentials}") == []
+    assert len(find_secrets(f"basıc {credentials}, that is: basic")) == 1
 
 
 def test_the_fast_road_is_faster() -> None:
