@@ -136,6 +136,14 @@ def _claude_session(machine: Machine, cwd: Path, session_id: str = "5f2c81d0-000
     return path
 
 
+def test_what_comes_in_is_not_the_newest(machine: Machine) -> None:
+    machine.session(A, "question", "answer", title="Mine", age_s=3600)
+    machine.run("import", str(_claude_session(machine, machine.project)))
+    listed = machine.run("ls", "--json").json
+    assert listed[0]["title"] == "Mine"
+    assert listed[1]["modified"].startswith("2026-07-14T09:00:01")
+
+
 def test_what_comes_in_for_another_project_is_resumed_there(machine: Machine) -> None:
     other = machine.root / "the other"
     other.mkdir()

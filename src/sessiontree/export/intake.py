@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiontree.discovery import paths
+from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.export.archive import (
@@ -140,13 +141,18 @@ class _Intake:
             header["id"] = session_id
             header[HEADER_KEY] = self._provenance(document)
             self._rewrite_head(document, header)
+            said = ((entry.type, entry.timestamp) for entry in document.tree.entries)
+            talked_ns = last_talked_ns(said, self._now_ms)
         finally:
             document.payloads.reader.close()
         if self._dialect() != self._profile.dialect:
-            return self._convert(folder, session_id)
-        path = self._path(folder, document.header, session_id)
-        self._commit(folder, path)
-        return self._report(path, session_id)
+            report = self._convert(folder, session_id)
+        else:
+            path = self._path(folder, document.header, session_id)
+            self._commit(folder, path)
+            report = self._report(path, session_id)
+        set_time(self._storage, report.session_path, talked_ns)
+        return report
 
     def _unpack(self) -> None:
         for name in self._bundle.manifest.members:

@@ -3,7 +3,8 @@
 A first import writes the whole session at once. A later one adds the entries that are not there
 yet, under the file's lock, one line each, and touches nothing else: what was done here since stays,
 and if the conversation was carried on here, it still stands where it stood. Cut short, an import
-leaves a shorter session that the next one completes.
+leaves a shorter session that the next one completes. The file's time is that of what was said last:
+importing is not talking.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
+from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource
@@ -186,6 +188,7 @@ def _create(
             yield _to_line(entry, target)
 
     target.storage.write_atomic(path, lines())
+    set_time(target.storage, path, _last_talked_ns(transcript.entries, target))
     return ImportReport(
         source.path,
         transcript.agent,
@@ -250,6 +253,7 @@ def _append_new(
     document = load_document(target.storage, report.path)
     if document is None:
         raise PersistenceError(report.path, "was emptied by another program")
+    before_ns = writer.stat().mtime_ns
     tree = document.tree
     new = [entry for entry in transcript.entries if entry["id"] not in tree.by_id]
     report.entries = len(tree.entries)
@@ -264,6 +268,8 @@ def _append_new(
     for entry in new:
         writer.write_line(_to_line(_spell(entry, target.dialect), target))
     writer.fsync()
+    # Still under the lock: nobody can have gone on with it meanwhile.
+    set_time(target.storage, report.path, max(before_ns, _last_talked_ns(new, target) or 0))
     report.added = len(new)
     report.entries += len(new)
     return document
@@ -343,6 +349,7 @@ def _name_if_unnamed(document: SessionDocument, target: ImportTarget, title: str
     )
     if title is None or is_named:
         return
+    before_ns = target.storage.stat(document.path).mtime_ns
     # Not through a SessionManager: that would make this the session its terminal continues.
     session = open_session(
         document.path, profile=target.profile, storage=target.storage, durability="flush"
@@ -351,3 +358,9 @@ def _name_if_unnamed(document: SessionDocument, target: ImportTarget, title: str
         session.rename(title)
     finally:
         session.close()
+    set_time(target.storage, document.path, before_ns)
+
+
+def _last_talked_ns(entries: Sequence[WireEntry], target: ImportTarget) -> int | None:
+    said = ((entry["type"], entry["timestamp"]) for entry in entries)
+    return last_talked_ns(said, target.now_ms)

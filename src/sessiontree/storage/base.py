@@ -151,8 +151,8 @@ class SessionStorage(Protocol):
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""
 
-    def touch(self, path: str) -> None:
-        """The file counts as changed now."""
+    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+        """The file counts as changed now, or at this time."""
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""

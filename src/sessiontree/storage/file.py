@@ -147,8 +147,11 @@ class FileSessionStorage:
         if os.path.dirname(source) != os.path.dirname(target):
             sync_folder(os.path.dirname(source))
 
-    def touch(self, path: str) -> None:
-        os.utime(path)
+    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+        if mtime_ns is None:
+            os.utime(path)
+        else:
+            os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def unlink(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

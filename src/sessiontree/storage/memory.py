@@ -137,8 +137,8 @@ class MemorySessionStorage:
         self._files = {moved(path): file for path, file in self._files.items()}
         self._folders = {moved(path) for path in self._folders if path != source} | {target}
 
-    def touch(self, path: str) -> None:
-        self._get(path).mtime_ns = self._clock_ns()
+    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+        self._get(path).mtime_ns = self._clock_ns() if mtime_ns is None else mtime_ns
 
     def unlink(self, path: str) -> None:
         with self._lock:

@@ -187,9 +187,9 @@ class FaultyStorage:
         self.check("rename", target)
         self.inside.rename(source, target, durable=durable)
 
-    def touch(self, path: str) -> None:
+    def touch(self, path: str, mtime_ns: int | None = None) -> None:
         self.check("touch", path)
-        self.inside.touch(path)
+        self.inside.touch(path, mtime_ns)
 
     def unlink(self, path: str) -> None:
         self.check("unlink", path)

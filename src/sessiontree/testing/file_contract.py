@@ -246,3 +246,14 @@ class FileContract:
         assert storage.stat(f"{root}/x").mtime_ns >= before.mtime_ns
         with raises(FileNotFoundError):
             storage.touch(f"{root}/y")
+
+    def test_a_file_can_be_given_the_time_it_counts_as_changed_at(
+        self, storage: SessionStorage, root: str
+    ) -> None:
+        fill(storage, root, x=b"1")
+        then_ns = 1_700_000_000_123_000_000
+        storage.touch(f"{root}/x", then_ns)
+        assert storage.stat(f"{root}/x").mtime_ns == then_ns
+        assert [file.mtime_ns for file in storage.list_files(root)] == [then_ns]
+        with raises(FileNotFoundError):
+            storage.touch(f"{root}/y", then_ns)

@@ -118,6 +118,13 @@ def test_a_bundle_holds_the_session_its_blobs_and_its_artifacts(
     assert session.read_bytes() == before
 
 
+@pytest.mark.parametrize("profile", ["sessiontree", "pi"])
+def test_what_comes_in_is_as_old_as_what_was_said_in_it_last(bundle: Path, profile: str) -> None:
+    report = import_bundle(bundle, profile=profile)
+    # The last entry but one is the last that anybody said: 2026-02-16T10:20:30Z.
+    assert os.stat(report.session_path).st_mtime == 1_771_237_230
+
+
 def test_a_bundle_comes_in_whole(home: Path, bundle: Path, session: Path) -> None:
     report = import_bundle(bundle)
     path = Path(report.session_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -14,8 +15,10 @@ import pytest
 from sessiontree.errors import NotASessionError
 from sessiontree.importers.imports import import_all, import_session
 from sessiontree.manager import SessionManager
+from sessiontree.model.ids import format_timestamp
 from sessiontree.model.messages import text_of
 from sessiontree.storage.memory import MemorySessionStorage
+from sessiontree.testing.faults import FaultyStorage
 
 
 def lines_of(path: str) -> list[dict[str, Any]]:
@@ -156,6 +159,46 @@ def test_what_was_said_here_since_is_kept_and_stays_the_leaf(claude_file: Path) 
     assert "said here" not in path
 
 
+def _time_of(path: str) -> str:
+    return format_timestamp(os.stat(path).st_mtime_ns // 1_000_000)
+
+
+def test_an_imported_session_is_as_old_as_what_was_said_in_it_last(
+    claude_file: Path, codex_file: Path
+) -> None:
+    for file in (claude_file, codex_file):
+        report = import_session(file)
+        said = [line["timestamp"] for line in lines_of(report.path) if line["type"] == "message"]
+        assert _time_of(report.path) == max(said)
+
+
+def test_bringing_a_session_up_to_date_does_not_make_it_newer_than_it_is(
+    claude_file: Path,
+) -> None:
+    path = import_session(claude_file).path
+    add_turn(claude_file, "One more thing", "Of course.")
+    import_session(claude_file)
+    assert _time_of(path) == "2026-07-15T08:00:05.000Z"
+    # What was said here since is newer than what is brought in now.
+    os.utime(path, (1_790_000_000, 1_790_000_000))
+    add_turn(claude_file, "And another", "Done.", parent=41, number=50)
+    assert import_session(claude_file).added
+    assert os.stat(path).st_mtime == 1_790_000_000
+
+
+def test_what_claims_to_be_of_the_future_was_said_now(claude_file: Path) -> None:
+    report = import_session(claude_file, now_ms=1_700_000_000_000)
+    assert os.stat(report.path).st_mtime_ns == 1_700_000_000_000_000_000
+
+
+def test_a_time_that_can_not_be_set_does_not_stop_an_import(claude_file: Path) -> None:
+    storage = FaultyStorage(MemorySessionStorage())
+    storage.fail("touch", errno.EPERM, times=None)
+    report = import_session(claude_file, storage=storage)
+    assert report.is_new
+    assert storage.exists(report.path)
+
+
 def test_a_label_set_here_does_not_hold_the_leaf_back(claude_file: Path) -> None:
     first = import_session(claude_file)
     with SessionManager.open(first.path) as session:
@@ -249,7 +292,10 @@ def test_a_name_given_later_is_taken_if_there_was_none(codex_file: Path) -> None
         file.write(
             '{"type":"response_item","payload":{"type":"message","role":"user","content":"x"}}\n'
         )
+    before = os.stat(first.path).st_mtime_ns
     import_session(codex_file)
+    # The new prompt has no time of its own, so it is as old as what is before it.
+    assert os.stat(first.path).st_mtime_ns == before
     with SessionManager.open(first.path) as session:
         assert session.session_name == "Login test"
 
