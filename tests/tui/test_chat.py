@@ -378,6 +378,29 @@ async def test_a_tool_runs_only_after_a_yes(shop: Shop, key: str, is_allowed: bo
         assert answers == [is_allowed]
 
 
+async def test_while_it_asks_no_tool_is_said_to_run(shop: Shop) -> None:
+    async with running_chat(shop.create(), WRITE, "Done.", open_with=confirming([])) as rig:
+        await rig.send("go")
+        await rig.until_screen(ToolDialog)
+        await rig.until(lambda: "Waiting for your answer" in rig.text)
+        assert "Running write" not in rig.text
+        await rig.press("y")
+        await rig.until(lambda: ("answer", "Done.") in blocks(rig) and rig.is_idle)
+        assert "Waiting for your answer" not in rig.text
+
+
+async def test_a_notice_ends_when_something_else_is_sent(shop: Shop) -> None:
+    async with running_chat(shop.create(), Reply("one two", hold=True)) as rig:
+        rig.chat.say("A new session; edit the prompt and send it")
+        await rig.send("go")
+        await rig.agent.wait_held()
+        await rig.until(lambda: "Answering" in rig.text)
+        assert rig.said == ""
+        assert "A new session" not in rig.text
+        rig.agent.release()
+        await rig.until(lambda: rig.is_idle)
+
+
 async def test_always_is_asked_once(shop: Shop) -> None:
     answers: list[bool] = []
     async with running_chat(
@@ -614,6 +637,19 @@ async def test_ctrl_c_clears_the_editor_then_warns_then_leaves(shop: Shop) -> No
         assert not rig.app._exit
         await rig.press("ctrl+c")
         await rig.until(lambda: rig.app._exit)
+
+
+async def test_what_ctrl_c_would_do_is_said_only_while_it_would(shop: Shop) -> None:
+    async with running_chat(shop.create()) as rig:
+        await rig.press("ctrl+c")
+        assert rig.said == "Ctrl+C again leaves"
+        await rig.until(lambda: rig.said == "")
+        await rig.press("ctrl+c", "x")
+        assert rig.said == ""
+        await rig.press("ctrl+c")
+        assert rig.said == "Cleared: Up brings it back, Ctrl+C again leaves"
+        await rig.until(lambda: rig.said == "Cleared: Up brings it back")
+        assert not rig.app._exit
 
 
 @pytest.mark.parametrize("key", ["ctrl+d", "ctrl+q"])

@@ -18,11 +18,13 @@ from sessiontree.tui.chat_panels import draw_queue, draw_status, elapsed_text
 from sessiontree.tui.footer import FooterFacts, draw_footer, short_number
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.image_lines import describe_image, image_size
+from sessiontree.tui.narrator import Narrator
 from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palette
 from sessiontree.tui.reading_pane import draw_facts
 from sessiontree.tui.session_lines import draw_heading, draw_session, short_path
 from sessiontree.tui.session_reading import Branches
 from sessiontree.tui.session_rows import SessionIndex
+from sessiontree.tui.status_line import StatusLine
 from sessiontree.tui.todos import Todo, draw_todos, load_todos
 from sessiontree.tui.tool_lines import describe_call, describe_result
 
@@ -296,6 +298,41 @@ def test_the_status_says_what_goes_on_else_what_was_said() -> None:
     assert draw_status("", 0, ("Resumed session", False), 80, DARK).plain == "Resumed session"
     assert draw_status("", 0, None, 80, DARK).plain == ""
     assert elapsed_text(59.9) == "59s"
+
+
+class Line:
+    """A status line whose time is set by hand."""
+
+    def __init__(self) -> None:
+        self.now, self.is_asking = 100.0, False
+        self.narrator = Narrator(lambda: self.now)
+        self.status = StatusLine(self.narrator, lambda: self.now, lambda: self.is_asking)
+
+    def pass_time(self, seconds: float) -> str:
+        """What it says when so much time has passed."""
+        self.now += seconds
+        self.status.tick()
+        return self.status.notice
+
+
+def test_a_notice_stays_for_its_time_and_may_leave_another_behind() -> None:
+    line = Line()
+    line.status.say("Resumed session")
+    assert line.pass_time(11) == "Resumed session"
+    assert line.pass_time(2) == ""
+    line.status.say("Cleared, again leaves", for_s=2, then="Cleared")
+    assert line.pass_time(1.9) == "Cleared, again leaves"
+    assert line.pass_time(0.1) == "Cleared"
+    assert line.pass_time(12) == ""
+
+
+def test_a_notice_is_taken_back_only_if_it_is_still_the_one() -> None:
+    line = Line()
+    line.status.say("Labeled x")
+    line.status.unsay("something else")
+    assert line.status.notice == "Labeled x"
+    line.status.unsay("Labeled x")
+    assert line.status.notice == ""
 
 
 def test_the_queue_shows_a_line_for_each_and_counts_the_rest() -> None:

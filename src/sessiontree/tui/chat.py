@@ -99,7 +99,7 @@ class ChatScreen(Screen[None]):
         yield Transcript(id="transcript")
         yield LinesPanel(lambda w: draw_todos(self._todos, w, palette_of(self)), id="todos")
         yield LinesPanel(self._draw_queue, id="queue")
-        yield StatusLine(self.narrator, time.monotonic)
+        yield StatusLine(self.narrator, time.monotonic, lambda: self.confirmer.is_asking)
         yield Completions()
         with Horizontal(id="input"):
             yield Static("›", id="prompt")
@@ -242,6 +242,7 @@ class ChatScreen(Screen[None]):
 
     def on_editor_sent(self, event: Editor.Sent) -> None:
         event.stop()
+        self.status.unsay()  # it told of what was before this
         self.send(event.text, is_queued=event.is_queued)
 
     def send(self, text: str, *, is_queued: bool) -> None:
@@ -323,6 +324,8 @@ class ChatScreen(Screen[None]):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
         text = self.editor.text
+        if text:
+            self._stopping.note_typing()
         self.query_one("#prompt", Static).update("$" if text.startswith("!") else "›")
         self.query_one(Completions).look(text if self.editor.is_completing else "")
 

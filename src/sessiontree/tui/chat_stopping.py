@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _DOUBLE_S = 0.6
 _LEAVE_S = 2.0
+_LEAVES = "Ctrl+C again leaves"
+_CLEARED = "Cleared: Up brings it back"
 
 
 class ChatStopping:
@@ -61,10 +63,14 @@ class ChatStopping:
         if chat.editor.text:
             chat.editor.recall.add(chat.editor.text)
             chat.editor.put("")
-            chat.say("Cleared: Up brings it back, Ctrl+C again leaves")
+            chat.status.say(f"{_CLEARED}, {_LEAVES}", for_s=_LEAVE_S, then=_CLEARED)
         elif now - self._interrupted_at < _LEAVE_S:
             return True
         else:
-            chat.say("Ctrl+C again leaves")
+            chat.status.say(_LEAVES, for_s=_LEAVE_S)
         self._interrupted_at = now
         return False
+
+    def note_typing(self) -> None:
+        """There is something in the editor: Ctrl+C would clear that now."""
+        self._chat.status.unsay(_LEAVES)

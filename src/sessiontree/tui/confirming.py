@@ -76,6 +76,12 @@ class Confirmer:
     def __init__(self, app: App[object]) -> None:
         self._app = app
         self._allowed: set[str] = set()
+        self._open = 0
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self._open > 0
 
     def forget(self) -> None:
         """Another session: nothing is allowed any more."""
@@ -93,11 +99,14 @@ class Confirmer:
 
         dialog = ToolDialog(question)
         self._app.push_screen(dialog, take)
+        self._open += 1
         try:
             answer = await answered
         except asyncio.CancelledError:
             dialog.action_answer("no")
             raise
+        finally:
+            self._open -= 1
         if answer == "always":
             self._allowed.add(question.tool_name)
         return answer in ("yes", "always")

@@ -21,12 +21,17 @@ _NOTICE_S = 12.0
 class StatusLine(Bar):
     """Says one thing at a time."""
 
-    def __init__(self, narrator: Narrator, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, narrator: Narrator, clock: Callable[[], float], is_asking: Callable[[], bool]
+    ) -> None:
+        """``is_asking`` tells whether the agent waits for an answer of the person."""
         super().__init__(self._draw_line, id="status")
         self._narrator = narrator
         self._clock = clock
+        self._is_asking = is_asking
         self._notice: tuple[str, bool] | None = None
-        self._noticed_at = 0.0
+        self._ends_at = 0.0
+        self._then = ""
         self._work: list[tuple[str, float]] = []
         self._was_active = False
 
@@ -40,11 +45,20 @@ class StatusLine(Bar):
         """Whether something of the program's own is under way."""
         return bool(self._work)
 
-    def say(self, text: str, *, is_bad: bool = False) -> None:
-        """One line, for a while."""
+    def say(
+        self, text: str, *, is_bad: bool = False, for_s: float = _NOTICE_S, then: str = ""
+    ) -> None:
+        """One line, for a while; after that another one, if it is given."""
         self._notice = (text, is_bad)
-        self._noticed_at = self._clock()
+        self._ends_at = self._clock() + for_s
+        self._then = then
         self.refresh()
+
+    def unsay(self, text: str = "") -> None:
+        """What was said is no longer so: this, or without a text whatever it was."""
+        if self._notice is not None and text in ("", self._notice[0]):
+            self._notice = None
+            self.refresh()
 
     @contextlib.contextmanager
     def busy(self, word: str) -> Iterator[None]:
@@ -59,9 +73,10 @@ class StatusLine(Bar):
 
     def tick(self) -> None:
         """Time has passed."""
-        if self._notice is not None and self._clock() - self._noticed_at > _NOTICE_S:
-            self._notice = None
-            self.refresh()
+        if self._notice is not None and self._clock() >= self._ends_at:
+            self.unsay()
+            if self._then:
+                self.say(self._then)
         is_active = self.is_busy or self._narrator.running_since is not None
         if is_active or self._was_active:
             self.refresh()
@@ -69,7 +84,9 @@ class StatusLine(Bar):
 
     def _draw_line(self, width: int) -> Text:
         since = self._narrator.running_since
-        if since is not None:
+        if since is not None and self._is_asking():
+            activity = "Waiting for your answer"
+        elif since is not None:
             activity = f"{self._narrator.activity or 'Working'} · Esc stops"
         else:
             activity, since = self._work[-1] if self._work else ("", 0.0)
