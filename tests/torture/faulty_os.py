@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.torture.stand_ins import replace_os
+from tests.torture.stand_ins import MODULES, replace_os
 
 from sessiontree.storage import locks
 
@@ -91,27 +92,38 @@ class FaultySystem:
             return fault.code
         return None
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        replace_os(monkeypatch, _Module(self, os))
+    def install(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        modules: tuple[ModuleType, ...] = MODULES,
+        more: Collection[str] = (),
+    ) -> None:
+        """Stand in for ``os`` in these modules; ``more`` calls than those of FAULTS may fail."""
+        replace_os(monkeypatch, _Module(self, os, more), modules)
         monkeypatch.setattr(locks, "fcntl", _Module(self, fcntl))
 
 
 class _Module:
     """A module whose calls may fail; all else passes through."""
 
-    def __init__(self, system: FaultySystem, real: Any) -> None:
+    def __init__(self, system: FaultySystem, real: Any, more: Collection[str] = ()) -> None:
         self._system = system
         self._real = real
+        self._names = {*FAULTS, *more}
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if name not in FAULTS:
+        if name not in self._names:
             return found
 
         def call(*arguments: Any, **options: Any) -> Any:
             code = self._system.code_for(name)
             if code is None:
                 return found(*arguments, **options)
+            if name == "access":
+                return False
+            if name == "close":
+                found(*arguments)  # the descriptor is gone, whatever is said of it
             if code != SHORT:
                 raise OSError(code, os.strerror(code))
             target, data, *rest = arguments

@@ -5,14 +5,39 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
-from sessiontree.storage import descriptors, file, moving, regular, syncing, temp_files
+from sessiontree.storage import (
+    descriptors,
+    file,
+    history_damage,
+    history_file,
+    moving,
+    regular,
+    syncing,
+    temp_files,
+)
 
 MODULES = (descriptors, file, moving, regular, syncing, temp_files)
+HISTORY_MODULES = (history_damage, history_file, temp_files)
+"""Through which the prompt history calls the system; what SQLite does itself is not among it."""
+CONNECTING_MODULES = (history_damage, history_file)
+"""Which open databases of prompts."""
 
 
-def replace_os(monkeypatch: pytest.MonkeyPatch, stand_in: object) -> None:
-    """Let one object be ``os`` for the whole storage."""
-    for module in MODULES:
+def replace_os(
+    monkeypatch: pytest.MonkeyPatch,
+    stand_in: object,
+    modules: tuple[ModuleType, ...] = MODULES,
+) -> None:
+    """Let one object be ``os`` for the whole storage, or for these modules."""
+    for module in modules:
         monkeypatch.setattr(module, "os", stand_in)
+
+
+def replace_sqlite(monkeypatch: pytest.MonkeyPatch, stand_in: object) -> None:
+    """Let one object be ``sqlite3`` for whatever opens a database of prompts."""
+    for module in CONNECTING_MODULES:
+        monkeypatch.setattr(module, "sqlite3", stand_in)

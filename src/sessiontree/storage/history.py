@@ -8,6 +8,7 @@ recall only; session files serve replay. It must not know about sessions.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import threading
@@ -29,6 +30,9 @@ _log = logging.getLogger(__name__)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 _RETRY_S = 1.0
+# Who closes waits for it: one failure must not cost a prompt, a disk that is gone not ten seconds.
+_LAST_TRIES = 3
+_LAST_PAUSE_S = 0.1
 # A disk that stays full must not eat the memory of a program that runs for weeks.
 _MOST_WAITING = 10_000
 
@@ -176,13 +180,7 @@ class _Writer:
             self._waiting.append(entry)
             del self._waiting[:-_MOST_WAITING]
             self._stopping = False
-            if self._thread is None:
-                # A daemon: a database that another process holds must not keep a program from
-                # ending. The finalizer of HistoryStorage drains the queue first.
-                self._thread = threading.Thread(
-                    target=self._work, name="prompt-history", daemon=True
-                )
-                self._thread.start()
+            self._start()
             self._changed.notify_all()
 
     @contextmanager
@@ -194,40 +192,71 @@ class _Writer:
             yield newest_first
 
     def drain(self, timeout_s: float | None) -> bool:
+        end = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, timeout_s)
+            while self._waiting:
+                if self._thread is None:  # it gave up, or there never was one
+                    self._stopping = False
+                    self._start()
+                left_s = max(0.0, end - time.monotonic())
+                self._changed.wait_for(lambda: not self._waiting, min(left_s, _RETRY_S))
+                if not left_s:
+                    break
+            return not self._waiting
 
     def stop(self, timeout_s: float) -> None:
         with self._changed:
             self._stopping = True
+            self._start()
             self._changed.notify_all()
             thread = self._thread
+            is_helpless = thread is None and bool(self._waiting)
         if thread is not None:
             thread.join(timeout_s)
+        elif is_helpless:
+            self._work(is_final=True)
         with self._changed:
             lost = len(self._waiting)
         if lost:
             _log.warning("%d prompts could not be saved: %s", lost, self.error)
 
-    def _work(self) -> None:
-        database = HistoryDatabase(self._path)
-        first = True
+    def _start(self) -> None:
+        """See to it that a thread writes what waits. Called with ``_changed`` held."""
+        if self._thread is not None or not self._waiting:
+            return
+        # A daemon: a database that another process holds must not keep a program from ending.
+        # The finalizer of HistoryStorage drains the queue first.
+        thread = threading.Thread(target=self._work, name="prompt-history", daemon=True)
         try:
-            while (batch := self._next_batch()) is not None:
-                is_last_try = self._stopping
+            thread.start()
+        except RuntimeError as error:  # the system has none left; it is tried again
+            self.error = PersistenceError(self._path, f"prompt history: {error}")
+        else:
+            self._thread = thread
+
+    def _work(self, is_final: bool = False) -> None:
+        """Write what is put in the queue, until it is stopped; if final, only what waits now."""
+        database = HistoryDatabase(self._path)
+        is_first, last_tries = True, 0
+        try:
+            while (batch := self._next_batch(is_final)) is not None:
+                last_tries = last_tries + 1 if is_final or self._stopping else 0
                 try:
-                    self._write(database, batch, _without_repeat(database, batch, first))
-                    first = False
-                except PersistenceError as error:
-                    if not self._pause_after(error, is_last_try):
+                    self._write(database, batch, _without_repeat(database, batch, is_first))
+                    is_first = False
+                except Exception as error:
+                    # Whatever it is: a thread that ended would leave the prompts waiting for ever.
+                    if not isinstance(error, PersistenceError):
+                        error = PersistenceError(self._path, f"prompt history: {error!r}")
+                    if not self._pause_after(error, last_tries, is_final):
                         return
         finally:
             database.close()
 
-    def _next_batch(self) -> list[HistoryEntry] | None:
+    def _next_batch(self, is_final: bool) -> list[HistoryEntry] | None:
         """All that waits, as soon as something does; None when there will be no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._stopping)
+            self._changed.wait_for(lambda: self._waiting or self._stopping or is_final)
             if not self._waiting:
                 self._thread = None
                 return None
@@ -245,16 +274,19 @@ class _Writer:
                 self.error = None
                 self._changed.notify_all()
 
-    def _pause_after(self, error: PersistenceError, is_last_try: bool) -> bool:
+    def _pause_after(self, error: PersistenceError, last_tries: int, is_final: bool) -> bool:
         """Note a failed write and wait a moment; whether to try again."""
         with self._changed:
             if self.error is None:
                 _log.warning("prompt history not written: %s", error)
             self.error = error
-            if is_last_try:
+            if last_tries >= _LAST_TRIES and (is_final or self._stopping):
                 self._thread = None
                 return False
-            self._changed.wait_for(lambda: self._stopping, _RETRY_S)
+            if last_tries:
+                self._changed.wait(_LAST_PAUSE_S)
+            else:
+                self._changed.wait_for(lambda: self._stopping, _RETRY_S)
             return True
 
 

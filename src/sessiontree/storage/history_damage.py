@@ -10,19 +10,25 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
-from sessiontree.storage.history_file import HistoryFile, Identity, identify, make_address
+from sessiontree.storage.history_file import (
+    HistoryFile,
+    Identity,
+    alone,
+    create_private,
+    identify,
+    make_address,
+)
 from sessiontree.storage.history_tables import (
     INSERT,
     REBUILD_INDEX,
-    SELECT,
+    create_tables,
     entry_from_row,
     read_leniently,
     row_from_entry,
 )
-from sessiontree.storage.locks import lock
+from sessiontree.storage.temp_files import make_temp_path, sweep_temp_files
 
 _LAST_NUMBER = (1 << 63) - 1
 # a damaged header, schema or index comes with the code for everything else
@@ -34,6 +40,21 @@ _DAMAGE = (
     "no such table: main.history_fts",
     "invalid fts5 file format",
 )
+# Says nothing of the file: what could not be read now can be read later.
+_NOT_NOW = frozenset(
+    (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PERM,
+    )
+)
+# what SQLite keeps beside a database, and would take for part of another one of its name
+_COMPANIONS = ("-wal", "-shm", "-journal")
+
+_Row = tuple[str, int, str | None]
 
 # -- what counts as damage -----------------------------------------------------------------------
 
@@ -98,61 +119,119 @@ def mend(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -
 
 
 def replace(file: HistoryFile, damaged: Identity | None) -> None:
-    """Set aside the file that is known to be damaged, and begin anew with its readable rows."""
+    """Set aside the file that is known to be damaged, and go on with its readable prompts.
+
+    The new file is whole before the damaged one is touched: whatever fails, the prompts are found
+    at the path or are still there to be read.
+    """
     file.close()
-    with _alone(file.path):
-        if damaged is None or identify(file.path) != damaged:
+    path = file.path
+    with alone(path):
+        if damaged is None or identify(path) != damaged:
             return  # another process has already set it aside
-        aside = _set_aside(file.path)
-    rows = list(_readable_rows(aside))
-    connection = file.open_to_write()
-    if rows:
+        sweep_temp_files(*os.path.split(path))
+        fresh = make_temp_path(path)
+        try:
+            _write_fresh(fresh, _read_rows(path))
+            # Once more, for where there are no locks.
+            if identify(path) == damaged:
+                _exchange(path, fresh)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh)
+
+
+def _write_fresh(path: str, rows: Iterable[_Row]) -> None:
+    """Make a whole database of these prompts, on the medium, with nothing beside it."""
+    create_private(path)
+    connection = sqlite3.connect(make_address(path), isolation_level=None, uri=True)
+    try:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+        create_tables(connection)
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(INSERT, rows)
         connection.commit()
-
-
-@contextmanager
-def _alone(path: str) -> Iterator[None]:
-    """No other process sets a database of this folder aside meanwhile."""
-    try:
-        descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
-    except PermissionError:  # Windows does not open folders; the check of the file must do
-        yield
-        return
-    try:
-        lock(descriptor, path)
-        yield
     finally:
-        os.close(descriptor)
+        connection.close()
 
 
-def _set_aside(path: str) -> str:
-    """Move the database and its journal to a name of their own; returns it."""
+def _exchange(path: str, fresh: str) -> None:
+    """Move the database and what lies beside it to a name of their own; the fresh one comes in.
+
+    The database goes first: as long as nothing has its name, nobody puts anything beside it.
+    """
+    aside = _find_free_name(path)
+    moved: list[str] = []
+    try:
+        for suffix in ("", *_COMPANIONS):
+            with contextlib.suppress(*((FileNotFoundError,) if suffix else ())):
+                os.replace(path + suffix, aside + suffix)
+                moved.append(suffix)
+        os.replace(fresh, path)
+    except BaseException:
+        for suffix in reversed(moved):
+            with contextlib.suppress(OSError):
+                os.replace(aside + suffix, path + suffix)
+        raise
+
+
+def _find_free_name(path: str) -> str:
     stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
     aside = f"{path}.corrupt-{stamp}"
     number = 1
-    while os.path.lexists(aside):
+    while any(_is_taken(aside + suffix) for suffix in ("", *_COMPANIONS)):
         number += 1
         aside = f"{path}.corrupt-{stamp}-{number}"
-    os.rename(path, aside)
-    for suffix in ("-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path + suffix, aside + suffix)
     return aside
 
 
-def _readable_rows(path: str) -> Iterator[tuple[str, int, str | None]]:
-    """The prompts of a damaged database, up to the first that can't be read. Never writes to it."""
+def _is_taken(path: str) -> bool:
     try:
-        connection = sqlite3.connect(make_address(path, is_fixed=True), uri=True)
-    except (sqlite3.Error, UnicodeDecodeError):
-        return
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _read_rows(path: str) -> list[_Row]:
+    """The prompts of a damaged database that can be read, from both of its ends.
+
+    First with its journal, then without. Never writes to it. sqlite3.Error when it is not the
+    damage that is in the way: then no prompt may be given up.
+    """
+    found: dict[int, _Row] = {}
+    for is_fixed in (False, True):
+        for order in ("ASC", "DESC"):
+            try:
+                _collect_rows(make_address(path, is_fixed=is_fixed, is_reading=True), order, found)
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_NOW:
+                    raise
+            else:
+                return [found[number] for number in sorted(found)]
+    return [found[number] for number in sorted(found)]
+
+
+def _collect_rows(address: str, order: str, found: dict[int, _Row]) -> None:
+    connection = sqlite3.connect(address, uri=True)
     try:
         read_leniently(connection)
-        for row in connection.execute(f"{SELECT} ORDER BY rowid"):
-            yield row_from_entry(entry_from_row(row))
-    except (sqlite3.Error, UnicodeDecodeError):
-        return
+        # by rowid, which is a number whatever a damaged schema says of the columns
+        beyond, last = (">", -_LAST_NUMBER - 1) if order == "ASC" else ("<", _LAST_NUMBER)
+        statement = (
+            "SELECT rowid, prompt, created_at, cwd FROM history"
+            f" WHERE rowid {beyond}= ? ORDER BY rowid {order} LIMIT ?"
+        )
+        try:
+            for row in connection.execute(statement, (last, -1)):
+                last = row[0]
+                found.setdefault(last, row_from_entry(entry_from_row(row)))
+        except (sqlite3.Error, UnicodeDecodeError):
+            # A row is only given out once the next is known: the one before the damage is asked
+            # for by itself, with the one before that.
+            for row in connection.execute(statement, (last, 2)):
+                found.setdefault(row[0], row_from_entry(entry_from_row(row)))
+            raise
     finally:
         connection.close()

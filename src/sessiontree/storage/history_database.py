@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from sessiontree.errors import PersistenceError
+from sessiontree.errors import PersistenceError, SessionBusyError
 from sessiontree.storage.history_damage import (
     BrokenTablesError,
     are_tables_broken,
@@ -50,7 +50,7 @@ class HistoryDatabase:
             try:
                 connection.executemany(INSERT, rows)
             except BaseException as error:
-                connection.rollback()
+                self._roll_back(connection)
                 if are_tables_broken(error, connection):
                     raise BrokenTablesError(str(error)) from error
                 raise
@@ -123,7 +123,8 @@ class HistoryDatabase:
             try:
                 return attempt()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not is_damage(error):
+                # A file that was taken for unchanging may have been changed, which looks the same.
+                if not is_damage(error) or self._file.is_fixed:
                     raise
                 mend(self._file, error)
                 return attempt()
@@ -133,8 +134,18 @@ class HistoryDatabase:
             try:
                 connection.commit()
             except BaseException:
-                connection.rollback()
+                self._roll_back(connection)
                 raise
+        if self._file.has_moved():
+            # Another process has set it aside between the two: what was added is in the old file.
+            raise PersistenceError(self._file.path, "prompt history: replaced while it was written")
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.rollback()
+        except sqlite3.Error:
+            # Else it would hold the lock, and refuse every transaction from now on.
+            self._file.close()
 
 
 @contextmanager
@@ -143,5 +154,7 @@ def _persistence_errors(path: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise PersistenceError(path, f"prompt history: {error}") from error
+    except SessionBusyError as error:
+        raise PersistenceError(path, "prompt history: another process is mending it") from error
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error

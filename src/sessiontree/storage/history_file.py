@@ -7,9 +7,13 @@ tables, nor what is done about damage.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
+import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sessiontree.storage.history_tables import (
     create_tables,
@@ -17,8 +21,12 @@ from sessiontree.storage.history_tables import (
     read_leniently,
     require_columns,
 )
+from sessiontree.storage.locks import lock
 
 _BUSY_TIMEOUT_S = 5.0
+_MOST_TRIES = 5
+# what SQLite says when it cannot make the files that it needs beside a database
+_NO_PLACE = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY))
 
 Identity = tuple[int, int]
 """Which file it is, whatever its name: device and inode."""
@@ -32,6 +40,9 @@ class HistoryFile:
         self.connection: sqlite3.Connection | None = None
         self.identity: Identity | None = None
         """Of the file last opened, even if that failed."""
+        self.is_fixed = False
+        """Whether it was last opened as a file that nobody changes."""
+        self._is_writing = False
         self._tables: set[str] = set()
 
     @property
@@ -41,49 +52,97 @@ class HistoryFile:
 
     def open_to_read(self) -> sqlite3.Connection | None:
         """The connection; None while there is no file or nothing in it. OSError, sqlite3.Error."""
-        identity = identify(self.path)
-        connection = self._current(identity)
-        if connection is not None or identity is None:
-            return connection
-        connection = self._open(is_writing=False)
-        if self._tables:
-            return connection
-        self.close()
-        return None
+        for _ in range(_MOST_TRIES):
+            identity = identify(self.path)
+            connection = self._current(identity)
+            if connection is not None or identity is None:
+                return connection
+            connection = self._open_somehow(identity)
+            if connection is None:
+                continue
+            if self._tables:
+                return connection
+            self.close()
+            return None
+        raise sqlite3.OperationalError("the file is replaced all the time")
 
     def open_to_write(self) -> sqlite3.Connection:
         """The connection, to a new database if there was none. OSError, sqlite3.Error."""
-        identity = identify(self.path)
-        connection = self._current(identity)
-        if connection is not None:
-            return connection
-        if identity is None:
-            _create_private(self.path)
-        return self._open(is_writing=True)
+        for _ in range(_MOST_TRIES):
+            identity = identify(self.path)
+            connection = self._current(identity)
+            if connection is not None and self._is_writing:
+                return connection
+            self.close()
+            if identity is None:
+                with alone(self.path, make_folder=True):
+                    create_private(self.path)
+                identity = identify(self.path)
+            connection = self._open(identity, is_writing=True)
+            if connection is not None:
+                return connection
+        raise sqlite3.OperationalError("the file is replaced all the time")
+
+    def has_moved(self) -> bool:
+        """Whether the path is known to name another file than the one that was opened."""
+        return _is_another(self.path, self.identity)
 
     def close(self) -> None:
         """Let go of the file."""
         connection, self.connection = self.connection, None
         if connection is not None:
-            connection.close()
+            # All that was committed is in the file, and nothing else can be asked of it any more.
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
 
     def _current(self, identity: Identity | None) -> sqlite3.Connection | None:
         """The open connection, if it is to this file: someone may have replaced what it was to."""
-        if identity != self.identity:
+        # One that takes the file for unchanging would go on seeing what has long been changed.
+        if identity != self.identity or self.is_fixed:
             self.close()
         return self.connection
 
-    def _open(self, *, is_writing: bool) -> sqlite3.Connection:
-        # On a disk that may not be written, a database in WAL mode can only be read if SQLite is
-        # told that nobody will change it: it cannot make the files it needs beside it.
-        is_fixed = not is_writing and not os.access(os.path.dirname(self.path) or ".", os.W_OK)
-        connection = sqlite3.connect(
-            make_address(self.path, is_fixed=is_fixed),
-            timeout=_BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-            uri=True,
-        )
+    def _open_somehow(self, identity: Identity) -> sqlite3.Connection | None:
+        """A connection to read with, also where nothing can be written. None: it was replaced."""
+        try:
+            return self._open(identity, is_writing=False)
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _NO_PLACE or not self._can_be_fixed():
+                raise
+        return self._open(identity, is_writing=False, is_fixed=True)
+
+    def _can_be_fixed(self) -> bool:
+        """Whether the file alone holds every prompt that can be had now.
+
+        On a disk that is full or may not be written, a database in WAL mode can only be read if
+        SQLite is told that nobody will change it: it cannot make the files it needs beside it.
+        """
+        if not os.access(os.path.dirname(self.path), os.W_OK):
+            return True
+        try:
+            return os.stat(os.path.realpath(self.path) + "-wal").st_size == 0
+        except FileNotFoundError:
+            return True
+
+    def _open(
+        self, identity: Identity | None, *, is_writing: bool, is_fixed: bool = False
+    ) -> sqlite3.Connection | None:
+        """A connection to the file of this identity; None if it was replaced meanwhile."""
+        # Known even if it fails: mending must only ever touch the file that failed.
+        self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
+        try:
+            connection = sqlite3.connect(
+                make_address(self.path, is_fixed=is_fixed),
+                timeout=_BUSY_TIMEOUT_S,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+        except sqlite3.Error:
+            if self.has_moved():
+                return None
+            raise
+        self.connection = connection
         try:
             read_leniently(connection)
             if is_writing:
@@ -93,12 +152,14 @@ class HistoryFile:
             self._tables = find_tables(connection)
             if self._tables:
                 require_columns(connection)
-        except BaseException:
-            # Known even though it failed: mending must only ever touch the file that failed.
-            self.identity = identify(self.path)
-            connection.close()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError) and self.has_moved():
+                return None
             raise
-        self.connection, self.identity = connection, identify(self.path)
+        if self.has_moved():
+            self.close()
+            return None
         return connection
 
 
@@ -111,25 +172,69 @@ def identify(path: str) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
-def make_address(path: str, *, is_fixed: bool) -> str:
-    """Where SQLite finds the database; a fixed one is only read, without any file beside it."""
+def make_address(path: str, *, is_fixed: bool = False, is_reading: bool = False) -> str:
+    """Where SQLite finds the database; a fixed one is only read, without any file beside it.
+
+    SQLite never makes the file: it would be open to others, and reading makes none.
+    """
     from urllib.parse import quote
 
-    return f"file:{quote(path)}?mode=ro&immutable=1" if is_fixed else f"file:{quote(path)}"
+    mode = "mode=ro&immutable=1" if is_fixed else "mode=ro" if is_reading else "mode=rw"
+    return f"file:{quote(path)}?{mode}"
 
 
-def _create_private(path: str) -> None:
-    missing = []
+def create_private(path: str) -> None:
+    """Make an empty file of one's own, unless there is one."""
+    # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def alone(path: str, *, make_folder: bool = False) -> Iterator[None]:
+    """No other process makes a database of this folder or sets one aside meanwhile."""
     folder = os.path.dirname(path)
-    while folder and not os.path.isdir(folder):
+    if make_folder:
+        _make_private_folder(folder)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows does not open folders; the check of the file must do
+        yield
+        return
+    try:
+        lock(descriptor, path)
+        yield
+    finally:
+        # the lock goes with the descriptor, and that is gone whatever closing it says
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _make_private_folder(folder: str) -> None:
+    missing: list[str] = []
+    while not _is_folder(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
     for folder in reversed(missing):  # makedirs would make only the last one private
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-    # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    return True
+
+
+def _is_another(path: str, identity: Identity | None) -> bool:
+    try:
+        return identify(path) != identity
+    except OSError:
+        return False
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:
@@ -147,5 +252,9 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
