@@ -212,3 +212,13 @@ def test_a_very_deep_tree_is_walked_without_recursion(machine: Machine) -> None:
     assert result.code == 0
     assert len(result.lines) == 5001
     assert result.lines[-1] == "● 00001388 assistant m4999 ← here"
+
+
+def test_a_session_without_a_name_goes_by_its_latest_compaction(machine: Machine) -> None:
+    cut = {"type": "compaction", "summary": "…", "firstKeptEntryId": "00000001", "tokensBefore": 9}
+    first, latest = ({**cut, "shortSummary": text} for text in ("Its first title", "Its latest"))
+    machine.session(A, entries=[user("hello"), assistant("hi"), first, latest])
+    assert machine.run("show", A).lines[0] == "Its latest"
+    assert machine.run("tree", A).lines[0].startswith("Its latest  ")
+    assert machine.run("ls").out.count("Its latest") == 1
+    assert machine.run("rm", A).lines[0] == f"Moved to the trash: Its latest  {A}"

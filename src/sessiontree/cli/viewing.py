@@ -93,9 +93,13 @@ def _write_head(view: SessionView, agent: str | None) -> None:
 
 
 def _title(view: SessionView) -> str:
-    """The session's name, else its first prompt."""
+    """The session's name, else what its latest compaction calls it, else its first prompt."""
     if view.name:
         return view.name
+    for entry in reversed(view.tree.entries):
+        short = entry.data.get("shortSummary") if entry.type == "compaction" else None
+        if isinstance(short, str) and clean_line(short):
+            return clean_line(short)
     for message in _messages(view.path):
         if message.get("role") == "user":
             return clean_line(text_of(message.get("content"))) or "(no title)"

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessiontree.discovery import paths
-from sessiontree.errors import PersistenceError, SessionNotFoundError, SessionTreeError
-from sessiontree.export.view import SessionView, open_view
+from sessiontree.discovery.catalogue import survey
+from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
 from sessiontree.model.ids import format_timestamp
-from sessiontree.model.messages import text_of
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -178,13 +177,7 @@ def _describe(
     batch: str | None,
     sources: list[str],
 ) -> TrashItem:
-    named = paths.parse_session_file_name(os.path.basename(file))
-    session_id, title, cwd = named[1] if named else os.path.basename(file), None, ""
-    try:
-        with open_view(sources[0], profile=profile, storage=store) as view:
-            session_id, title, cwd = view.id, view.name or _first_prompt(view), view.cwd
-    except (SessionTreeError, OSError):
-        pass  # a damaged session can be removed as well as a sound one
+    session_id, title, cwd = _know(store, sources[0], file, profile)
     item_id = f"{stamp.replace(':', '-').replace('.', '-')}-{os.urandom(3).hex()}"
     return TrashItem(
         id=item_id,
@@ -200,15 +193,22 @@ def _describe(
     )
 
 
-def _first_prompt(view: SessionView) -> str | None:
-    """What an unnamed session is known by."""
-    for entry in view.path:
-        message = entry.decode().get("message") if entry.type == "message" else None
-        if isinstance(message, dict) and message.get("role") == "user":
-            text = " ".join(text_of(message.get("content")).split())
-            if text:
-                return text[:80]
-    return None
+def _know(
+    store: SessionStorage, source: str, file: str, profile: Profile
+) -> tuple[str, str | None, str]:
+    """Id, title and project, as a listing has them; a damaged session can be removed as well."""
+    named = paths.parse_session_file_name(os.path.basename(file))
+    session_id = named[1] if named else os.path.basename(file)
+    try:
+        found = survey([store.stat(source)], store, is_complete=False).found
+    except OSError:
+        found = []
+    if not found:
+        return session_id, None, ""
+    summary = found[0][1]
+    prompt = " ".join((summary.first_message or "").split())[:80]
+    title = summary.title(profile.dialect) or prompt or None
+    return summary.session_id or session_id, title, summary.cwd
 
 
 def _move_all(store: SessionStorage, moves: list[tuple[str, str]]) -> None:
