@@ -210,6 +210,32 @@ def test_what_does_not_go_together_is_said(machine: Machine, args: list[str], wo
     assert not (machine.project / "x.zip").exists()
 
 
+@pytest.mark.parametrize("spelling", [None, 2])
+def test_a_json_export_is_not_taken_in_again_and_the_form_that_is_is_named(
+    machine: Machine, spelling: int | None
+) -> None:
+    machine.session(A, "question", "answer")
+    machine.run("export", A, "-o", "e.json")
+    file = machine.project / "e.json"
+    if spelling is not None:
+        file.write_text(json.dumps(json.loads(file.read_text()), indent=spelling))
+    for name in ("e.json", "./e.json", str(file)):
+        result = machine.run("import", name)
+        assert result.code == 1
+        assert result.err == (
+            f"{file}: a JSON export, which can't be taken in again; "
+            "export --bundle writes what can; the file was not modified\n"
+        )
+    assert len(machine.run("ls", "--all", "--json").json) == 1
+
+
+def test_a_file_needs_no_slash_to_be_found(machine: Machine) -> None:
+    source = _claude_session(machine, machine.project)
+    (machine.project / "talk").write_bytes(source.read_bytes())
+    assert machine.run("import", "talk").out.startswith("Imported ")
+    assert machine.run("import", "talks").err == 'Session "talks" not found.\n'
+
+
 def test_a_broken_bundle_changes_nothing(machine: Machine) -> None:
     (machine.project / "bad.zip").write_bytes(b"PK\x03\x04 not really")
     result = machine.run("import", "bad.zip")

@@ -188,10 +188,17 @@ def import_command(
 
 
 def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> None:
+    from sessiontree.errors import SessionNotFoundError
     from sessiontree.importers.imports import import_session
     from sessiontree.importers.listing import resolve_foreign
 
-    found = resolve_foreign(source, agent)
+    try:
+        found = resolve_foreign(source, agent)
+    except SessionNotFoundError:
+        # No session is called so; a file in this folder may be.
+        if not os.path.isfile(source):
+            raise
+        found = resolve_foreign(os.path.abspath(source), agent)
     # The file says whose it is; a name only guesses.
     report = import_session(
         found.path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -45,6 +46,9 @@ _MAX_ANCESTORS = 50
 _CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
 # A tuple: what a file says is a type need not be hashable.
 _CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+
+# One document, not lines: some of its lines would pass for those of a session.
+_JSON_EXPORT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"sessiontree\.session"')
 
 
 @dataclass(slots=True)
@@ -160,7 +164,12 @@ def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> 
     if name.endswith(".zst"):
         raise NotASessionError(name, "a compressed rollout; unpack it with zstd first")
     files = _SourceFiles()
-    records = read_records(files.read(name))
+    data = files.read(name)
+    if _JSON_EXPORT.match(data):
+        raise NotASessionError(
+            name, "a JSON export, which can't be taken in again; export --bundle writes what can"
+        )
+    records = read_records(data)
     found = agent or detect_agent(name, records)
     convert = _claude if found == "claude-code" else _codex
     return ForeignSource(found, name, convert(name, records, files), files.digest(), files.paths)
