@@ -111,6 +111,42 @@ def test_the_last_entries_only(machine: Machine) -> None:
     assert "2 earlier entries: without -n" in result.err
 
 
+def test_a_result_at_the_beginning_is_shown_with_its_call(machine: Machine) -> None:
+    calls = [
+        {"type": "toolCall", "id": f"c{n}", "name": "bash", "arguments": {"command": f"run {n}"}}
+        for n in (1, 2)
+    ]
+    results = [
+        {"message": {"role": "toolResult", "toolCallId": f"c{n}", "content": f"output {n}"}}
+        for n in (1, 2)
+    ]
+    machine.session(A, entries=[user("go"), assistant("Wait.", *calls), *results, assistant("ok")])
+    assert machine.run("show", "-n", "2").lines[2:-4] == ["", "→ bash run 2", "  output 2"]
+    three = machine.run("show", "-n", "3").lines[2:-4]
+    assert [line for line in three if line] == [
+        "→ bash run 1",
+        "  output 1",
+        "→ bash run 2",
+        "  output 2",
+    ]
+    whole = machine.run("show").out
+    assert (whole.count("→ bash run 1"), whole.count("→ bash run 2")) == (1, 1)
+
+
+def test_a_result_without_any_call_says_of_which_tool_it_is(machine: Machine) -> None:
+    lost = {"role": "toolResult", "toolCallId": "c9", "toolName": "read", "content": "output"}
+    machine.session(A, entries=[user("go"), {"message": lost}, assistant("ok")])
+    assert machine.run("show", "-n", "2").lines[2:-4] == ["", "→ read", "  output"]
+
+
+def test_the_messages_of_a_branch_are_told_apart_from_those_of_the_session(
+    machine: Machine,
+) -> None:
+    machine.session(A, title="Login", entries=_branched())
+    assert machine.run("ls", "--json").json[0]["messageCount"] == 6
+    assert " · 4 of 6 messages · " in machine.run("show").lines[1]
+
+
 def test_damage_is_told_and_nothing_is_written(machine: Machine) -> None:
     path = machine.session(A, "hello", "hi")
     path.write_text(path.read_text() + "damaged line\n")

@@ -6,7 +6,7 @@ escaping is ``output``'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +31,19 @@ class Shortened:
     notes: int = 0
 
 
-class Printer:
-    """Writes entries one after the other."""
+FindCall = Callable[[Entry, str], Mapping[str, Any] | None]
 
-    def __init__(self, *, full: bool) -> None:
+
+class Printer:
+    """Writes entries one after the other.
+
+    ``find_call`` gives the tool call that a result answers, for a result whose call is not shown.
+    """
+
+    def __init__(self, *, full: bool, find_call: FindCall | None = None) -> None:
         self._full = full
+        self._find_call = find_call
+        self._called: set[str] = set()
         self.shortened = Shortened()
 
     def entry(self, entry: Entry) -> None:
@@ -90,6 +98,7 @@ class Printer:
                 self._content(message.get("content"))
                 self._ending(message)
             case "toolResult":
+                self._call_before(entry, message)
                 self._tool_result(message)
             case "bashExecution":
                 self._bash(entry, message)
@@ -121,8 +130,7 @@ class Printer:
             case "thinking":
                 self._thinking(_text(block.get("thinking")))
             case "toolCall":
-                summary = self._call_summary(block)
-                output.write_line(("→ ", "yellow"), (_text(block.get("name")), "yellow"), summary)
+                self._call(block)
             case "image":
                 output.write_line((describe_image(block), "dim"))
             case _:
@@ -135,6 +143,23 @@ class Printer:
             output.write_block(text, "dim italic")
         else:
             self.shortened.thoughts += 1
+
+    def _call(self, call: Mapping[str, Any]) -> None:
+        self._called.add(_text(call.get("id")))
+        summary = self._call_summary(call)
+        output.write_line(("→ ", "yellow"), (_text(call.get("name")), "yellow"), summary)
+
+    def _call_before(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        """What a result answers, if that is not to be read above it."""
+        call_id = _text(message.get("toolCallId"))
+        if call_id in self._called:
+            return
+        call = self._find_call(entry, call_id) if self._find_call is not None else None
+        output.write_line()
+        if call is not None:
+            self._call(call)
+        else:
+            output.write_line(("→ ", "yellow"), (_text(message.get("toolName")) or "?", "yellow"))
 
     def _call_summary(self, call: Mapping[str, Any]) -> str:
         arguments = call.get("arguments")

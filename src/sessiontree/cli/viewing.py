@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from sessiontree.cli.conversation import Printer, one_line_of
 from sessiontree.cli.scope import Count, Scope, with_scope
 from sessiontree.cli.targets import find_target, open_target, session_argument
 from sessiontree.core.tree import SessionTree
-from sessiontree.core.usage import total_usage
+from sessiontree.core.usage import blocks_of, total_usage
 from sessiontree.discovery.display import clean_line
 from sessiontree.export.prose import clean
 from sessiontree.export.view import SessionView
@@ -59,7 +60,7 @@ def show_command(
             _write_rest(chosen, hidden, cut, None)
         else:
             _write_head(chosen, target.agent)
-            printer = Printer(full=full)
+            printer = Printer(full=full, find_call=partial(_find_call, view.tree))
             for entry in entries:
                 printer.entry(entry)
             output.write_line()
@@ -78,11 +79,33 @@ def _in_sight(path: Sequence[Entry]) -> list[Entry]:
     return [path[at], *path[kept:at], *path[at + 1 :]]
 
 
+def _find_call(tree: SessionTree, entry: Entry, call_id: str) -> Mapping[str, Any] | None:
+    """The call that a tool result answers: it is above it, in the same turn."""
+    seen = {entry.id}
+    at = tree.by_id.get(entry.parent_id or "")
+    while at is not None and at.id not in seen:
+        seen.add(at.id)
+        message = at.decode().get("message") if at.type == "message" else None
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            return None
+        for call in blocks_of(message, "toolCall") if role == "assistant" and message else ():
+            if call.get("id") == call_id:
+                return call
+        at = tree.by_id.get(at.parent_id or "")
+    return None
+
+
 def _write_head(view: SessionView, agent: str | None) -> None:
     messages = _messages(view.path)
     used = total_usage(messages)
     output.write_line((_title(view), "bold"))
-    facts = [view.id, tables.short_path(view.cwd), tables.plural(len(messages), "message")]
+    # A listing counts those of all branches.
+    in_all = sum(1 for entry in view.tree.entries if entry.type == "message")
+    on_path = sum(1 for entry in view.path if entry.type == "message")
+    count = tables.plural(in_all, "message")
+    facts = [view.id, tables.short_path(view.cwd)]
+    facts.append(count if on_path == in_all else f"{on_path:,} of {count}")
     if agent:
         facts.insert(0, agent)
     if used.total_tokens:
