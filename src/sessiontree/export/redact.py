@@ -77,13 +77,17 @@ def _rule(
     near: str = "",
     is_real: Callable[[str], bool] = bool,
 ) -> _Rule:
-    """``near`` looks back from a mark for the end of a head, where heads differ in width."""
+    """``near`` looks back from a mark for the end of a head, where heads differ in width.
+
+    A hint is content with the shortest tail. Many marks in a long tail would else cost much.
+    """
+    shortest = re.sub(r"(\{\d+,\d*\})(?!\+)", r"\1?", tail)
     return _Rule(
         kind=kind,
         marks=marks,
         head=re.compile(rf"(?:{head})\Z"),
         tail=re.compile(f"[{marks}](?:{tail})"),
-        hint=f"(?:{near or f'(?<={head}.)'})(?={tail})",
+        hint=f"(?:{near or f'(?<={head}.)'})(?={shortest})",
         pattern=f"(?:{head})[{marks}](?:{tail})",
         is_real=is_real,
     )
