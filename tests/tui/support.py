@@ -37,7 +37,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY_NAMES = frozenset(
     (
         *("enter", "backspace", "tab", "escape", "space", "up", "down", "left", "right"),
-        *("home", "end", "pageup", "pagedown"),
+        *("home", "end", "pageup", "pagedown", "f1"),
     )
 )
 

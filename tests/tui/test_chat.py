@@ -401,6 +401,17 @@ async def test_a_notice_ends_when_something_else_is_sent(shop: Shop) -> None:
         await rig.until(lambda: rig.is_idle)
 
 
+async def test_a_notice_is_whole_at_80_columns(shop: Shop) -> None:
+    async with running_chat(shop.create(), size=(80, 24)) as rig:
+        notice = "Model sample/no-model is not available: using offline/offline, which needs no key"
+        rig.chat.say(notice)
+        await rig.until(lambda: notice in " ".join(line.strip() for line in screen_lines(rig.app)))
+        assert "›" in screen_lines(rig.app)[-2]
+        rig.chat.say("Short")
+        await rig.until(lambda: screen_lines(rig.app)[-3].strip() == "Short")
+        assert "which needs no key" not in rig.text
+
+
 async def test_always_is_asked_once(shop: Shop) -> None:
     answers: list[bool] = []
     async with running_chat(

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from sessiontree.tui.commands import COMMANDS, KEYS
+from sessiontree.tui.session_picker import KEYS as PICKER_KEYS
 from sessiontree.tui.session_rows import SORTS
 from sessiontree.tui.tree_picker import _FILTER_WORDS
+from sessiontree.tui.tree_picker import KEYS as TREE_KEYS
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "program.md").read_text(encoding="utf-8")
 
@@ -21,6 +23,12 @@ def test_every_command_is_in_the_guide(command: object) -> None:
 
 @pytest.mark.parametrize("key", [key for key, _ in KEYS])
 def test_every_key_is_in_the_guide(key: str) -> None:
+    for one in key.split(", "):
+        assert one in GUIDE
+
+
+@pytest.mark.parametrize("key", [key for key, _ in (*PICKER_KEYS, *TREE_KEYS)])
+def test_every_key_of_the_pickers_is_in_the_guide(key: str) -> None:
     for one in key.split(", "):
         assert one in GUIDE
 

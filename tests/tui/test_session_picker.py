@@ -18,6 +18,7 @@ from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
 from sessiontree.tui.dialogs import ConfirmDialog, TextDialog
 from sessiontree.tui.preview_pane import PreviewPane
+from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.session_shelf import Progress, Scope, SessionShelf
 from sessiontree.tui.theme import ThemedApp
@@ -440,6 +441,44 @@ async def test_a_session_goes_to_the_trash_after_a_yes_and_comes_back(stocked: S
         await rig.press("ctrl+z")
         await until(lambda: "Login" in rig.names, rig.pilot)
         assert is_there(path)
+
+
+async def test_notices_are_whole_and_the_keys_of_changes_stay_at_80_columns(shop: Shop) -> None:
+    name = "Sample: a conversation about the parser and about its tests, too"
+    shop.session("one", title=name)
+    shop.session("two", title="Second", age_s=60)
+    async with picking(shop, size=(80, 24)) as rig:
+        assert "^R rename  ^D delete" in rig.text
+        assert "F1 keys" in rig.text
+        await press(rig.pilot, "ctrl+d")
+        await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
+        await press(rig.pilot, "y")
+        await until(lambda: "Moved to the trash, ^Z brings it back" in rig.text, rig.pilot)
+        await rig.settle()
+        assert "^Z undo  ^R rename  ^D delete" in rig.text
+        await rig.press("ctrl+z")
+        await until(lambda: "Restored from the trash" in rig.text, rig.pilot)
+        await rig.press("ctrl+home")
+        await press(rig.pilot, "ctrl+r")
+        await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
+        rig.app.screen.query_one(Input).value = "Short"
+        await press(rig.pilot, "enter")
+        await until(lambda: "Short" in rig.names, rig.pilot)
+        await rig.settle()
+        await rig.press("ctrl+z")
+        shown = "The name is Sample: a conversation about the parser"
+        await until(lambda: shown in rig.text and "… again" in rig.text, rig.pilot)
+
+
+async def test_f1_shows_all_keys(stocked: Shop) -> None:
+    async with picking(stocked, size=(80, 24)) as rig:
+        await press(rig.pilot, "f1")
+        await until(lambda: isinstance(rig.app.screen, ReadingPane), rig.pilot)
+        for key in ("Ctrl+N", "Ctrl+P", "Ctrl+T"):
+            assert key in rig.text
+        await press(rig.pilot, "escape")
+        await until(lambda: rig.app.screen is rig.picker, rig.pilot)
+        assert not rig.app._exit
 
 
 @pytest.mark.parametrize("key", ["n", "escape", "enter"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color
+from rich.text import Text
 
+from sessiontree.tui.bars import titled
 from sessiontree.tui.chat_figures import word_branch
 from sessiontree.tui.chat_panels import draw_queue, draw_status, elapsed_text
+from sessiontree.tui.dialogs import draw_keys
 from sessiontree.tui.footer import FooterFacts, draw_footer, short_number
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.image_lines import describe_image, image_size
@@ -58,6 +62,37 @@ def test_the_footer_fits_every_width_and_keeps_what_matters_most(width: int) -> 
     assert line.cell_len <= width
     if width >= 40:
         assert line.plain.startswith("Fix the login")
+
+
+def test_a_long_name_gives_way_before_branch_model_and_context() -> None:
+    name = "Sample: a conversation that has branches and a long name"
+    facts = replace(FACTS, session=name, mode="")
+    line = draw_footer(facts, 80, DARK).plain
+    assert line.startswith("Sample: a conver")
+    assert "… · branch 2 of 3 " in line
+    assert "Claude Opus 5.5" in line
+    assert "12.3k of 200k (6%)" in line
+    wide = draw_footer(replace(facts, thinking="", cost=0.0), 120, DARK).plain
+    assert wide.startswith(f"{facts.session} · branch 2 of 3 ")
+
+
+def test_keys_that_do_not_fit_are_left_out_but_the_last_one_stays() -> None:
+    keys = [("Enter", "resume"), ("^R", "rename"), ("^D", "delete")]
+    drawn = [draw_keys(DARK, keys, width, ("F1", "keys")).plain for width in (43, 42, 35, 7)]
+    assert drawn == [
+        "Enter resume   ^R rename   ^D delete   F1 keys".replace("   ", "  "),
+        "Enter resume  ^R rename  F1 keys",
+        "Enter resume  ^R rename  F1 keys",
+        "F1 keys",
+    ]
+    assert draw_keys(DARK, keys).plain == "Enter resume   ^R rename   ^D delete"
+
+
+def test_a_notice_is_whole_before_title_and_facts() -> None:
+    title, notice, facts = Text("Resume a session"), Text("Moved to the trash"), Text("7 sessions")
+    assert titled(title, notice, facts, 60).plain.split("  ")[0] == "Resume a session"
+    assert titled(title, notice, facts, 40).plain == "Moved to the trash            7 sessions"
+    assert titled(title, notice, facts, 24).plain.rstrip() == "Moved to the trash"
 
 
 def test_what_is_not_saved_is_said_even_when_narrow() -> None:
@@ -294,10 +329,25 @@ def test_paths_below_home_are_short() -> None:
 
 
 def test_the_status_says_what_goes_on_else_what_was_said() -> None:
-    assert draw_status("Running bash", 65, None, 80, DARK).plain.endswith("Running bash · 1m 5s")
-    assert draw_status("", 0, ("Resumed session", False), 80, DARK).plain == "Resumed session"
-    assert draw_status("", 0, None, 80, DARK).plain == ""
+    assert status("Running bash", 65)[0].endswith("Running bash · 1m 5s")
+    assert status("", 0, "Resumed session") == ["Resumed session"]
+    assert status("", 0) == [""]
     assert elapsed_text(59.9) == "59s"
+
+
+def status(activity: str, seconds: float, notice: str = "", width: int = 76) -> list[str]:
+    said = (notice, False) if notice else None
+    return [line.plain for line in draw_status(activity, seconds, said, width, DARK)]
+
+
+def test_a_long_notice_goes_on_in_the_next_line_and_ends_somewhere() -> None:
+    notice = "Model sample/no-model is not available: using offline/offline, as you have it here"
+    assert " ".join(status("", 0, notice)) == notice
+    assert len(status("", 0, notice)) == 2
+    lines = status("Working", 0, "word " * 200, 40)
+    assert len(lines) == 3
+    assert lines[-1].endswith("…")
+    assert all(len(line) <= 40 for line in lines)
 
 
 class Line:

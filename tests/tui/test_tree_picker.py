@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.tui.dialogs import ChoiceDialog, TextDialog
+from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.theme import ThemedApp
 from sessiontree.tui.tree_entries import Kind, TreeEntry
 from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
@@ -341,6 +342,23 @@ async def test_it_fits_terminals_of_all_sizes(size: tuple[int, int]) -> None:
         assert len(screen_lines(rig.app)) == size[1]
         assert "❯" in rig.text
         assert all(len(line) <= size[0] for line in screen_lines(rig.app))
+
+
+async def test_f1_shows_the_keys() -> None:
+    async with picking(size=(80, 24)) as rig:
+        assert "F1 keys" in screen_lines(rig.app)[-1]
+        await press(rig.pilot, "f1")
+        await rig.until_screen(ReadingPane)
+        assert "from prompt to prompt" in rig.text
+        await press(rig.pilot, "escape")
+        await rig.until_screen(TreePicker)
+        assert rig.app.results == []
+
+
+async def test_what_stays_behind_is_said_whole_at_80_columns() -> None:
+    async with picking(size=(80, 24)) as rig:
+        await rig.press("up")
+        assert "2 messages stay behind" in rig.text
 
 
 async def test_hostile_text_is_escaped() -> None:

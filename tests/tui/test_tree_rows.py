@@ -218,6 +218,15 @@ def test_choosing_a_prompt_goes_back_to_before_it_with_its_text() -> None:
     )
 
 
+def test_a_narrow_screen_says_less_of_a_choice_rather_than_cutting_it() -> None:
+    choice = plan_choice(BRANCHED, "c")
+    assert choice.sentence_for(100) == choice.sentence
+    assert (
+        choice.sentence_for(70) == "Say this anew, its text in the editor · 3 messages stay behind"
+    )
+    assert choice.sentence_for(50) == "Say this anew · 3 messages stay behind"
+
+
 def test_choosing_the_first_prompt_goes_back_to_the_start() -> None:
     choice = plan_choice(BRANCHED, "a")
     assert choice.leaf_id is None

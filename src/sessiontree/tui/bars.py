@@ -55,6 +55,18 @@ def two_sided(left: Text, right: Text, width: int) -> Text:
     return line
 
 
+def titled(title: Text, notice: Text, right: Text, width: int) -> Text:
+    """A title and facts in one line; a notice is read whole even if both must give way to it."""
+    if not notice.plain:
+        return two_sided(title, right, width)
+    whole = Text("   ").join((title, notice))
+    if whole.cell_len + 2 + right.cell_len <= width:
+        return two_sided(whole, right, width)
+    if notice.cell_len + 2 + right.cell_len <= width:
+        return two_sided(notice, right, width)
+    return two_sided(notice, Text(), width)
+
+
 def safe(text: str, style: str = "") -> Text:
     """Content as a piece of a line."""
     return Text(escaping.one_line(text), style)

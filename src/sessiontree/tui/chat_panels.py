@@ -13,7 +13,9 @@ from textual.widget import Widget
 
 from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
+from sessiontree.tui.wrapping import wrap_text
 
+_STATUS_LINES = 3
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 DrawLines = Callable[[int], list[Text]]
@@ -63,8 +65,18 @@ def draw_queue(
 
 def draw_status(
     activity: str, seconds: float, notice: tuple[str, bool] | None, width: int, palette: Palette
+) -> list[Text]:
+    """What goes on, else what was said last; what is long goes on in a second and third line."""
+    lines = wrap_text(_status_text(activity, seconds, notice, palette), width)
+    if len(lines) > _STATUS_LINES:
+        lines = lines[:_STATUS_LINES]
+        lines[-1] = Text(escaping.fit(f"{lines[-1].plain} …", width), lines[-1].style)
+    return lines
+
+
+def _status_text(
+    activity: str, seconds: float, notice: tuple[str, bool] | None, palette: Palette
 ) -> Text:
-    """What goes on, else what was said last."""
     if activity:
         frame = SPINNER[int(seconds * 10) % len(SPINNER)]
         line = Text.assemble(
@@ -77,7 +89,7 @@ def draw_status(
         return line
     if notice is None:
         return Text()
-    return Text(escaping.fit(escaping.one_line(notice[0]), width), _tone(notice[1], palette))
+    return Text(escaping.one_line(notice[0]), _tone(notice[1], palette))
 
 
 def elapsed_text(seconds: float) -> str:

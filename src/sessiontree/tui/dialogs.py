@@ -164,14 +164,25 @@ class ChoiceDialog(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def draw_keys(palette: Palette, keys: Sequence[tuple[str, str]], width: int | None = None) -> Text:
-    """Keys and what they do, as many as fit."""
-    line = Text()
-    for key, action in keys:
-        piece = Text.assemble((key, palette.of("accent")), (f" {action}", palette.dim))
-        gap = "   " if line.plain else ""
-        if width is not None and line.cell_len + len(gap) + piece.cell_len > width:
-            break
-        line.append(gap)
-        line.append_text(piece)
-    return line
+Key = tuple[str, str]
+"""A key and what it does, in a word."""
+
+
+def draw_keys(
+    palette: Palette, keys: Sequence[Key], width: int | None = None, last: Key | None = None
+) -> Text:
+    """Keys and what they do, as many as fit; the ``last`` one is there whatever gives way."""
+
+    def draw(key: str, action: str) -> Text:
+        return Text.assemble((key, palette.of("accent")), (f" {action}", palette.dim))
+
+    pieces = [draw(*key) for key in keys]
+    end = [draw(*last)] if last is not None else []
+    gap = Text("   ")
+    line = gap.join([*pieces, *end])
+    if width is None or line.cell_len <= width:
+        return line
+    gap = Text("  ")
+    while pieces and gap.join([*pieces, *end]).cell_len > width:
+        pieces.pop()
+    return gap.join([*pieces, *end])

@@ -6,7 +6,7 @@ keeps the facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.style import Style
 from rich.text import Text
@@ -18,6 +18,10 @@ from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import palette_of
 
 _GAP = " · "
+_NAME_WEIGHT = 9
+_PROJECT_WEIGHT = 1
+_LEAST_NAME = 16
+"""Columns of the session's name that are kept before anything but the project gives way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,13 @@ class _Piece:
 def draw_footer(facts: FooterFacts, width: int, palette: Palette) -> Text:
     """One line: which session it is at the left, what it runs on and costs at the right."""
     pieces = [piece for piece in _all_pieces(facts, palette) if piece.text.plain]
-    while len(pieces) > 1 and _length(pieces, True) + _length(pieces, False) + 2 > width:
+    if _excess(pieces, width) > 0:
+        pieces = [piece for piece in pieces if piece.weight != _PROJECT_WEIGHT] or pieces
+    # A name says enough with its beginning; the others say something only as a whole.
+    spare = sum(_spare(piece) for piece in pieces)
+    while len(pieces) > 1 and _excess(pieces, width) > spare:
         pieces.remove(min(pieces, key=lambda piece: piece.weight))
+    pieces = [_shrunk(piece, _excess(pieces, width)) for piece in pieces]
     gap = Text(_GAP, palette.rule)
     left = gap.join(piece.text for piece in pieces if piece.is_left)
     right = gap.join(piece.text for piece in pieces if not piece.is_left)
@@ -72,17 +81,36 @@ def _all_pieces(facts: FooterFacts, palette: Palette) -> list[_Piece]:
     model = "offline agent" if facts.is_offline else facts.model
     model_style = palette.of("warning") if facts.is_offline else palette.dim
     return [
-        left(facts.session, palette.text, 9),
+        left(facts.session, palette.text, _NAME_WEIGHT),
         left(facts.branch, palette.of("success"), 6),
         left(_mode_text(facts.mode), palette.of("warning"), 7),
         left(unsaved, palette.of("error"), 10),
         left("" if facts.is_saved else "kept nowhere", palette.of("warning"), 8),
-        left(facts.project, palette.dim, 1),
+        left(facts.project, palette.dim, _PROJECT_WEIGHT),
         right(model, model_style, 4),
         right(thinking, palette.dim, 2),
         right(_tokens_text(facts), palette.dim, 5),
         right(cost, palette.dim, 3),
     ]
+
+
+def _excess(pieces: list[_Piece], width: int) -> int:
+    """How many columns there are too few."""
+    return _length(pieces, True) + _length(pieces, False) + 2 - width
+
+
+def _spare(piece: _Piece) -> int:
+    """How many columns it can do without."""
+    return max(0, piece.text.cell_len - _LEAST_NAME) if piece.weight == _NAME_WEIGHT else 0
+
+
+def _shrunk(piece: _Piece, excess: int) -> _Piece:
+    less = min(excess, _spare(piece))
+    if less <= 0:
+        return piece
+    text = piece.text.copy()
+    text.truncate(text.cell_len - less, overflow="ellipsis")
+    return replace(piece, text=text)
 
 
 def _length(pieces: list[_Piece], is_left: bool) -> int:

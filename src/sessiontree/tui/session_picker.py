@@ -20,10 +20,11 @@ from sessiontree.discovery.listing import SessionInfo
 from sessiontree.profiles import Profile
 from sessiontree.tui import escaping
 from sessiontree.tui.background import run_in_background
-from sessiontree.tui.bars import Bar, two_sided
+from sessiontree.tui.bars import Bar, titled
 from sessiontree.tui.dialogs import ConfirmDialog, TextDialog, draw_keys
 from sessiontree.tui.preview_pane import PreviewPane
 from sessiontree.tui.query_picker import LIST_KEYS, Clock, QueryPicker, now
+from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_feed import FeedOwner, SessionFeed
 from sessiontree.tui.session_lines import count_text, draw_session
@@ -39,6 +40,7 @@ from sessiontree.tui.theme import ThemedApp, palette_of
 
 _KEYS = {
     **LIST_KEYS,
+    "f1": "help",
     "tab": "scope",
     "shift+tab": "scope",
     "ctrl+s": "sort",
@@ -49,6 +51,21 @@ _KEYS = {
     "ctrl+d": "remove",
     "ctrl+z": "undo",
 }
+KEYS: tuple[tuple[str, str], ...] = (
+    ("Enter, Esc", "resume it; cancel"),
+    ("typing", 'search: words, "a phrase", re:pattern'),
+    ("Tab", "this project, all projects, all agents"),
+    ("Ctrl+S", "sort: recent, threaded, relevance"),
+    ("Ctrl+N", "only sessions with a name"),
+    ("Ctrl+P", "show paths"),
+    ("Ctrl+T", "hide or show the preview"),
+    ("Ctrl+R", "rename"),
+    ("Ctrl+D", "move to the trash, after a yes"),
+    ("Ctrl+Z", "undo the last of these"),
+    ("PageUp, PageDown", "a page up or down; with Ctrl, Home and End go to the ends"),
+    ("Ctrl+C", "leave the program"),
+)
+"""Keys of the session picker, for F1."""
 _NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove")
 
 
@@ -148,10 +165,9 @@ class SessionPicker(QueryPicker[str | None]):
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
         title = "Which session?" if self._shelf.candidates is not None else "Resume a session"
-        left = Text(title, palette.strong)
-        if self._notice:
-            left.append(f"   {escaping.one_line(self._notice)}", palette.of("warning"))
-        return two_sided(left, Text(" · ".join(self._facts()), palette.dim), width)
+        notice = Text(escaping.one_line(self._notice), palette.of("warning"))
+        facts = Text(" · ".join(self._facts()), palette.dim)
+        return titled(Text(title, palette.strong), notice, facts, width)
 
     def _facts(self) -> list[str]:
         feed = self._feed
@@ -174,12 +190,13 @@ class SessionPicker(QueryPicker[str | None]):
     def _draw_keys(self, width: int) -> Text:
         keys = [("Enter", "resume"), ("Esc", "cancel")]
         if len(self._shelf.scopes) > 1:
-            keys.append(("Tab", _SCOPE_WORDS[self._feed.other_scope]))
+            words = _SCOPE_WORDS if width >= _ROOMY else _SHORT_SCOPE_WORDS
+            keys.append(("Tab", words[self._feed.other_scope]))
         if self._undos:
             keys.append(("^Z", "undo"))
-        keys += [("^S", "sort"), ("^R", "rename"), ("^D", "delete")]
+        keys += [("^R", "rename"), ("^D", "delete"), ("^S", "sort")]
         keys += [("^N", "named"), ("^P", "path"), ("^T", "preview")]
-        return draw_keys(palette_of(self), keys, width)
+        return draw_keys(palette_of(self), keys, width, last=("F1", "keys"))
 
     def _say(self, notice: str) -> None:
         self._notice = notice
@@ -205,6 +222,9 @@ class SessionPicker(QueryPicker[str | None]):
 
     def action_preview(self) -> None:
         self.toggle_class("-no-preview")
+
+    def action_help(self) -> None:
+        self.app.push_screen(ReadingPane("Keys", KEYS))
 
     def action_choose(self) -> None:
         current = self.row_list.current
@@ -275,6 +295,9 @@ _SCOPE_WORDS: dict[Scope, str] = {
     "all": "all projects",
     "agents": "all agents",
 }
+_SHORT_SCOPE_WORDS: dict[Scope, str] = {"project": "project", "all": "all", "agents": "agents"}
+_ROOMY = 90
+"""Columns from which on keys are told in whole words."""
 
 
 # -- the picker as a program ---------------------------------------------------------------------

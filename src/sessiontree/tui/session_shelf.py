@@ -20,12 +20,14 @@ from sessiontree.maintenance.trash import TrashItem, move_to_trash, restore
 from sessiontree.opening import open_session
 from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.tui import escaping
 
 Scope = Literal["project", "all", "agents"]
 """This project, all projects of the profile, or all agents of this user."""
 Progress = Callable[[int, int], object]
 
 _GLANCE = 40
+_SHOWN_NAME = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ class SessionShelf:
 
         def take_back() -> str:
             self._rename(info.path, before)
-            return f"The name is {before} again" if before else "The name is gone again"
+            shown = escaping.fit(escaping.one_line(before), _SHOWN_NAME)
+            return f"The name is {shown} again" if before else "The name is gone again"
 
         return Undo("renamed", info.path, take_back)
 

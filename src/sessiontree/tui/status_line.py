@@ -9,8 +9,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from rich.text import Text
+from textual.geometry import Size
+from textual.widget import Widget
 
-from sessiontree.tui.bars import Bar
 from sessiontree.tui.chat_panels import draw_status
 from sessiontree.tui.narrator import Narrator
 from sessiontree.tui.theme import palette_of
@@ -18,14 +19,18 @@ from sessiontree.tui.theme import palette_of
 _NOTICE_S = 12.0
 
 
-class StatusLine(Bar):
-    """Says one thing at a time."""
+class StatusLine(Widget):
+    """Says one thing at a time; it takes more lines only while that is long."""
+
+    DEFAULT_CSS = """
+    StatusLine { height: auto; min-height: 1; width: 1fr; }
+    """
 
     def __init__(
         self, narrator: Narrator, clock: Callable[[], float], is_asking: Callable[[], bool]
     ) -> None:
         """``is_asking`` tells whether the agent waits for an answer of the person."""
-        super().__init__(self._draw_line, id="status")
+        super().__init__(id="status")
         self._narrator = narrator
         self._clock = clock
         self._is_asking = is_asking
@@ -34,6 +39,7 @@ class StatusLine(Bar):
         self._then = ""
         self._work: list[tuple[str, float]] = []
         self._was_active = False
+        self._height = 1
 
     @property
     def notice(self) -> str:
@@ -52,13 +58,13 @@ class StatusLine(Bar):
         self._notice = (text, is_bad)
         self._ends_at = self._clock() + for_s
         self._then = then
-        self.refresh()
+        self._redraw()
 
     def unsay(self, text: str = "") -> None:
         """What was said is no longer so: this, or without a text whatever it was."""
         if self._notice is not None and text in ("", self._notice[0]):
             self._notice = None
-            self.refresh()
+            self._redraw()
 
     @contextlib.contextmanager
     def busy(self, word: str) -> Iterator[None]:
@@ -69,7 +75,7 @@ class StatusLine(Bar):
             yield
         finally:
             self._work.remove(work)
-            self.refresh()
+            self._redraw()
 
     def tick(self) -> None:
         """Time has passed."""
@@ -79,10 +85,27 @@ class StatusLine(Bar):
                 self.say(self._then)
         is_active = self.is_busy or self._narrator.running_since is not None
         if is_active or self._was_active:
-            self.refresh()
+            self._redraw()
         self._was_active = is_active
 
-    def _draw_line(self, width: int) -> Text:
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
+        return max(1, len(self._draw_lines(width)))
+
+    def _redraw(self) -> None:
+        if not self.is_attached:
+            return
+        height = max(1, len(self._draw_lines(self.content_size.width or 80)))
+        self.refresh(layout=height != self._height)
+        self._height = height
+
+    def render(self) -> Text:
+        text = Text("\n").join(self._draw_lines(self.content_size.width))
+        text.no_wrap = True
+        return text
+
+    def _draw_lines(self, width: int) -> list[Text]:
         since = self._narrator.running_since
         if since is not None and self._is_asking():
             activity = "Waiting for your answer"

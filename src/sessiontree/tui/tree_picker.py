@@ -19,10 +19,11 @@ from textual.widgets import Input
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import escaping
 from sessiontree.tui.background import BackgroundWork, run_in_background
-from sessiontree.tui.bars import Bar, two_sided
+from sessiontree.tui.bars import Bar, titled
 from sessiontree.tui.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.query_picker import LIST_KEYS, Clock, QueryPicker, now
+from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.session_lines import count_text
 from sessiontree.tui.theme import palette_of
@@ -50,7 +51,18 @@ _KEYS = {
     "shift+tab": "filter(-1)",
     "ctrl+l": "label",
     "ctrl+t": "preview",
+    "f1": "help",
 }
+KEYS: tuple[tuple[str, str], ...] = (
+    ("Enter, Esc", "go on from there; cancel"),
+    ("typing", "search the conversation"),
+    ("Tab, Shift+Tab", f"what is shown: {', '.join(_FILTER_WORDS.values())}"),
+    ("Left, Right", "fold and unfold what is below a line"),
+    ("Ctrl+Up, Ctrl+Down", "from prompt to prompt"),
+    ("Ctrl+L", "label the entry"),
+    ("Ctrl+T", "hide or show the whole text of the entry"),
+)
+"""Keys of the tree picker, for F1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,27 +198,28 @@ class TreePicker(QueryPicker[TreeChoice | None]):
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
-        left = Text("Go on from where?", palette.strong)
-        if self._notice:
-            left.append(f"   {escaping.one_line(self._notice)}", palette.of("warning"))
+        title = Text("Go on from where?", palette.strong)
+        notice = Text(escaping.one_line(self._notice), palette.of("warning"))
         facts = [_FILTER_WORDS[self._shown]]
         if self._model is not None:
             shown = sum(1 + row.folded for row in self.row_list.rows)
             facts.insert(0, f"{shown:,} of {count_text(len(self._model.entries), 'entry')}")
-        return two_sided(left, Text(" · ".join(facts), palette.dim), width)
+        return titled(title, notice, Text(" · ".join(facts), palette.dim), width)
 
-    def _draw_choice(self, width: int) -> Text:  # noqa: ARG002 - a bar cuts by itself
+    def _draw_choice(self, width: int) -> Text:
         choice = self._choice()
         if choice is None:
             return Text()
         palette = palette_of(self)
         style = palette.text if choice.is_move or choice.entry.is_prompt else palette.dim
-        return Text.assemble(("Enter  ", palette.of("accent")), (choice.sentence, style))
+        key = Text("Enter  ", palette.of("accent"))
+        sentence = choice.sentence_for(width - key.cell_len)
+        return Text.assemble(key, (sentence, style))
 
     def _draw_keys(self, width: int) -> Text:
         keys = [("Esc", "cancel"), ("←→", "fold"), ("Tab", "filter"), ("^L", "label")]
         keys += [("^↑↓", "prompts"), ("^T", "preview")]
-        return draw_keys(palette_of(self), keys, width)
+        return draw_keys(palette_of(self), keys, width, last=("F1", "keys"))
 
     def _draw_pane(self, width: int, height: int) -> Text:
         row = self.row_list.current
@@ -249,6 +262,9 @@ class TreePicker(QueryPicker[TreeChoice | None]):
     def action_filter(self, step: int) -> None:
         self._shown = FILTERS[(FILTERS.index(self._shown) + step) % len(FILTERS)]
         self._show()
+
+    def action_help(self) -> None:
+        self.app.push_screen(ReadingPane("Keys", KEYS))
 
     def action_preview(self) -> None:
         self.toggle_class("-no-preview")

@@ -231,13 +231,24 @@ class Choice:
     @property
     def sentence(self) -> str:
         """What will happen, for the person about to press Enter."""
+        return self._sentence(", its text in the editor", "on the old branch")
+
+    def sentence_for(self, width: int) -> str:
+        """The same in this many columns, with less of it said where it would be cut."""
+        shorter = self._sentence(", its text in the editor", "behind")
+        for sentence in (self.sentence, shorter):
+            if len(sentence) <= width:
+                return sentence
+        return self._sentence("", "behind")
+
+    def _sentence(self, editor: str, where: str) -> str:
         left = "1 message stays" if self.leaves == 1 else f"{self.leaves:,} messages stay"
-        behind = f" · {left} on the old branch" if self.leaves else ""
+        behind = f" · {left} {where}" if self.leaves else ""
         if self.entry.is_prompt:
             if not self.is_move:
                 return "You are just before this: its text goes into the editor"
             again = "Begin anew" if self.leaf_id is None else "Say this anew"
-            return f"{again}, its text in the editor{behind}"
+            return f"{again}{editor}{behind}"
         return f"Go on from here{behind}" if self.is_move else "You are here: nothing changes"
 
 
