@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sessiontree.cli import tables
 from sessiontree.manager import SessionManager
 
 from .conftest import Machine, Result, assistant, user
@@ -161,6 +162,23 @@ def test_a_table_fits_80_columns(machine: Machine) -> None:
         assert max(map(len, lines)) <= 80, lines
     # A program gets every digit.
     assert "123,456,789" in machine.run("usage").out
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (12_345, "12.3k"),
+        (99_960, "100k"),
+        (999_600, "1.0M"),
+        (123_456_789, "123M"),
+        (5_000_000_000, "5.0G"),
+        (7_000_000_000_000, "7T"),
+    ],
+)
+def test_a_number_that_does_not_fit_is_rounded(number: int, shown: str) -> None:
+    assert tables.short_number(number) == shown
 
 
 def test_columns_of_zeros_are_left_out_for_people_only(machine: Machine) -> None:
