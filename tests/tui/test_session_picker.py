@@ -417,6 +417,30 @@ async def test_a_session_is_renamed_and_the_name_can_be_taken_back(stocked: Shop
         await until(lambda: "Login" in rig.names, rig.pilot)
 
 
+async def test_a_new_name_is_no_work_on_the_session(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.press("ctrl+end")
+        row = rig.picker.row_list.current
+        assert row is not None
+        assert row.name == "Oldest"
+        before = modified(row.info.path)
+        await press(rig.pilot, "ctrl+r")
+        await until(lambda: isinstance(rig.app.screen, TextDialog), rig.pilot)
+        rig.app.screen.query_one(Input).value = "Renamed one"
+        await press(rig.pilot, "enter")
+        await until(lambda: "Renamed one" in rig.names, rig.pilot)
+        assert modified(row.info.path) == before
+        assert rig.names[-1] == "Renamed one"
+        await rig.settle()
+        await rig.press("ctrl+z")
+        await until(lambda: "Oldest" in rig.names, rig.pilot)
+        assert modified(row.info.path) == before
+
+
+def modified(path: str) -> int:
+    return os.stat(path).st_mtime_ns
+
+
 async def test_a_rename_that_is_cancelled_changes_nothing(stocked: Shop) -> None:
     async with picking(stocked) as rig:
         await press(rig.pilot, "ctrl+r")

@@ -21,6 +21,7 @@ from sessiontree.opening import open_session
 from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.tui import escaping
+from sessiontree.tui.file_times import kept_time
 
 Scope = Literal["project", "all", "agents"]
 """This project, all projects of the profile, or all agents of this user."""
@@ -165,12 +166,13 @@ class SessionShelf:
 
     def _rename(self, path: str, name: str) -> None:
         # Not through a SessionManager: that would make it the session this terminal continues.
-        live = open_session(path, profile=None, storage=self._storage, durability="flush")
-        try:
-            live.rename(name)
-            live.flush()
-        finally:
-            live.close()
+        with kept_time(path):
+            live = open_session(path, profile=None, storage=self._storage, durability="flush")
+            try:
+                live.rename(name)
+                live.flush()
+            finally:
+                live.close()
 
 
 def explain_failure(error: Exception) -> str:
