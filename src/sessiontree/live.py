@@ -155,15 +155,21 @@ class LiveSession:
     def _merge(self, changes: Changes | None) -> None:
         """Take in what others did, and write what that leaves without a place."""
         if changes is not None:
-            self._foreign += changes.foreign
-            self._warnings += changes.warnings
             if changes.replaced is not None:
                 self._follow(changes.replaced)
+            self._foreign += changes.foreign
+            self._warnings += changes.warnings
+            changes.clear()
         if self._homeless:
             self._house()
 
     def _follow(self, replaced: SessionTree) -> None:
-        """The file is another one now: what only the replaced one held is homeless."""
+        """The file is another one now: what only the replaced one held is homeless.
+
+        What was homeless before is in the replaced tree too, and is found there again.
+        """
+        by_id = self.tree.by_id
+        self._homeless = [entry for entry in self._homeless if by_id.get(entry.id) is entry]
         self._builder = None
         lost = 0
         document = self.log.document

@@ -71,12 +71,24 @@ class _Hold:
         self._writer: SessionStorageWriter | None = None
 
     def __enter__(self) -> Changes | None:
-        self._writer = self._log.hold()
-        return self._log.take_changes()
+        try:
+            self._writer = self._log.hold()
+            return self._log.pending_changes()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._log.distrust()
+            raise
 
-    def __exit__(self, *error: object) -> None:
-        if self._writer is not None:
-            self._writer.unlock()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            if kind is None or issubclass(kind, Exception):
+                if self._writer is not None:
+                    self._writer.unlock()
+                return
+        except BaseException:
+            self._log.distrust()
+            raise
+        self._log.distrust()
 
 
 class SessionLog(SharedFile):
@@ -159,15 +171,16 @@ class SessionLog(SharedFile):
         lead = b"" if document.has_final_newline else b"\n"
         whole = lead + line + b"\n"
         start = writer.write_line(whole)
-        if start != document.end:
-            self._take_in(document, start)
         try:
+            if start != document.end:
+                self._take_in(document, start)
             if self.is_draft and is_answer(entry.data):
                 self._promote(writer, document)
             if self.durability == "entry":
                 self._sync(writer)
         except OSError:
-            _take_back(writer, start, len(whole))
+            if not _take_back(writer, start, len(whole)):
+                self._is_stale = True  # an entry that was homeless has a line now
             raise
         entry.attach(document.payloads, start + len(lead), len(line))
         document.end = start + len(whole)
@@ -184,11 +197,15 @@ class SessionLog(SharedFile):
     def create(self, head: bytes, path: str) -> None:
         """Write a file that so far is only a head, and stand on it."""
         writer = self._storage.open_writer(path)
-        writer.write_line(head)
+        start = writer.write_line(head)
         self._writer = writer
-        document = load_document(self._storage, path, self._blobs)
-        if document is None:
-            raise PersistenceError(path, "could not be read back")
+        try:
+            document = load_document(self._storage, path, self._blobs)
+            if document is None:
+                raise PersistenceError(path, "could not be read back")
+        except BaseException:
+            _take_back(writer, start, len(head))
+            raise
         document.tree = self.tree
         self.adopt(document, is_draft=self.is_draft)
 
@@ -325,11 +342,12 @@ def is_answer(data: WireEntry) -> bool:
     )
 
 
-def _take_back(writer: SessionStorageWriter, start: int, length: int) -> None:
-    """A line that was not acknowledged must not be found, unless another's follows it.
-
-    If it stays, it is read again with what others write.
-    """
-    with contextlib.suppress(OSError):
-        if writer.stat().size == start + length:
-            writer.truncate(start)
+def _take_back(writer: SessionStorageWriter, start: int, length: int) -> bool:
+    """Whether a line that was not acknowledged is gone; if another's follows it, it has to stay."""
+    try:
+        if writer.stat().size != start + length:
+            return False
+        writer.truncate(start)
+    except OSError:
+        return False
+    return True

@@ -37,6 +37,12 @@ class Changes:
     replaced: SessionTree | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
+    def clear(self) -> None:
+        """All of it has been taken in."""
+        self.foreign = 0
+        self.replaced = None
+        self.warnings = []
+
 
 class SharedFile:
     """The file that a session stands on, and what others do to it."""
@@ -76,20 +82,22 @@ class SharedFile:
         """The file written to now: the draft until the session file exists."""
         return self._draft_path(self.path) if self.is_draft else self.path
 
-    def take_changes(self) -> Changes | None:
-        """What others did since this was last asked; None if nothing."""
+    def pending_changes(self) -> Changes | None:
+        """What others did, until whoever takes it in clears it; None if nothing."""
         changes = self._changes
-        if not (changes.foreign or changes.warnings or changes.replaced):
-            return None
-        self._changes = Changes()
-        return changes
+        return changes if changes.foreign or changes.warnings or changes.replaced else None
+
+    def distrust(self) -> None:
+        """Interrupted at any point: the file is let go of, and read anew when it is next needed."""
+        self._is_stale = True
+        self._close_writer()
 
     def is_behind(self) -> bool:
         """Whether the file is no longer what was read and written here."""
         document = self.document
         if document is None:
             return False
-        if self._changes.foreign or self._is_stale:
+        if self._is_stale or self.pending_changes() is not None:
             return True
         try:
             found = self._storage.stat(self.file)

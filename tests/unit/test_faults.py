@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -29,6 +30,8 @@ from tests.samples import (
 )
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
+from sessiontree.core.tree import SessionTree
+from sessiontree.storage import locks
 from sessiontree.testing import FaultyStorage
 
 TALK = chain(user("1"), assistant("2"), calling("call"), user("4"))
@@ -266,6 +269,72 @@ def test_a_line_written_when_ctrl_c_came_is_not_lost(file: Path, storage: Faulty
     assert len(on_disk) == len(TALK) + 2
 
 
+def press_ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_between_a_line_and_its_place_in_memory_costs_no_rewrite_the_line(
+    session: SessionManager, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as keyboard:
+        keyboard.setattr(SessionTree, "add", press_ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            session.append_message(user("interrupted"))
+    session.append_message(user("after"))
+    session.rewrite_entries()
+    assert file.read_bytes().count(b"interrupted") == 1
+    assert [entry["id"] for entry in read(file)[1:]] == [e.id for e in session.get_entries()]
+
+
+def cut_short(file: Path, session: SessionManager) -> None:
+    """Another program puts a shorter file in its place."""
+    session.append_message(user("5"))
+    session.append_message(user("6"))
+    other = file.with_name("other")
+    other.write_bytes(lines(header(), *TALK[:3], message("f", "a3", user("foreign"))))
+    os.replace(other, file)
+
+
+def lengthen(file: Path, session: SessionManager) -> None:
+    session.append_message(user("5"))
+    with file.open("ab") as out:
+        out.write(lines(message("f", "a4", user("foreign"))))
+
+
+def delete(file: Path, session: SessionManager) -> None:
+    session.append_message(user("5"))
+    file.unlink()
+
+
+@pytest.mark.parametrize("operation", ["lock", "read_at", "open_reader", "write_line", "fsync"])
+@pytest.mark.parametrize("happen", [cut_short, lengthen, delete])
+def test_ctrl_c_at_any_step_of_an_append_loses_and_doubles_nothing(
+    tmp_path: Path, happen: Callable[[Path, SessionManager], None], operation: str
+) -> None:
+    for at in range(1, 30):
+        storage = FaultyStorage(FileSessionStorage())
+        file = write(tmp_path / str(at) / "session.jsonl", header(), *TALK)
+        session = SessionManager.open(file, storage=storage, durability="entry")
+        happen(file, session)
+        known = {found.id for found in session.get_entries()}
+        storage.interrupt(operation, press_ctrl_c, at=at)
+        with contextlib.suppress(KeyboardInterrupt):
+            session.append_message(user("perhaps"))
+            break
+        if file.exists():
+            with file.open("ab") as other:
+                assert locks.lock(other.fileno(), str(file), 0.0)
+        session.append_message(user("surely"))
+        session.rewrite_entries()
+        on_disk = [entry["id"] for entry in read(file)[1:]]
+        assert sorted(on_disk) == sorted(found.id for found in session.get_entries())
+        assert len(set(on_disk)) == len(on_disk)
+        assert known <= set(on_disk)
+        messages = [str(entry["message"]) for entry in read(file)[1:]]
+        assert len(set(messages)) == len(messages)
+    assert 1 <= at < 29
+
+
 def test_a_folder_that_can_not_be_synced_is_an_error(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:
@@ -306,6 +375,7 @@ def test_a_first_prompt_that_can_not_be_kept_is_told_and_can_be_given_again(
     session.append_message(assistant("2"))
     session.close()
     assert said(SessionManager.open(str(session.session_file))) == ["1", "2"]
+    assert len(read(str(session.session_file))) == 3
     assert len(os.listdir(tmp_path / "s")) == 1
 
 
@@ -417,6 +487,95 @@ def test_entries_of_a_replaced_file_survive_a_full_disk(
     again = SessionManager.open(file)
     assert {*lost, last} <= {found.id for found in again.get_entries()}
     assert said(again)[-3:] == ["5", "6", "8"]
+
+
+def test_entries_of_a_file_replaced_once_more_on_a_full_disk_are_put_back_once(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    cut_short(file, session)
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("7"))
+    other = file.with_name("other")
+    other.write_bytes(WHOLE)
+    os.replace(other, file)
+    session.recover()
+    on_disk = [entry["id"] for entry in read(file)[1:]]
+    assert on_disk == [found.id for found in session.get_entries()]
+    assert len(set(on_disk)) == len(on_disk) == len(TALK) + 3
+
+
+def test_an_entry_put_back_that_can_be_neither_synced_nor_taken_back_is_there_once(
+    file: Path, storage: FaultyStorage
+) -> None:
+    session = SessionManager.open(file, storage=storage, durability="entry")
+    cut_short(file, session)
+    storage.fail("fsync", errno.EIO)
+    storage.fail("truncate", errno.EIO)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("7"))
+    session.recover()
+    messages = [str(entry["message"]) for entry in read(file)[1:]]
+    assert len(set(messages)) == len(messages) == len(TALK) + 3
+
+
+def test_a_first_prompt_that_failed_leaves_no_header_behind(
+    tmp_path: Path, storage: FaultyStorage
+) -> None:
+    session = SessionManager.create("/work", tmp_path, storage=storage)
+    storage.fail("open_reader", errno.EMFILE)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("1"))
+    session.recover()
+    session.set_session_name("another header")
+    session.append_message(assistant("2"))
+    assert [entry["type"] for entry in read(str(session.session_file))] == ["session", "message"]
+
+
+def test_a_file_restored_before_an_error_is_told_of_after_it(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    session.append_message(user("5"))
+    file.unlink()
+    storage.fail("open_writer", errno.EMFILE, at=2)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("6"))
+    session.recover()
+    assert ["was deleted" in warning.reason for warning in session.warnings] == [True]
+
+
+def test_entries_of_a_file_replaced_before_an_error_are_back_after_it(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    def replace_again() -> None:
+        other.write_bytes(WHOLE)
+        os.replace(other, file)
+
+    other = file.with_name("other")
+    cut_short(file, session)
+    storage.interrupt("open_reader", replace_again)
+    storage.fail("open_writer", errno.EMFILE, at=2)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("7"))
+    session.recover()
+    assert said(session)[-3:] == ["4", "5", "6"]
+    assert said(SessionManager.open(file)) == said(session)
+
+
+def test_a_line_is_taken_back_if_what_stands_before_it_can_not_be_read(
+    session: SessionManager, storage: FaultyStorage, file: Path
+) -> None:
+    def write_unlocked() -> None:
+        with file.open("ab") as out:
+            out.write(lines(message("f", "a4", user("foreign"))))
+        storage.fail("read_at", errno.EIO)
+
+    storage.interrupt("write_line", write_unlocked)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("refused"))
+    session.recover()
+    assert b"refused" not in file.read_bytes()
+    assert [entry["id"] for entry in read(file)[1:]] == [e.id for e in session.get_entries()]
 
 
 def test_a_deleted_file_on_a_full_disk_is_not_forgotten(

@@ -26,11 +26,14 @@ Range = tuple[int, int]
 _FOLDABLE_BYTES = re.compile(
     rb"[\xc3-\xdf\xe0\xe1\xea\xef]|\xc2[\xaa\xb2\xb3\xb5\xb9\xba\xbc-\xbe]"
     rb"|\xe2[\x81\x82\x84-\x86\x91-\x93\x9d\x9e\xb0-\xbf]"
-    rb"|\xe3\x80[\x86\xa1-\xbc]|\xe3[\x84-\x86\x88-\x8b]|\xed[\x9e-\x9f]"
+    rb"|\xe3\x80[\x86\xa1-\xbc]|\xe3\x82[\x99-\x9f]|\xe3\x83\xbf"
+    rb"|\xe3[\x84-\x86\x88-\x8b]|\xed[\x9e-\x9f]"
     rb"|\xf0[\x90-\x9e]|\xf0\x9f(?:\x84|\xaf)"
 )
 # A character spelled by its number, if it is no control character: those are in no word.
 _SPELLED_OUT = re.compile(rb"\\u(?!00[01])")
+# What JSON may spell in several ways that the pattern above does not tell: "\t" and "\u0009".
+_SPELLED_VARIOUSLY = re.compile(r"[\x00-\x1f/]")
 _ASCII = bytes(range(128))
 
 
@@ -174,6 +177,7 @@ def _needle(term: Term) -> bytes | None:
     Words that are not plain themselves stand only in lines that folding does change.
     """
     if term.literal is not None:
-        return codec.encode(term.literal)[1:-1].lower()
+        pieces = _SPELLED_VARIOUSLY.split(term.literal)
+        return codec.encode(max(pieces, key=len))[1:-1].lower()
     plain = [word for word in term.words if is_plain(word)]
     return max(plain, key=len).encode() if len(plain) == len(term.words) else None

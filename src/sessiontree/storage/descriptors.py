@@ -44,9 +44,9 @@ class FileReader:
         return b"".join(pieces)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -168,10 +168,14 @@ class FileWriter:
             raise
 
     def close(self) -> None:
-        for fd in (self._fd, self._gate_fd):
-            if fd >= 0:
-                os.close(fd)
+        fds = (self._gate_fd, self._fd)
         self._fd = self._gate_fd = -1
+        try:
+            if fds[0] >= 0:
+                os.close(fds[0])
+        finally:  # once closed, however that ended, the number may be another file's
+            if fds[1] >= 0:
+                os.close(fds[1])
 
     def get_error(self) -> OSError | None:
         return self._error

@@ -244,6 +244,30 @@ def test_text_of_half_characters_and_odd_words_is_searched(project: Path, find: 
     assert ids(find("needle")) == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("query", "spelled"),
+    [
+        ("needle", rb"NE\u0045dle"),
+        ("needle", rb"\u006EEEDLE"),
+        ("needle", rb"\u001b[1m needle\u001B[0m"),
+        ("needle", rb"\u0000needle\u001F"),
+        ('"two words"', rb"two\u000Awords"),
+        ("caf\u00e9", rb"CAFE\u0301"),
+        ("🚀", rb"\uD83D\uDE80"),
+        ("</", rb"<\/"),
+        ('"-\t-"', rb"-\u0009-"),
+        ('"-\b-"', rb"-\u0008-"),
+        ("ゟ", "ゟ".encode()),
+    ],
+)
+def test_a_text_is_found_however_json_spells_it(
+    project: Path, find: Finder, query: str, spelled: bytes
+) -> None:
+    raw = dump(message("a0000001", None, user("x SPELLED y")))
+    write(project / "x.jsonl", header(id="a"), raw.replace(b"SPELLED", spelled) + b"\n")
+    assert ids(find(query)) == {"a"}
+
+
 def test_damaged_sessions_are_searched_too(project: Path, find: Finder) -> None:
     file = say(project, "a", "needle", "y", "z")
     file.write_bytes(b"junk\n" + file.read_bytes()[:-20])

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests import processes
 
+from sessiontree.storage.base import SessionStorageReader, SessionStorageWriter
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -33,6 +34,30 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_close_that_failed_is_not_done_again(
+    storage: FileSessionStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a closed file may belong to another one by then."""
+    closed: list[int] = []
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        really_close(fd)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    really_close = os.close
+    held: list[SessionStorageWriter | SessionStorageReader] = [
+        storage.open_writer(str(tmp_path / "x")),
+        storage.open_reader(str(tmp_path / "x")),
+    ]
+    monkeypatch.setattr(os, "close", close)
+    for each in held:
+        with pytest.raises(OSError):
+            each.close()
+        each.close()
+    assert len(closed) == len(set(closed)) == 2
 
 
 # -- privacy ----------------------------------------
