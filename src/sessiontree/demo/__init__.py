@@ -58,8 +58,14 @@ def find_samples(*, profile: Profile, session_dir: str | None = None) -> list[st
         stat.path
         for folder in folders
         for stat in list_session_files(storage, folder)
-        if _MARK_BYTES in storage.read_prefix(stat.path, _LOOKED_AT)
+        if _is_sample(storage.read_prefix(stat.path, _LOOKED_AT))
     )
+
+
+def _is_sample(beginning: bytes) -> bool:
+    """Whether a file begins as a sample does; what somebody made from one is theirs."""
+    head, mark, _ = beginning.partition(_MARK_BYTES)
+    return bool(mark) and b'"parentSession":' not in head
 
 
 class _Quiet:

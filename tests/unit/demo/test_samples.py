@@ -103,3 +103,11 @@ def test_the_picture_is_a_whole_png() -> None:
         at += 12 + length
     assert names == [b"IHDR", b"IDAT", b"IEND"]
     assert len(zlib.decompress(body)) == 16 * (16 * 3 + 1)
+
+
+def test_a_fork_of_a_sample_is_its_maker_s_own(profile: Profile, tmp_path: Path) -> None:
+    create_samples(str(tmp_path), profile=profile)
+    samples = find_samples(profile=profile)
+    fork = SessionManager.fork_from(samples[0], tmp_path, profile=profile)
+    assert fork.session_file not in samples
+    assert find_samples(profile=profile) == samples
