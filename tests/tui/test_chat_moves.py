@@ -9,6 +9,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from sessiontree import SessionManager
+from sessiontree.demo import create_samples
 from sessiontree.export.view import open_view
 from sessiontree.runtime.hooks import Cancel, Hooks
 from sessiontree.runtime.testing_agent import Reply
@@ -16,6 +17,7 @@ from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, TextDialog
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.row_list import RowList
+from sessiontree.tui.session_lines import short_path
 from sessiontree.tui.session_picker import SessionPicker
 from sessiontree.tui.tree_picker import TreePicker
 
@@ -521,7 +523,7 @@ async def test_facts_help_and_their_closing(shop: Shop) -> None:
         await rig.send("/session")
         await rig.until_screen(ReadingPane)
         assert rig.session.session_id in rig.text
-        assert "1 yours, 1 answers" in rig.text
+        assert "1 yours, 1 answer, 0 tool calls" in rig.text
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen is rig.chat)
         await rig.send("/help")
@@ -626,12 +628,26 @@ async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:
         await rig.until(lambda: rig.app.screen is rig.chat)
 
 
+async def test_samples_of_another_project_are_told_with_the_way_to_them(shop: Shop) -> None:
+    create_samples(shop.other_project, profile=shop.profile)
+    async with running_chat(shop.create(), size=(160, 30)) as rig:
+        await rig.send("/demo")
+        await rig.until_said("there already")
+        assert f"in {short_path(shop.other_project)}: /resume, then Tab, opens one" in rig.said
+        await rig.send("/resume Sample")
+        await rig.until_screen(SessionPicker)
+        await rig.press("tab")
+        await rig.until(lambda: len(rig.app.screen.query_one("#sessions", RowList).rows) == 3)
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
+
+
 async def test_samples_are_added_and_removed_in_one_step_each(shop: Shop) -> None:
     async with running_chat(shop.create()) as rig:
         await rig.send("/demo")
         await rig.until_said("3 sample sessions added")
         await rig.send("/demo")
-        await rig.until_said("there already")
+        await rig.until_said("there already: /resume opens one")
         await rig.send("/resume Sample branched")
         await rig.until_screen(SessionPicker)
         await rig.press("escape")

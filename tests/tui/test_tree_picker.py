@@ -177,6 +177,17 @@ async def test_leaving_messages_asks_about_a_summary(
         assert await rig.result() == choice
 
 
+async def test_one_message_left_behind_is_it_and_not_them() -> None:
+    async with picking(ENTRIES[:3], "a1") as rig:
+        await rig.press("ctrl+home", "enter")
+        await rig.until_screen(ChoiceDialog)
+        assert "You leave 2 messages behind. Sum them up" in rig.text
+    async with picking(ENTRIES[:4], "u2") as rig:
+        await rig.press("up", "enter")
+        await rig.until_screen(ChoiceDialog)
+        assert "You leave 1 message behind. Sum it up for the agent?" in rig.text
+
+
 async def test_a_summary_with_instructions_asks_for_them() -> None:
     async with picking() as rig:
         await rig.press("up", "up", "enter")

@@ -159,7 +159,8 @@ def _note(block: Block, width: int, palette: Palette, is_folded: bool) -> list[T
     lines = draw_markdown(block.text, width - 2, palette)
     if is_folded and len(lines) > _COMMAND_LINES:
         more = len(lines) - _COMMAND_LINES
-        lines = [*lines[:_COMMAND_LINES], Text(f"… {more:,} more lines", palette.dim)]
+        words = "1 more line" if more == 1 else f"{more:,} more lines"
+        lines = [*lines[:_COMMAND_LINES], Text(f"… {words}", palette.dim)]
     lines += [_image(image, width - 2, palette) for image in block.images]
     head = Text(escaping.fit(f"◆ {title}", width), palette.of("secondary"))
     return [head, *_gutter(lines, palette)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessiontree.discovery.display import format_time_ago, to_moment
 from sessiontree.manager import SessionManager
+from sessiontree.tui import escaping
 from sessiontree.tui.dialogs import Option
 from sessiontree.tui.footer import short_number
 from sessiontree.tui.session_lines import count_text, short_path
@@ -55,6 +56,7 @@ def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]
     share = stats.context_tokens * 100 // max(1, stats.context_window)
     size = f"about {stats.context_tokens:,} of {stats.context_window:,} tokens ({share}%)"
     calls = count_text(messages.tool_calls, "tool call")
+    answers = count_text(messages.assistant, "answer")
     tokens = f"{short_number(usage.input)} in, {short_number(usage.output)} out"
     return [
         ("Name", stats.session_name or "(none: /name gives one)"),
@@ -64,7 +66,7 @@ def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]
         ("Model", session.model.ref if session.model else "(none)"),
         ("Thinking", session.thinking_level),
         ("Context", f"{count_text(messages.total, 'message')}, {size}"),
-        ("Messages", f"{messages.user:,} yours, {messages.assistant:,} answers, {calls}"),
+        ("Messages", f"{messages.user:,} yours, {answers}, {calls}"),
         ("Used", f"{tokens}, {short_number(usage.cache_read)} from the cache; ${usage.cost:.2f}"),
     ]
 
@@ -101,9 +103,25 @@ def create_samples(cwd: str, setup: ChatSetup) -> int:
     from sessiontree.demo import create_samples as create
     from sessiontree.demo import find_samples
 
-    if find_samples(profile=setup.profile, session_dir=setup.session_dir):
-        raise ValueError("The samples are there already: /resume opens one, /demo remove")
+    found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
+    if found:
+        raise ValueError(_word_samples(found[0], cwd, setup))
     return len(create(cwd, profile=setup.profile, session_dir=setup.session_dir))
+
+
+def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
+    """There is one set of samples: where it is, and how to get there from this project."""
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), path)
+    project = head.cwd if head is not None else ""
+    # A folder of sessions lists all its sessions, whatever project they are of.
+    is_listed = setup.session_dir is not None or not project or same_cwd(project, cwd)
+    where = "" if is_listed else f", in {escaping.one_line(short_path(project))}"
+    way = "/resume opens one" if is_listed else "/resume, then Tab, opens one"
+    return f"The samples are there already{where}: {way}, /demo remove removes them"
 
 
 def remove_samples(setup: ChatSetup) -> int:

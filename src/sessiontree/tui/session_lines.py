@@ -103,7 +103,7 @@ def _right_side(
         project = escaping.fit_end(escaping.one_line(short_path(info.cwd)), room)
         side.append(escaping.fill(project, room))
     if width >= 70 and not with_path:
-        count = f"{info.message_count:,} msgs" if info.message_count else ""
+        count = count_text(info.message_count, "msg") if info.message_count else ""
         side.append(count.rjust(_COUNT_WIDTH))
     if width >= 30:
         side.append("  " + format_time_ago(info.modified, now).rjust(_AGE_WIDTH))

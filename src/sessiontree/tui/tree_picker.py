@@ -301,9 +301,10 @@ class TreePicker(QueryPicker[TreeChoice | None]):
             self.resolve(TreeChoice(entry_id) if choice.is_move or choice.entry.is_prompt else None)
             return
         left = count_text(choice.leaves, "message")
+        them = "it" if choice.leaves == 1 else "them"
         answer = await self.app.push_screen_wait(
             ChoiceDialog(
-                f"You leave {left} behind. Sum them up for the agent?",
+                f"You leave {left} behind. Sum {them} up for the agent?",
                 (
                     Option("no", "No summary", "go on as if it had not happened"),
                     Option("summary", "Summary", "the agent notes what was done there"),
