@@ -7,6 +7,7 @@ again; every other failure becomes a PersistenceError here.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ class HistoryDatabase:
             try:
                 connection.executemany(INSERT, rows)
             except BaseException as error:
-                self._roll_back(connection)
+                _roll_back(connection)
                 if are_tables_broken(error, connection):
                     raise BrokenTablesError(str(error)) from error
                 raise
@@ -119,7 +120,7 @@ class HistoryDatabase:
 
     def _mending(self, attempt: Callable[[], _Result]) -> _Result:
         """What the attempt gives; a damaged database is mended once and tried again."""
-        with _persistence_errors(self._file.path):
+        with self._errors():
             try:
                 return attempt()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -130,22 +131,34 @@ class HistoryDatabase:
                 return attempt()
 
     def _commit(self, connection: sqlite3.Connection) -> None:
-        with _persistence_errors(self._file.path):
+        with self._errors():
             try:
                 connection.commit()
             except BaseException:
-                self._roll_back(connection)
+                _roll_back(connection)
                 raise
         if self._file.has_moved():
             # Another process has set it aside between the two: what was added is in the old file.
             raise PersistenceError(self._file.path, "prompt history: replaced while it was written")
 
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.rollback()
-        except sqlite3.Error:
-            # Else it would hold the lock, and refuse every transaction from now on.
-            self._file.close()
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Whatever fails, the next attempt begins with a new connection.
+
+        An error may stay with the old one: SQLite opens a file to read only when opening it to
+        write fails, and a transaction that cannot be dropped keeps its lock.
+        """
+        with _persistence_errors(self._file.path):
+            try:
+                yield
+            except BaseException:
+                self._file.close()
+                raise
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        connection.rollback()
 
 
 @contextmanager

@@ -254,6 +254,24 @@ def test_a_transaction_that_can_be_neither_kept_nor_dropped_blocks_nobody(
     assert _recall(path) == ["one", "two"]
 
 
+def test_a_file_that_could_once_only_be_opened_to_read_is_written_to_later(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says nothing when it may open a file to read, but not to write."""
+    _fill(path, "one")
+    modes = ["?mode=ro"] * 2
+
+    def connect(address: str, **options: Any) -> Any:
+        bare = address.partition("?")[0]
+        return sqlite3.connect(bare + modes.pop() if modes else address, **options)
+
+    monkeypatch.setattr(history_file, "sqlite3", _Sqlite(connect))
+    with HistoryStorage(path) as history:
+        history.add("two")
+        assert history.flush(5)
+    assert _recall(path) == ["one", "two"]
+
+
 def test_no_error_ends_the_writing_for_good(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     insert = HistoryDatabase.insert
     errors = [MemoryError("no memory"), ValueError("never seen")]
