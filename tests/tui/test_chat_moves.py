@@ -526,6 +526,11 @@ async def test_facts_help_and_their_closing(shop: Shop) -> None:
         assert "1 yours, 1 answer, 0 tool calls" in rig.text
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen is rig.chat)
+        await rig.press("f1")
+        await rig.until_screen(ReadingPane)
+        assert "Keys and commands" in rig.text
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is rig.chat)
         await rig.send("/help")
         await rig.until_screen(ReadingPane)
         assert "Alt+Enter" in rig.text

@@ -72,6 +72,10 @@ def test_a_long_name_gives_way_before_branch_model_and_context() -> None:
     assert "… · branch 2 of 3 " in line
     assert "Claude Opus 5.5" in line
     assert "12.3k of 200k (6%)" in line
+    labeled = replace(facts, branch="branch 2 of 2 [cause found]", model="", is_offline=True)
+    line = draw_footer(replace(labeled, tokens=437, window=128_000), 78, DARK).plain
+    assert line.startswith("Sample: a co")
+    assert line.endswith("[cause found]  offline agent · 437 of 128k (0%)")
     wide = draw_footer(replace(facts, thinking="", cost=0.0), 120, DARK).plain
     assert wide.startswith(f"{facts.session} · branch 2 of 3 ")
 

@@ -66,6 +66,7 @@ class ChatScreen(Screen[None]):
     """A conversation with an agent."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", show=False, priority=True),
         Binding("ctrl+o", "fold_tools", show=False, priority=True),
         Binding("ctrl+t", "fold_thinking", show=False, priority=True),
         Binding("ctrl+up", "enter_transcript", show=False, priority=True),
@@ -354,6 +355,9 @@ class ChatScreen(Screen[None]):
                 pass
 
     # -- the conversation ------------------------------------------------------------------------
+
+    def action_help(self) -> None:
+        self.run_worker(self.commands.help(""), exit_on_error=False)
 
     def action_fold_tools(self) -> None:
         self.say("Everything unfolded" if self.transcript.toggle_tools() else "Folded")

@@ -151,6 +151,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Tab", "complete a command"),
     ("!command", "run a command and show it to the model"),
     ("!!command", "run it without showing it to the model"),
+    ("F1", "keys and commands, as /help"),
     ("Ctrl+C", "clear the editor; twice: leave"),
     ("Ctrl+D", "leave, when the editor is empty"),
 )

@@ -20,7 +20,7 @@ from sessiontree.tui.theme import palette_of
 _GAP = " · "
 _NAME_WEIGHT = 9
 _PROJECT_WEIGHT = 1
-_LEAST_NAME = 16
+_LEAST_NAME = 13
 """Columns of the session's name that are kept before anything but the project gives way."""
 
 
