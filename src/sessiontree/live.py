@@ -15,11 +15,18 @@ from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.log import SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import Header, TitleSlot, apply_title_slot, get_title
+from sessiontree.model.header import (
+    Header,
+    TitleSlot,
+    apply_title_slot,
+    get_title,
+    respell_header,
+)
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Profile
@@ -92,6 +99,11 @@ class LiveSession:
                 SessionWarning(f"{ref} is missing or damaged in the blob store")
                 for ref in document.payloads.missing
             ]
+        if self._builder is not None:
+            found += [
+                SessionWarning(f"entry {entry_id} holds no message; not in the context")
+                for entry_id in self._builder.empty_ids
+            ]
         if self._foreign:
             plural = "entry was" if self._foreign == 1 else "entries were"
             found.append(SessionWarning(f"{self._foreign} {plural} appended by another process"))
@@ -143,11 +155,11 @@ class LiveSession:
         """Read what other processes appended; how many entries that were.
 
         A file that is as it was is only looked at, so this may be called often, and works for one
-        that may not be written.
+        that may not be written. One that was removed stays so until there is something to append.
         """
         before = self._foreign
         self.log.check()
-        if self._homeless or self.log.is_behind():
+        if self._homeless or (self.log.is_behind() and not self.log.is_gone()):
             with self.log.exclusive() as changes:
                 self._merge(changes)
         return self._foreign - before
@@ -239,9 +251,14 @@ class LiveSession:
         document = self.log.document
         slot = document.slot if document is not None else None
         lead = slot.encode() if slot is not None else b""
-        if document is not None and not self._is_header_changed and document.header_line:
-            return lead + document.header_line + b"\n"
-        return lead + codec.encode(self.header) + b"\n"
+        return lead + self._header_line(document) + b"\n"
+
+    def _header_line(self, document: SessionDocument | None) -> bytes:
+        if document is None or not document.header_line:
+            return codec.encode(self.header)
+        if not self._is_header_changed:
+            return document.header_line
+        return respell_header(self.header, document.header_line)
 
     def change_header(self, **fields: Any) -> None:
         """Set header fields; None removes one. Written by the next rewrite."""
@@ -281,7 +298,7 @@ class LiveSession:
         document = self.log.document
         if document is not None and self._is_header_changed:
             document.header = self.header
-            document.header_line = codec.encode(self.header)
+            document.header_line = self._header_line(document)
             self._is_header_changed = False
 
     def rename(self, name: str) -> None:
@@ -295,6 +312,11 @@ class LiveSession:
         made = TitleSlot(
             clean, "user" if clean else None, format_timestamp(self.place.clock())
         ).sealed()
+        if slot is not None and made.title != clean:
+            clean = made.title
+            self._warnings.append(
+                SessionWarning(f"the name was cut to the {len(clean)} characters there is room for")
+            )
         if slot is not None and slot.is_in_place:
             self._rename_in_place(made)
             return

@@ -80,15 +80,16 @@ class _Hold:
             raise
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        is_whole = kind is None or issubclass(kind, Exception)
         try:
-            if kind is None or issubclass(kind, Exception):
-                if self._writer is not None:
-                    self._writer.unlock()
-                return
+            if is_whole and self._writer is not None:
+                self._writer.unlock()
         except BaseException:
-            self._log.distrust()
+            is_whole = False
             raise
-        self._log.distrust()
+        finally:
+            if not is_whole:
+                self._log.distrust()
 
 
 class SessionLog(SharedFile):

@@ -107,6 +107,10 @@ class SharedFile:
         except OSError:
             return True  # whoever looks closer will be told
 
+    def is_gone(self) -> bool:
+        """Whether there is no file any more, neither under the name it has nor under its next."""
+        return not (self._storage.exists(self.file) or self._storage.exists(self.path))
+
     def _hold(self) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
         writer = self._writer

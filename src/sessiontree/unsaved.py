@@ -26,6 +26,9 @@ class UnsavedLog:
     def is_behind(self) -> bool:
         return False
 
+    def is_gone(self) -> bool:
+        return False
+
     def check(self) -> None:
         """Nothing can have failed."""
 

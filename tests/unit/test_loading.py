@@ -284,6 +284,20 @@ def test_entries_that_lack_what_they_should_have_do_no_harm(file: Path, odd: Wir
     assert lines(odd) in file.read_bytes()
 
 
+@pytest.mark.parametrize("content", [{"message": None}, {}, {"message": 7}])
+def test_a_message_that_is_none_is_left_out_of_the_context_and_reported(
+    file: Path, content: Wire
+) -> None:
+    write(
+        file, header(), *TALK, entry("message", "x", "a4", **content), message("y", "x", user("5"))
+    )
+    session = SessionManager.open(file)
+    assert said(session) == ["1", "2", "3", "4", "5"]
+    assert [str(warning) for warning in session.warnings] == [
+        "entry x holds no message; not in the context"
+    ]
+
+
 def test_a_second_header_is_skipped_and_reported(file: Path) -> None:
     write(file, header(), *TALK[:2], header(id="other", cwd="/other"), *TALK[2:])
     session = SessionManager.open(file)

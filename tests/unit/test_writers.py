@@ -605,3 +605,13 @@ sys.stdin.read()
     session.append_message(user("3"))
     session.close()
     assert said(SessionManager.open(file)) == ["1", "2", "3"]
+
+
+def test_looking_for_news_does_not_bring_back_a_deleted_file(file: Path) -> None:
+    session = SessionManager.open(file)
+    session.append_message(user("3"))
+    file.unlink()
+    assert session.refresh() == 0
+    assert not file.exists()
+    session.append_message(user("4"))
+    assert said(SessionManager.open(file)) == ["1", "2", "3", "4"]

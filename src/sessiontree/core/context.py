@@ -85,6 +85,8 @@ class ContextBuilder:
         self._rules: dict[str, None] = {}
         self._mode = "none"
         self._mode_data: Any = None
+        self.empty_ids: list[str] = []
+        """Entries that should hold a message and do not."""
         cut = -1
         for at, entry in enumerate(path):
             kind = entry.type
@@ -172,6 +174,8 @@ class ContextBuilder:
                 message = entry.data.get("message")
                 if isinstance(message, dict):
                     messages.append(message)
+                else:
+                    self.empty_ids.append(entry.id)
             elif kind == "custom_message":
                 messages.append(_custom_message(entry.data, entry.timestamp))
             elif kind == "branch_summary":

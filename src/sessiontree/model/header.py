@@ -41,13 +41,15 @@ class TitleSlot(msgspec.Struct, frozen=True):
         return len(self.line) == SLOT_BYTES
 
     def sealed(self) -> TitleSlot:
-        """The same slot with its line made."""
-        return msgspec.structs.replace(self, line=self.encode())
+        """The same slot with its line made, and as much of the title as that has room for."""
+        title, line = self._fit()
+        return msgspec.structs.replace(self, title=title, line=line)
 
     def encode(self) -> bytes:
         """The slot's line with its newline: as it was read, else made with the title cut to fit."""
-        if self.line:
-            return self.line
+        return self.line or self._fit()[1]
+
+    def _fit(self) -> tuple[str, bytes]:
         title = self.title
         while True:
             fields: dict[str, Any] = {"type": "title", "v": 1, "title": title}
@@ -56,7 +58,7 @@ class TitleSlot(msgspec.Struct, frozen=True):
             fields |= {"updatedAt": self.updated_at, "pad": ""}
             room = SLOT_BYTES - len(codec.encode(fields)) - 1
             if room >= 0:
-                return codec.encode({**fields, "pad": " " * room}) + b"\n"
+                return title, codec.encode({**fields, "pad": " " * room}) + b"\n"
             title = title[: max(0, min(len(title) - 1, len(title) + room // 4))]
 
 
@@ -70,6 +72,17 @@ def make_header(
     if parent_session is not None:
         header["parentSession"] = parent_session
     return header
+
+
+def respell_header(header: Header, line: bytes) -> bytes:
+    """The header as a line; what ``line`` already says of it stays spelled as it is there."""
+    before = codec.decode(line)
+    changed = {
+        key: value
+        for key, value in header.items()
+        if key not in before or codec.encode(before[key]) != codec.encode(value)
+    }
+    return codec.replace_fields(line, changed, gone=before.keys() - header.keys())
 
 
 def is_header(value: object) -> bool:
