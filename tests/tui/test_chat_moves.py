@@ -427,28 +427,6 @@ async def test_naming_by_argument_by_dialog_and_clearing(shop: Shop) -> None:
         assert rig.session.session_name is None
 
 
-async def test_naming_a_session_is_no_work_on_it(shop: Shop) -> None:
-    path = shop.session("one", "1", title="Before")
-    async with running_chat(SessionManager.open(path, profile=shop.profile), "Hi.") as rig:
-        os.utime(path, (1_700_000_000, 1_700_000_000))
-        before = modified(path)
-        await rig.send("/name Better")
-        await rig.until_said("called Better")
-        assert modified(path) == before
-        await rig.ask("hello")
-        assert modified(path) > before
-        worked = modified(path)
-        await rig.send("/name Best")
-        await rig.until_said("called Best")
-        assert modified(path) == worked
-    with open_view(path) as view:
-        assert view.name == "Best"
-
-
-def modified(path: str) -> int:
-    return os.stat(path).st_mtime_ns
-
-
 async def test_labeling_the_last_message_and_a_chosen_one(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/label good")
@@ -554,6 +532,13 @@ async def test_exporting_never_overwrites(shop: Shop) -> None:
     assert [path.suffix for path in written] == [".json", ".md", ".md"]
     assert "the answer" in written[1].read_text()
     assert json.loads(written[0].read_text())["entries"]
+
+
+async def test_exporting_to_an_ending_that_no_format_has_is_refused(shop: Shop) -> None:
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/export page.html")
+        await rig.until_said("no format has this ending")
+        assert not os.path.exists(os.path.join(rig.session.cwd, "page.html"))
 
 
 def files_in(folder: str) -> list[Path]:

@@ -28,21 +28,12 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
     if bool(wanted) == clear:
         raise click.UsageError("Give either a NAME or --clear.", click.get_current_context())
     target = find_target(session, scope)
-    from sessiontree.opening import open_session
+    from sessiontree.maintenance.renaming import rename_session
     from sessiontree.storage.file import FileSessionStorage
 
-    times = os.stat(target.path)
-    # Not through a SessionManager: that would make this the session its terminal continues.
-    live = open_session(target.path, profile=None, storage=FileSessionStorage(), durability="flush")
-    try:
-        live.rename(wanted)
-        live.flush()
-    finally:
-        live.close()
-    # Listings and --continue go by this time; a new name is no work on the session.
-    os.utime(target.path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    if live.name:
-        output.write_line("Renamed to ", (live.name, "bold"))
+    shown = rename_session(FileSessionStorage(), target.path, wanted)
+    if shown:
+        output.write_line("Renamed to ", (shown, "bold"))
     else:
         output.write_line("The name is cleared")
 

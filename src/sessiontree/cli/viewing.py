@@ -199,7 +199,8 @@ def tree_command(scope: Scope, session: str | None, everything: bool, as_json: b
         _write_tree(view, lines)
         hidden = len(view.tree.entries) - len(shown)
         if hidden:
-            output.write_note((f"Not shown: {hidden:,} tool steps and settings: --all", "dim"))
+            what = "tool step or setting" if hidden == 1 else "tool steps and settings"
+            output.write_note((f"Not shown: {hidden:,} {what}: --all", "dim"))
 
 
 def _is_talk(entry: Entry) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.errors import SessionTreeError
@@ -20,12 +19,10 @@ from sessiontree.tui.block_lines import plain_text
 from sessiontree.tui.commands import COMMANDS, KEYS, Command
 from sessiontree.tui.conversation import Block
 from sessiontree.tui.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
-from sessiontree.tui.file_times import put_time, read_time
 from sessiontree.tui.list_picker import ListPicker
 from sessiontree.tui.session_lines import count_text, short_path
 
 if TYPE_CHECKING:
-    from sessiontree.manager import SessionManager
     from sessiontree.tui.chat import ChatScreen
 
 logger = logging.getLogger(__name__)
@@ -85,9 +82,7 @@ class ChatCommands:
             )
         if name is None:
             return
-        before = await session.read(_note_state)
         await session.set_session_name(" ".join(name.split()))
-        await session.read(lambda manager: _keep_time(manager, before))
         await chat.link.refresh_figures()
         shown = session.session_name
         chat.say(f"This session is now called {shown}" if shown else "The name is cleared")
@@ -251,27 +246,6 @@ class ChatCommands:
     def text_of(message: Mapping[str, Any]) -> str:
         """The text of a queued message, for the editor."""
         return content_text(message.get("content"), "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _FileState:
-    path: str | None
-    time_ns: int | None
-    said: int
-    """How many entries there are that are not names."""
-
-
-def _note_state(manager: SessionManager) -> _FileState:
-    path = manager.session_file
-    said = sum(entry.type != "session_info" for entry in manager.get_entries())
-    return _FileState(path, read_time(path), said)
-
-
-def _keep_time(manager: SessionManager, before: _FileState) -> None:
-    """The file's time as it was, unless more than a name came in the meantime."""
-    now = _note_state(manager)
-    if (now.path, now.said) == (before.path, before.said):
-        put_time(before.path, before.time_ns)
 
 
 def _word_error(error: Exception) -> str:

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 
 async def export(session: AgentSession, argument: str) -> str:
-    """Write the conversation to a file that is not there yet; its path. OSError."""
+    """Write the conversation to a file that is not there yet; its path. OSError, ValueError."""
     return await session.read(lambda manager: _write_export(manager, argument))
 
 
 def _write_export(manager: SessionManager, wanted: str) -> str:
+    from sessiontree.export.formats import JSON, MARKDOWN, choose_format
     from sessiontree.export.json_document import render_json
     from sessiontree.export.markdown import render_markdown
     from sessiontree.export.view import view_of
 
     name = os.path.expanduser(wanted) or f"session-{manager.session_id[:8]}.md"
     path = os.path.join(manager.cwd, name)
+    kind = choose_format(name, formats=(MARKDOWN, JSON))
     view = view_of(manager)
-    pieces = render_json(view) if path.endswith(".json") else render_markdown(view)
+    pieces = render_json(view) if kind == JSON else render_markdown(view)
     root, extension = os.path.splitext(path)
     number = 1
     while True:

@@ -16,12 +16,11 @@ from sessiontree.discovery.paths import belongs_to, session_folders
 from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
 from sessiontree.discovery.texts import read_all_text
 from sessiontree.errors import SessionTreeError
+from sessiontree.maintenance.renaming import rename_session
 from sessiontree.maintenance.trash import TrashItem, move_to_trash, restore
-from sessiontree.opening import open_session
 from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.tui import escaping
-from sessiontree.tui.file_times import kept_time
 
 Scope = Literal["project", "all", "agents"]
 """This project, all projects of the profile, or all agents of this user."""
@@ -145,10 +144,10 @@ class SessionShelf:
     def rename(self, info: SessionInfo, name: str) -> Undo:
         """Give a session another name; an empty one clears it. SessionTreeError, OSError."""
         before = info.title or ""
-        self._rename(info.path, name)
+        rename_session(self._storage, info.path, name)
 
         def take_back() -> str:
-            self._rename(info.path, before)
+            rename_session(self._storage, info.path, before)
             shown = escaping.fit(escaping.one_line(before), _SHOWN_NAME)
             return f"The name is {shown} again" if before else "The name is gone again"
 
@@ -163,16 +162,6 @@ class SessionShelf:
             return "Restored from the trash"
 
         return Undo("removed", info.path, take_back)
-
-    def _rename(self, path: str, name: str) -> None:
-        # Not through a SessionManager: that would make it the session this terminal continues.
-        with kept_time(path):
-            live = open_session(path, profile=None, storage=self._storage, durability="flush")
-            try:
-                live.rename(name)
-                live.flush()
-            finally:
-                live.close()
 
 
 def explain_failure(error: Exception) -> str:

@@ -1,0 +1,28 @@
+"""Giving a name to a session that nobody has open here.
+
+Not through a ``SessionManager``: that would make it the session which its terminal continues.
+Listings and ``--continue`` go by a file's time, and a new name is no work on the session, so the
+file keeps its time.
+"""
+
+from __future__ import annotations
+
+from sessiontree.discovery.talked import set_time
+from sessiontree.opening import open_session
+from sessiontree.storage.base import SessionStorage
+
+
+def rename_session(storage: SessionStorage, path: str, name: str) -> str | None:
+    """Name the session in this file, or clear its name; what it is called now.
+
+    Raises SessionTreeError; OSError if the file is not there.
+    """
+    before = storage.stat(path)
+    live = open_session(path, profile=None, storage=storage, durability="flush")
+    try:
+        live.rename(name)
+        live.flush()
+    finally:
+        live.close()
+    set_time(storage, path, before.mtime_ns)
+    return live.name
