@@ -109,7 +109,10 @@ class SharedFile:
 
     def is_gone(self) -> bool:
         """Whether there is no file any more, neither under the name it has nor under its next."""
-        return not (self._storage.exists(self.file) or self._storage.exists(self.path))
+        try:
+            return not (self._storage.exists(self.file) or self._storage.exists(self.path))
+        except OSError:
+            return False  # whoever looks closer will be told
 
     def _hold(self) -> SessionStorageWriter | None:
         """Lock what the name stands for and catch up with it; None if that has to be redone."""
