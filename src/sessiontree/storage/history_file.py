@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sessiontree.storage import regular
 from sessiontree.storage.history_tables import (
     create_tables,
     find_tables,
@@ -169,6 +170,7 @@ def identify(path: str) -> Identity | None:
         found = os.stat(path)
     except FileNotFoundError:
         return None
+    regular.require_regular(path, found)  # SQLite would wait for ever at a pipe
     return found.st_dev, found.st_ino
 
 

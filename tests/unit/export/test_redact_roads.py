@@ -87,7 +87,7 @@ def _on_plain_road() -> mock._patch[bool]:
     return mock.patch.object(redact, "_IS_FAST", new=False)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(_texts)
 @example("Basic abcDEF123456ghiJKL789 and more words")
 @example("token://me:hunter2x@host")
