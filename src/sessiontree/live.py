@@ -160,9 +160,12 @@ class LiveSession:
         before = self._foreign
         self.log.check()
         if self._homeless or (self.log.is_behind() and not self.log.is_gone()):
-            with self.log.exclusive() as changes:
-                self._merge(changes)
+            self._catch_up()
         return self._foreign - before
+
+    def _catch_up(self) -> None:
+        with self.log.exclusive() as changes:
+            self._merge(changes)
 
     def _merge(self, changes: Changes | None) -> None:
         """Take in what others did, and write what that leaves without a place."""
@@ -350,8 +353,8 @@ class LiveSession:
         self._is_header_changed = False
         if self.log.recover():
             self.rewrite()
-        else:
-            self.refresh()
+        elif self._homeless or self.log.is_behind():
+            self._catch_up()
 
     def close(self) -> None:
         """Leave the session so that whoever opens it next stands where it stood.

@@ -615,3 +615,14 @@ def test_looking_for_news_does_not_bring_back_a_deleted_file(file: Path) -> None
     assert not file.exists()
     session.append_message(user("4"))
     assert said(SessionManager.open(file)) == ["1", "2", "3", "4"]
+
+
+def test_recovering_brings_back_a_deleted_file(file: Path) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(file, storage=storage)
+    file.unlink()
+    storage.fail("lock", errno.EIO)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("3"))
+    session.recover()
+    assert said(SessionManager.open(file)) == ["1", "2"]
