@@ -17,7 +17,7 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_copy
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.live import LiveSession, Place
+from sessiontree.live import LiveSession
 from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, is_answer
 from sessiontree.model import codec
@@ -25,6 +25,7 @@ from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.opening import make_log, make_session_id
+from sessiontree.place import Place
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore

@@ -23,12 +23,13 @@ from sessiontree.copying import (
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_verbatim_copy
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.live import LiveSession, Place
+from sessiontree.live import LiveSession
 from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, logger
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_title
 from sessiontree.opening import make_blob_store, require_durability
+from sessiontree.place import Place
 from sessiontree.storage.base import FileRange, FileStat, Piece
 from sessiontree.storage.file import FileSessionStorage
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
@@ -29,31 +27,12 @@ from sessiontree.model.header import (
 )
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
-from sessiontree.profiles import Profile
+from sessiontree.place import Place
 from sessiontree.shared_file import Changes
-from sessiontree.storage.base import SessionStorage
 from sessiontree.unsaved import UnsavedLog
 
 LEAF_MARKER = "sessiontree.leaf"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-Clock = Callable[[], int]
-
-
-def now_ms() -> int:
-    """Unix milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session belongs: profile, storage, folder, and the clock it lives by."""
-
-    profile: Profile
-    storage: SessionStorage
-    cwd: str
-    session_dir: str
-    has_explicit_dir: bool = False
-    clock: Clock = now_ms
 
 
 class LiveSession:

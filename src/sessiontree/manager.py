@@ -19,12 +19,13 @@ from sessiontree.core.tree import SessionTreeNode
 from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import SessionTreeError
-from sessiontree.live import LiveSession, Place
+from sessiontree.live import LiveSession
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model.dialects import extension_key
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
 from sessiontree.model.scanning import SessionWarning
+from sessiontree.place import Place
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage

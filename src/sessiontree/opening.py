@@ -12,7 +12,7 @@ from typing import get_args
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.live import Clock, LiveSession, Place, now_ms
+from sessiontree.live import LiveSession
 from sessiontree.loading import load_document, salvage_document
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
@@ -20,6 +20,7 @@ from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd, make_header
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
 from sessiontree.model.scanning import SessionWarning
+from sessiontree.place import Clock, Place, now_ms
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
