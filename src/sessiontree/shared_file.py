@@ -22,7 +22,7 @@ from sessiontree.growth import (
 )
 from sessiontree.loading import load_document
 from sessiontree.model.scanning import SessionWarning
-from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageWriter, read_chunks
+from sessiontree.storage.base import SessionStorage, SessionStorageWriter, read_chunks
 from sessiontree.storage.blobs import BlobStore
 
 
@@ -123,7 +123,7 @@ class SharedFile:
             except FileNotFoundError:
                 self._restore_deleted()
                 return None
-        found = writer.lock()
+        size = writer.lock()
         if not writer.has_locks and not self._is_unlocked:
             self._is_unlocked = True
             self._changes.warnings.append(
@@ -134,9 +134,10 @@ class SharedFile:
             )
         is_held = False
         try:
-            if found is None or not writer.owns(found):
+            document = self._document()
+            if size is None:
                 self._close_writer()
-            elif self._catch_up(self._document(), found):
+            elif writer.owns(document.stat) and self._catch_up(document, size):
                 is_held = True
             else:
                 self._reload()
@@ -147,14 +148,14 @@ class SharedFile:
                 writer.unlock()
         return writer if is_held else None
 
-    def _catch_up(self, document: SessionDocument, found: FileStat) -> bool:
+    def _catch_up(self, document: SessionDocument, size: int) -> bool:
         """Read what others appended; False if the file is not what was read plus an append."""
-        if self._is_stale or not found.is_same_file(document.stat):
+        if self._is_stale:
             return False
         refresh_slot(document)
-        if found.size == document.end:
+        if size == document.end:
             return is_tail_kept(document)
-        scan = read_growth(document, found.size)
+        scan = read_growth(document, size)
         if scan is None:
             return False
         self._changes.foreign += merge_growth(document, scan)

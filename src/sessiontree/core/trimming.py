@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +29,7 @@ REF_PREFIX = "blob:sha256:"
 _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
-# A text begins behind one of four signs; what stands quoted inside a text, behind a backslash.
-_TELLING_TEXT = re.compile(rb'"[ijp](?<=[,:{\[]".)(?:mage|sonlEvents"|artialJson")')
+_PLAIN_TYPES = frozenset((str, int, float, bool, type(None)))
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
 
@@ -46,9 +44,8 @@ class Trimmed(msgspec.Struct, frozen=True, gc=False):
 def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     """The persisted form of an entry."""
     line = codec.encode(data)
-    # A string has no more UTF-16 units than UTF-8 bytes, so a short line without the telling texts
-    # needs no walk. This is nearly every line.
-    if len(line) <= MAX_UNITS and _TELLING_TEXT.search(line) is None:
+    # A string has no more UTF-16 units than UTF-8 bytes, so there is none to cut in a short line.
+    if len(line) <= MAX_UNITS and _is_plain(data):
         return Trimmed(line)
     trimmed: WireEntry = codec.decode(line)
     blobs: list[bytes] = []
@@ -57,6 +54,32 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
         earlier = trimmed.get(SPILLED)
         trimmed[SPILLED] = {**earlier, **spilled} if isinstance(earlier, dict) else spilled
     return Trimmed(codec.encode(trimmed), blobs)
+
+
+def _is_plain(entry: WireEntry) -> bool:
+    """Whether no object may have something to lose or to externalise. True of nearly every entry.
+
+    What only becomes objects and arrays when it is encoded is not looked into: that is not plain.
+    """
+    found: list[Any] = [entry]
+    for node in found:
+        if type(node) is dict:
+            if (
+                "partialJson" in node
+                or "jsonlEvents" in node
+                or "image_url" in node
+                or node.get("type") == "image"
+            ):
+                return False
+            items: Iterable[Any] = node.values()
+        elif type(node) is list:
+            items = node
+        else:
+            return False
+        for item in items:
+            if type(item) not in _PLAIN_TYPES:
+                found.append(item)  # noqa: PERF401 - a call for each node, else
+    return True
 
 
 def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> dict[str, str]:

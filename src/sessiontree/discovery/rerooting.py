@@ -38,9 +38,9 @@ def reroot_session(
     """
     writer = storage.open_writer(path, create=False)
     try:
-        now = writer.lock()
+        size = writer.lock()
         try:
-            if now is None or not now.is_same_file(writer.stat()):
+            if size is None:
                 raise PersistenceError(path, "was moved by another program meanwhile")
             reader = storage.open_reader(path)
             try:

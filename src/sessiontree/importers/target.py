@@ -221,11 +221,11 @@ def _update(
     for _ in range(_MAX_REPLACEMENTS):
         writer = target.storage.open_writer(path, create=False)
         try:
-            found = writer.lock()
+            size = writer.lock()
             try:
                 # A rewrite puts another file under the name: what is appended to the old one is
                 # lost, so whoever waited for the lock looks again.
-                if found is not None and found.is_same_file(writer.stat()):
+                if size is not None:
                     document = _append_new(source.transcript, target, writer, provenance, report)
                     break
             finally:

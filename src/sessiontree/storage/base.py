@@ -60,12 +60,11 @@ class SessionStorageWriter(Protocol):
     def has_locks(self) -> bool:
         """Whether the last ``lock`` kept others out; some network file systems have no locks."""
 
-    def lock(self) -> FileStat | None:
-        """Hold the file for this process alone; gives what its name stands for now.
+    def lock(self) -> int | None:
+        """Hold the file for this process alone; its size.
 
-        ``None`` when nothing of that name is left. A file other than the writer's own means that
-        it was replaced. Raises SessionBusyError when another holder does not let go in time. May
-        be nested.
+        ``None`` when its name does not stand for it any more: it was deleted or replaced. Raises
+        SessionBusyError when another holder does not let go in time. May be nested.
         """
 
     def unlock(self) -> None:

@@ -71,7 +71,7 @@ class FileWriter:
             self.close()
             raise
 
-    def lock(self) -> FileStat | None:
+    def lock(self) -> int | None:
         if self._depth == 0:
             self.has_locks = locks.lock(self._fd, self._path)
             try:
@@ -81,12 +81,13 @@ class FileWriter:
                 raise
         self._depth += 1
         try:
-            return to_stat(self._path, os.stat(self._path))
+            found = os.stat(self._path)
         except FileNotFoundError:
             return None
         except BaseException:
             self.unlock()
             raise
+        return found.st_size if _is_same(found, self._own) else None
 
     def unlock(self) -> None:
         self._depth -= 1
@@ -204,4 +205,4 @@ def to_stat(path: str, found: os.stat_result) -> FileStat:
 
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev)
+    return one.st_ino == other.st_ino and one.st_dev == other.st_dev

@@ -222,10 +222,11 @@ class _MemoryWriter:
         self._depth = 0
         self.has_locks = True
 
-    def lock(self) -> FileStat | None:
+    def lock(self) -> int | None:
         self._file.lock.acquire()
         self._depth += 1
-        return self._storage.find(self._path)
+        found = self._storage.find(self._path)
+        return found.size if found is not None and self.owns(found) else None
 
     def unlock(self) -> None:
         if self._depth:

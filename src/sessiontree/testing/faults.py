@@ -251,7 +251,7 @@ class _FaultyWriter:
     def owns(self, found: FileStat) -> bool:
         return self._inside.owns(found)
 
-    def lock(self) -> FileStat | None:
+    def lock(self) -> int | None:
         self._check("lock")
         return self._inside.lock()
 
