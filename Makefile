@@ -14,7 +14,7 @@ run: setup  ## start the program
 	@$(BIN)/sessiontree $(ARGS)
 
 test: setup system-tools  ## run the tests
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
 
 check: setup  ## lint, format, types, layers
 	$(BIN)/ruff check .

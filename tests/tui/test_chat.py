@@ -401,6 +401,15 @@ async def test_a_notice_ends_when_something_else_is_sent(shop: Shop) -> None:
         await rig.until(lambda: rig.is_idle)
 
 
+@pytest.mark.parametrize(("height", "lines"), [(10, 1), (16, 2), (40, 3)])
+async def test_a_long_notice_leaves_a_small_screen_to_the_conversation(
+    shop: Shop, height: int, lines: int
+) -> None:
+    async with running_chat(shop.create(), size=(40, height)) as rig:
+        rig.chat.say("word " * 100)
+        await rig.until(lambda: rig.chat.status.size.height == lines)
+
+
 async def test_a_notice_is_whole_at_80_columns(shop: Shop) -> None:
     async with running_chat(shop.create(), size=(80, 24)) as rig:
         notice = "Model sample/no-model is not available: using offline/offline, which needs no key"

@@ -15,7 +15,6 @@ from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.wrapping import wrap_text
 
-_STATUS_LINES = 3
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 DrawLines = Callable[[int], list[Text]]
@@ -64,12 +63,17 @@ def draw_queue(
 
 
 def draw_status(
-    activity: str, seconds: float, notice: tuple[str, bool] | None, width: int, palette: Palette
+    activity: str,
+    seconds: float,
+    notice: tuple[str, bool] | None,
+    width: int,
+    palette: Palette,
+    most_lines: int = 3,
 ) -> list[Text]:
-    """What goes on, else what was said last; what is long goes on in a second and third line."""
+    """What goes on, else what was said last; what is long goes on in the next lines."""
     lines = wrap_text(_status_text(activity, seconds, notice, palette), width)
-    if len(lines) > _STATUS_LINES:
-        lines = lines[:_STATUS_LINES]
+    if len(lines) > most_lines:
+        lines = lines[:most_lines]
         lines[-1] = Text(escaping.fit(f"{lines[-1].plain} …", width), lines[-1].style)
     return lines
 

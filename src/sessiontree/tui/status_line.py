@@ -114,4 +114,7 @@ class StatusLine(Widget):
         else:
             activity, since = self._work[-1] if self._work else ("", 0.0)
         seconds = self._clock() - since
-        return draw_status(activity, seconds, self._notice, width, palette_of(self))
+        # on a small screen the conversation comes first
+        most_lines = min(3, max(1, self.screen.size.height // 8))
+        palette = palette_of(self)
+        return draw_status(activity, seconds, self._notice, width, palette, most_lines)
