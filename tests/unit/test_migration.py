@@ -96,6 +96,16 @@ def test_a_second_opening_migrates_nothing(file: Path) -> None:
     assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, time_ns)
 
 
+def test_a_current_version_spelled_another_way_is_not_migrated(file: Path) -> None:
+    whole = write(file, header(), message("a", None, user("1")), message("b", "a", assistant("2")))
+    before = whole.read_bytes().replace(b'"version":3', b'"version":3.0')
+    file.write_bytes(before)
+    with SessionManager.open(file) as session:
+        assert said(session) == ["1", "2"]
+        assert session.warnings == []
+    assert file.read_bytes() == before
+
+
 def test_version_two_changes_only_what_it_must(file: Path) -> None:
     file.write_bytes(VERSION_TWO)
     SessionManager.open(file).close()

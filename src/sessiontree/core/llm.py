@@ -62,6 +62,8 @@ def bash_text(message: WireMessage) -> str:
     output = _text(message.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
     code = message.get("exitCode")
+    if isinstance(code, float) and code.is_integer():
+        code = int(code)
     if message.get("cancelled"):
         text += "\n\n(command cancelled)"
     elif isinstance(code, int | float | str) and code != 0:

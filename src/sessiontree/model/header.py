@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, TypedDict
 
@@ -125,6 +126,8 @@ def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:
 def get_version(header: Header) -> int:
     """The header's version; 1 if it has none."""
     version: object = header.get("version")
+    if isinstance(version, float) and math.isfinite(version):
+        return int(version)  # JSON has one kind of number: 3.0 and 3e0 are 3
     return version if isinstance(version, int) and not isinstance(version, bool) else 1
 
 

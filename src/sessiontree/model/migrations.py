@@ -53,8 +53,9 @@ def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]
         previous = entry_id
     for entry in records[1:]:
         if entry.get("type") == "compaction" and "firstKeptEntryIndex" in entry:
-            index = entry.pop("firstKeptEntryIndex")
-            if isinstance(index, int):
+            said = entry.pop("firstKeptEntryIndex")
+            if isinstance(said, int) or (isinstance(said, float) and said.is_integer()):
+                index = int(said)
                 # each lost line before the entry moved it up by one
                 index -= sum(gap + lost < index - 1 for lost, gap in enumerate(gaps))
                 if 0 < index < len(records):

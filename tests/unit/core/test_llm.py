@@ -65,6 +65,7 @@ def test_a_branch_summary() -> None:
         ({}, "Ran `ls`\n```\na\nb\n```"),
         ({"output": ""}, "Ran `ls`\n(no output)"),
         ({"exitCode": 3}, "Ran `ls`\n```\na\nb\n```\n\nCommand exited with code 3"),
+        ({"exitCode": 3.0}, "Ran `ls`\n```\na\nb\n```\n\nCommand exited with code 3"),
         ({"exitCode": -9}, "Ran `ls`\n```\na\nb\n```\n\nCommand exited with code -9"),
         ({"exitCode": None}, "Ran `ls`\n```\na\nb\n```"),
         ({"cancelled": True, "exitCode": 3}, "Ran `ls`\n```\na\nb\n```\n\n(command cancelled)"),

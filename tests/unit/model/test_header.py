@@ -59,6 +59,13 @@ def test_no_version_means_one(fields: dict[str, object], version: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spelled", "version"), [(3.0, 3), (2.0, 2), (4.0, 4), (float("inf"), 1), (True, 1), ("3", 1)]
+)
+def test_a_version_may_be_spelled_as_any_number(spelled: object, version: int) -> None:
+    assert get_version(header(version=spelled)) == version  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     "title", ["", "x", "Refactor auth", "é" * 30, '"\\' * 20, "\U0001f600" * 20]
 )
 def test_a_slot_is_256_bytes_and_says_what_it_was_told(title: str) -> None:

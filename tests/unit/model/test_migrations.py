@@ -53,6 +53,13 @@ def test_the_index_of_a_compaction_counts_the_header() -> None:
     assert "firstKeptEntryIndex" not in compaction
 
 
+def test_the_index_of_a_compaction_may_be_spelled_as_any_number() -> None:
+    records = version_one()
+    records[3]["firstKeptEntryIndex"] = 2.0
+    migrate_entries(records)
+    assert records[3]["firstKeptEntryId"] == records[2]["id"]
+
+
 @pytest.mark.parametrize("index", [0, -1, 99, "2", None, 2.5])
 def test_an_index_that_names_no_entry_is_dropped(index: object) -> None:
     records = version_one()
