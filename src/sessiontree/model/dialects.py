@@ -29,7 +29,7 @@ def read_model_change(data: WireEntry) -> tuple[str, str] | None:
     role = data.get("role")
     role = role if isinstance(role, str) and role else "default"
     model = data.get("model")
-    if isinstance(model, str):
+    if isinstance(model, str) and model:
         return role, model
     provider, model_id = data.get("provider"), data.get("modelId")
     if isinstance(provider, str) and isinstance(model_id, str):

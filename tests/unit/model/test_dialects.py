@@ -40,6 +40,8 @@ def test_a_model_id_may_have_slashes() -> None:
         ({}, None),
         ({"provider": "a"}, None),
         ({"model": 5}, None),
+        ({"model": ""}, None),
+        ({"model": "", "provider": "a", "modelId": "b"}, ("default", "a/b")),
     ],
 )
 def test_both_spellings_are_read(data: dict[str, object], change: tuple[str, str] | None) -> None:
