@@ -11,7 +11,6 @@ from sessiontree.document import SessionDocument, line_of, note_end, tell_skippe
 from sessiontree.model import codec
 from sessiontree.model.header import apply_title_slot, read_title_slot
 from sessiontree.model.scanning import Scan, SessionWarning, scan_entries
-from sessiontree.storage.base import read_chunks
 
 
 def read_growth(document: SessionDocument, end: int) -> Scan | None:
@@ -21,7 +20,7 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
     if end < start or not is_tail_kept(document):
         return None
     scan = scan_entries(
-        read_chunks(reader, start, end), document.payloads, offset=start, line=document.line
+        reader.read_at, document.payloads, end, start=start, line=document.line
     )
     if not document.has_final_newline and reader.read_at(start, 1) != b"\n":
         return None  # somebody went on in the middle of the last line

@@ -38,7 +38,7 @@ from sessiontree.model.scanning import (
     scan_entries,
     split_lines,
 )
-from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
 
@@ -102,9 +102,7 @@ def _read_document(
     payloads = FilePayloads(path, reader, blobs)
     header = head.header
     version = get_version(header)
-    scan = scan_entries(
-        read_chunks(reader, head.end, stat.size), payloads, offset=head.end, line=head.line
-    )
+    scan = scan_entries(reader.read_at, payloads, stat.size, start=head.end, line=head.line)
     payloads.is_regular = scan.is_regular
     warnings = tell_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
@@ -214,7 +212,7 @@ def salvage_document(
     payloads = FilePayloads(path, reader, None)
     debris = _header_debris(reader.read_at(0, min(_HEAD_BYTES, size)))
     header = cast("Header", {**fallback_header, **debris})
-    scan = scan_entries(read_chunks(reader, 0, size), payloads)
+    scan = scan_entries(reader.read_at, payloads, size)
     warnings = tell_skipped(scan.skipped)
     scan.entries = [entry for entry in scan.entries if entry.type]
     entries = _migrate({**header, "version": 1}, scan, payloads)

@@ -147,19 +147,21 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, offset: int) -> bool:
-    """Whether the entries are the lines of ``block``, one each; if so they are attached to them.
+def attach_lines(
+    entries: list[Entry], payloads: PayloadSource, chunk: bytes, size: int, offset: int
+) -> bool:
+    """Whether the entries are the lines of a chunk, one each; if so they are attached to them.
 
-    ``block`` begins at ``offset`` of its file. A newline between "}" and "{" can only stand
-    between two objects, so as many such lines as entries mean one entry a line. Texts that nearly
-    all entries have in common with others are kept once: a quarter of what an entry takes.
+    The lines end at ``size``; the chunk begins at ``offset`` of its file. A newline between "}" and
+    "{" can only stand between two objects, so as many such lines as entries mean one entry a line.
+    Texts that nearly all entries have in common are kept once: a quarter of what an entry takes.
     """
-    find = block.find
+    find = chunk.find
     start = 0
     previous: str | None = None
     for entry in entries:
         end = find(b"\n", start)
-        if end < 0 or block[start] != _OPEN or block[end - 1] != _CLOSE:
+        if end < 0 or chunk[start] != _OPEN or chunk[end - 1] != _CLOSE:
             return False
         entry.source = payloads
         entry.offset = offset + start
@@ -170,7 +172,7 @@ def attach_lines(entries: list[Entry], payloads: PayloadSource, block: bytes, of
             entry.parent_id = previous
         previous = entry.id
         start = end + 1
-    return start == len(block)
+    return start == size
 
 
 _OPEN, _CLOSE = b"{}"

@@ -7,7 +7,7 @@ line number and its bytes are remembered, so that nobody destroys them later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -171,47 +171,53 @@ def _why(piece: bytes) -> str:
 
 
 def scan_entries(
-    chunks: Iterable[bytes], payloads: PayloadSource, *, offset: int = 0, line: int = 1
+    read: Callable[[int, int], bytes],
+    payloads: PayloadSource,
+    end: int,
+    *,
+    start: int = 0,
+    line: int = 1,
+    chunk_bytes: int = 1 << 16,
 ) -> Scan:
-    """Read entries from the pieces of a file, which begin at ``offset`` with line ``line``."""
-    scan = Scan(end=offset, line=line)
-    pending: list[bytes] = []
-    for chunk in chunks:
-        cut = chunk.rfind(b"\n") + 1
-        if not cut:
-            pending.append(chunk)
-            continue
-        if pending:
-            pending.append(chunk[:cut])
-            block = b"".join(pending)
-            pending.clear()
+    """Read the entries that stand between two offsets of a file, the first in line ``line``.
+
+    ``read`` gives bytes of the file by offset and length, fewer only at its end. Each piece read
+    begins with a line, and is as large as ``chunk_bytes`` or that line demands: nothing is copied.
+    """
+    scan = Scan(end=start, line=line)
+    wanted = chunk_bytes
+    while scan.end < end:
+        asked = min(wanted, end - scan.end)
+        chunk = read(scan.end, asked)
+        size = chunk.rfind(b"\n") + 1
+        if size:
+            _scan_block(chunk, size, scan, payloads)
+            wanted = chunk_bytes
+        elif len(chunk) == asked and scan.end + asked < end:
+            wanted *= 2
         else:
-            block = chunk if cut == len(chunk) else chunk[:cut]
-        _scan_block(block, scan, payloads)
-        if cut < len(chunk):
-            pending.append(chunk[cut:])
-    if pending:
-        rest = b"".join(pending)
-        _scan_lines(rest, scan, payloads)
-        scan.has_final_newline = False
-        scan.line -= 1  # whatever comes next is still on this line
+            if chunk:
+                _scan_lines(chunk, scan, payloads)
+                scan.has_final_newline = False
+                scan.line -= 1  # whatever comes next is still on this line
+            break
     return scan
 
 
-def _scan_block(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
-    """Whole lines: all at once if each is one entry, else one by one."""
-    if block[0] == 0x7B and block.endswith(b"}\n"):
+def _scan_block(chunk: bytes, size: int, scan: Scan, payloads: PayloadSource) -> None:
+    """The whole lines that a chunk begins with: all at once if each is one entry, else by line."""
+    if chunk[0] == 0x7B and chunk[size - 2] == 0x7D:
         try:
-            entries = envelope_decoder.decode_lines(block)
+            entries = envelope_decoder.decode_lines(memoryview(chunk)[:size])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             entries = []
         # the decoder itself would accept two objects on one line
-        if entries and attach_lines(entries, payloads, block, scan.end):
+        if entries and attach_lines(entries, payloads, chunk, size, scan.end):
             scan.entries += entries
-            scan.end += len(block)
+            scan.end += size
             scan.line += len(entries)
             return
-    _scan_lines(block, scan, payloads)
+    _scan_lines(chunk[:size], scan, payloads)
 
 
 def _is_head(value: dict[str, Any]) -> bool:

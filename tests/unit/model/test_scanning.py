@@ -41,8 +41,8 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 def scan_in_chunks(data: bytes, size: int) -> Any:
-    chunks = [data[at : at + size] for at in range(0, len(data), size)]
-    return scan_entries(chunks, Payloads(data))
+    payloads = Payloads(data)
+    return scan_entries(payloads.read_line, payloads, len(data), chunk_bytes=size)
 
 
 @pytest.mark.parametrize(
