@@ -19,9 +19,7 @@ def read_growth(document: SessionDocument, end: int) -> Scan | None:
     start = document.end
     if end < start or not is_tail_kept(document):
         return None
-    scan = scan_entries(
-        reader.read_at, document.payloads, end, start=start, line=document.line
-    )
+    scan = scan_entries(reader.read_at, document.payloads, end, start=start, line=document.line)
     if not document.has_final_newline and reader.read_at(start, 1) != b"\n":
         return None  # somebody went on in the middle of the last line
     return scan

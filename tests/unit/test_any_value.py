@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,17 @@ def test_a_value_of_another_type_stops_nobody(path: Path, value: Any) -> None:
     assert tried > 100
 
 
+@pytest.fixture(params=[1_000, 10_000])
+def recursion_limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(request.param)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize("depth", [900, 1_000, 1_500, 1_990, 2_010, 2_990, 3_010, 50_000])
 @pytest.mark.parametrize("core", [b"1", b"1e999", rb'"\ud83d"'])
+@pytest.mark.usefixtures("recursion_limit")
 def test_what_is_deep_is_read_always_or_never(depth: int, core: bytes) -> None:
     """However much stack is left: what was read once can be read again, copied and rewritten."""
     deep = b"[" * depth + core + b"]" * depth

@@ -33,9 +33,33 @@ _MAX_INT_DIGITS = 4_000
 def decode(text: bytes) -> Any:
     """The value of one JSON text; ValueError if it is not JSON."""
     try:
-        return _fast_decode(text)
+        value = _fast_decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_slowly(text.decode("utf-8", "replace"))
+    if _may_be_deep(text):
+        _check_depth(value)
+    return value
+
+
+def shortest_suspicious_length() -> int:
+    """How long a text must be for msgspec to let it pass although it is nested too deeply.
+
+    Up to Python 3.11 none is: msgspec keeps to the recursion limit. Since then C has its own.
+    """
+    if sys.version_info >= (3, 12) or sys.getrecursionlimit() > 2 * MAX_DEPTH:
+        return 4 * MAX_DEPTH
+    return sys.maxsize
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether ``decode`` refuses a JSON text that another parser has let pass."""
+    if not _may_be_deep(text):
+        return False
+    try:
+        decode(text)
+    except ValueError:
+        return True
+    return False
 
 
 def decode_prefix(text: str, start: int) -> tuple[Any, int]:
@@ -49,9 +73,12 @@ def encode(value: object) -> bytes:
     NaN and the infinities become null, as JavaScript writes them.
     """
     try:
-        return _fast_encode(value)
+        text = _fast_encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError):
         return _encode_slowly(value)
+    if _may_be_deep(text):
+        _check_depth(value)
+    return text
 
 
 def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[str] = ()) -> bytes:
@@ -87,11 +114,23 @@ def _decode_slowly(text: str) -> Any:
     return _with_deep_stack(lambda: _slow_decoder.decode(text), lambda value: value)
 
 
+def _may_be_deep(text: bytes) -> bool:
+    """Whether a text that msgspec has let pass has brackets enough to be nested too deeply.
+
+    Few texts have. Dropping a byte finds it many bytes at a time, which counting it does not.
+    """
+    if len(text) < shortest_suspicious_length():
+        return False
+    others = len(text.replace(b"[", b"")) + len(text.replace(b"{", b""))
+    return 2 * len(text) - others >= 2 * MAX_DEPTH
+
+
 def _check_depth(value: object) -> None:
     """ValueError for what is nested too deeply.
 
-    How much stack is left differs from call to call. What was read once must be readable again,
-    and writable, so the limit is one of its own, well within the stack that is always there.
+    How much stack is left differs from call to call, and what a C parser may take of it from one
+    Python to the next. What was read once must be readable again, and writable, so the limit is
+    one of its own, well within the stack that is always there.
     """
     level = [value]
     for _ in range(2 * MAX_DEPTH):
@@ -144,9 +183,14 @@ def _with_deep_stack(work: Callable[[], _T], value_of: Callable[[_T], object]) -
     it: it guards the C stack, and 1,000 more levels are well within every platform's.
     """
     try:
-        return work()
+        result = work()
     except RecursionError:
-        pass
+        result = _with_raised_limit(work)
+    _check_depth(value_of(result))
+    return result
+
+
+def _with_raised_limit(work: Callable[[], _T]) -> _T:
     depth = 0
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the only cheap way to count frames
     while frame is not None:
@@ -156,10 +200,8 @@ def _with_deep_stack(work: Callable[[], _T], value_of: Callable[[_T], object]) -
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, depth + 3 * MAX_DEPTH))
         try:
-            result = work()
+            return work()
         except RecursionError:
             raise ValueError("nested too deeply") from None
         finally:
             sys.setrecursionlimit(before)
-    _check_depth(value_of(result))
-    return result

@@ -157,11 +157,14 @@ def attach_lines(
     Texts that nearly all entries have in common are kept once: a quarter of what an entry takes.
     """
     find = chunk.find
+    suspicious = codec.shortest_suspicious_length()
     start = 0
     previous: str | None = None
     for entry in entries:
         end = find(b"\n", start)
         if end < 0 or chunk[start] != _OPEN or chunk[end - 1] != _CLOSE:
+            return False
+        if end - start >= suspicious and codec.is_too_deep(chunk[start:end]):
             return False
         entry.source = payloads
         entry.offset = offset + start

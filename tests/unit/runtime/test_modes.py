@@ -54,7 +54,7 @@ async def test_the_same_mode_is_entered_anew_only_with_other_data() -> None:
 async def test_data_nested_deeper_than_python_compares_is_other_data() -> None:
     def deep() -> list[Any]:
         value: list[Any] = []
-        for _ in range(1_500):
+        for _ in range(1_000_000):
             value = [value]
         return value
 
