@@ -22,11 +22,13 @@ from typing import Any
 
 from benchmarks import alternatives, floors_table, peers
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
-from benchmarks.measure import Run, measure_in_turns
-from benchmarks.report import Row, make_row, to_json, to_markdown
+from benchmarks.measure import Run, measure_in_turns, measure_more
+from benchmarks.report import Row, find_better, is_close, make_row, to_json, to_markdown
 from benchmarks.world import CHECKOUT, World
 
 REPETITIONS = 5
+MORE = 2
+"""How many times as many follow where five do not tell on which side of its limit a row is."""
 TABLES_BEGIN = "<!-- tables: python -m benchmarks --docs -->"
 TABLES_END = "<!-- end of tables -->"
 
@@ -99,11 +101,16 @@ def _measure(case: Case, repetitions: int) -> Row:
     # One unmeasured run of ours: the page cache and the catalogue are then as the case says.
     measure_in_turns({"us": contest.runs["us"]}, 1)
     taken = measure_in_turns(contest.runs, repetitions)
-    names = {f"{size:g}": size for size in contest.growth}
-    smaller = {name: contest.growth[size] for name, size in names.items()}
+    smaller = {f"{size:g}": run for size, run in contest.growth.items()}
     measure_in_turns(smaller, 1)
     grown = measure_in_turns(smaller, repetitions)
-    row = make_row(case, contest, taken, {names[name]: s for name, s in grown.items()})
+    row = make_row(case, contest, taken, grown)
+    if is_close(row):
+        rivals = ("us", find_better(case, row))
+        runs = {name: run for name, run in contest.runs.items() if name in rivals}
+        measure_more(runs, MORE * repetitions, taken)
+        measure_more(smaller, MORE * repetitions, grown)
+        row = make_row(case, contest, taken, grown)
     ratio = "" if row.ratio is None else f"ratio {row.ratio:.3f}"
     say(f"  {ratio} {' '.join(row.failures)}")
     return row

@@ -64,13 +64,17 @@ class Samples:
 def measure_in_turns(runs: Mapping[str, Run], repetitions: int) -> dict[str, Samples]:
     """Each run this many times, one of each at a time."""
     taken = {name: Samples() for name in runs}
-    for repetition in range(repetitions):
+    measure_more(runs, repetitions, taken)
+    return taken
+
+
+def measure_more(runs: Mapping[str, Run], repetitions: int, taken: Mapping[str, Samples]) -> None:
+    """Go on measuring: add to the samples that were taken."""
+    for _ in range(repetitions):
         for name, run in runs.items():
             samples = taken[name]
-            if samples.error is not None or _is_slow(samples, repetition):
-                continue
-            _take(run, samples)
-    return taken
+            if samples.error is None and not _is_slow(samples):
+                _take(run, samples)
 
 
 def growth_exponent(sizes: Sequence[float], times_ms: Sequence[float]) -> float | None:
@@ -82,8 +86,8 @@ def growth_exponent(sizes: Sequence[float], times_ms: Sequence[float]) -> float 
     return statistics.linear_regression(xs, ys).slope
 
 
-def _is_slow(samples: Samples, repetition: int) -> bool:
-    return repetition >= 2 and bool(samples.ms) and min(samples.ms) > SLOW_MS
+def _is_slow(samples: Samples) -> bool:
+    return len(samples.ms) >= 2 and min(samples.ms) > SLOW_MS
 
 
 def _take(run: Run, samples: Samples) -> None:

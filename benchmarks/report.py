@@ -18,6 +18,12 @@ from benchmarks.cases import Case, Contest
 from benchmarks.measure import Samples, growth_exponent
 
 MAX_EXPONENT = 1.1
+_CLOSE = 1.4
+"""What the noise of a shared machine may turn a ratio of five runs by."""
+_COLUMNS = (
+    "operation", "us", "pi", "omp", "ratio", "max", "runs", "MB", "pi MB", "omp MB", "max MB",
+    "growth", "",
+)  # fmt: skip
 
 
 @dataclass
@@ -35,12 +41,13 @@ class Row:
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     repetitions: int = 0
+    """How often we were run."""
     failures: list[str] = field(default_factory=list)
     note: str = ""
 
 
 def make_row(
-    case: Case, contest: Contest, taken: Mapping[str, Samples], grown: Mapping[float, Samples]
+    case: Case, contest: Contest, taken: Mapping[str, Samples], grown: Mapping[str, Samples]
 ) -> Row:
     """What was measured, compared with what was asked for."""
     row = Row(
@@ -50,21 +57,36 @@ def make_row(
         target=case.target,
         info={name: samples.info for name, samples in taken.items() if samples.info},
         errors={name: samples.error for name, samples in taken.items() if samples.error},
-        repetitions=max((len(samples.ms) for samples in taken.values()), default=0),
+        repetitions=len(taken["us"].ms),
         note=case.note,
     )
     ours = row.ms.get("us")
-    theirs = [ms for name in case.against if (ms := row.ms.get(name)) is not None]
-    if ours is not None and theirs:
-        row.ratio = ours / min(theirs)
+    theirs = row.ms.get(find_better(case, row) or "")
+    if ours is not None and theirs is not None:
+        row.ratio = ours / theirs
     row.memory_limit_mb = _memory_limit(case, row)
-    sizes = {**grown, contest.size: taken["us"]} if grown else {}
+    sizes = {size: grown[f"{size:g}"] for size in contest.growth} | {contest.size: taken["us"]}
     points = {size: ms for size, samples in sizes.items() if (ms := samples.best_ms) is not None}
-    if points:
+    if grown and points:
         row.growth_ms = {f"{size:g}": ms for size, ms in sorted(points.items())}
         row.exponent = growth_exponent(list(points), list(points.values()))
     row.failures = _failures(row, contest)
     return row
+
+
+def is_close(row: Row) -> bool:
+    """Whether noise may have decided on which side of a limit the row is."""
+    if row.exponent is not None and abs(row.exponent - MAX_EXPONENT) < 0.15:
+        return True
+    if row.ratio is None or row.target is None:
+        return False
+    return row.target / _CLOSE < row.ratio < row.target * _CLOSE
+
+
+def find_better(case: Case, row: Row) -> str | None:
+    """Whose time the ratio is taken to."""
+    found = {name: ms for name in case.against if (ms := row.ms.get(name)) is not None}
+    return min(found, key=lambda name: found[name], default=None)
 
 
 def _memory_limit(case: Case, row: Row) -> float | None:
@@ -99,10 +121,10 @@ def to_markdown(rows: Iterable[Row], command: str) -> str:
     lines = [
         f"Made by `{command}` on {_machine()}.",
         "Times in ms (median), memory at its peak in MB, ratio to the better peer; growth is the",
-        "exponent of our best times over three sizes.",
+        "exponent of our best times over three sizes; runs, how often we and the better peer ran.",
         "",
-        "| operation | us | pi | omp | ratio | max | MB | pi MB | omp MB | max MB | growth | |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+        "| " + " | ".join(_COLUMNS) + " |",
+        "|---|" + "--:|" * (len(_COLUMNS) - 2) + "---|",
     ]
     lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"
@@ -111,7 +133,7 @@ def to_markdown(rows: Iterable[Row], command: str) -> str:
 def _line(row: Row) -> str:
     cells = [row.name]
     cells += [_time(row, name) for name in ("us", "pi", "omp")]
-    cells += [_number(row.ratio, 3), _number(row.target, 2)]
+    cells += [_number(row.ratio, 3), _number(row.target, 2), str(row.repetitions)]
     cells += [_number(row.peak_mb.get(name), 0) for name in ("us", "pi", "omp")]
     cells += [_number(row.memory_limit_mb, 0), _number(row.exponent, 2), _remarks(row)]
     return "| " + " | ".join(cells) + " |"

@@ -20,6 +20,7 @@ import msgspec
 MAX_DEPTH = 1_000
 """Nesting that is always accepted; what is nested twice as deep is refused."""
 
+_LONG = 4 * MAX_DEPTH  # a shorter text has no room for brackets enough to be nested too deeply
 _T = TypeVar("_T")
 _fast_decode = msgspec.json.Decoder().decode
 _fast_encode = msgspec.json.Encoder().encode
@@ -36,7 +37,7 @@ def decode(text: bytes) -> Any:
         value = _fast_decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_slowly(text.decode("utf-8", "replace"))
-    if _may_be_deep(text):
+    if len(text) >= _LONG and _may_be_deep(text):
         _check_depth(value)
     return value
 
@@ -47,7 +48,7 @@ def shortest_suspicious_length() -> int:
     Up to Python 3.11 none is: msgspec keeps to the recursion limit. Since then C has its own.
     """
     if sys.version_info >= (3, 12) or sys.getrecursionlimit() > 2 * MAX_DEPTH:
-        return 4 * MAX_DEPTH
+        return _LONG
     return sys.maxsize
 
 
@@ -76,7 +77,7 @@ def encode(value: object) -> bytes:
         text = _fast_encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError):
         return _encode_slowly(value)
-    if _may_be_deep(text):
+    if len(text) >= _LONG and _may_be_deep(text):
         _check_depth(value)
     return text
 
