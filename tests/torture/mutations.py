@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-DEEP = 1_500
+DEEP = 1_200
 TOKENS = [
     b"\x00" * 40,
     b"\xff\xfe",

@@ -50,8 +50,11 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def can_go_on(self) -> bool:
-        """Whether what is appended can be added without reading again what was there."""
-        return self.session_id is not None and self.has_final_newline
+        """Whether what is appended can be added without reading again what was there.
+
+        What follows damage may tell more of it, or less: see ``frames``.
+        """
+        return self.session_id is not None and self.has_final_newline and not self.skipped_count
 
     def title(self, dialect: Dialect) -> str | None:
         """Name and title in the dialect's order, else the latest compaction's short summary."""

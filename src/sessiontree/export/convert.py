@@ -207,7 +207,7 @@ class _Conversion:
         for entry in reversed(self._document.tree.entries):
             if entry.type == "session_info":
                 name = entry.decode().get("name")
-                return (name.strip() or named) if isinstance(name, str) else named
+                return name if isinstance(name, str) and name.strip() else named
         return named
 
     def _lines(self, header: dict[str, Any]) -> Iterator[bytes]:

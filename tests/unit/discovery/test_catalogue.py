@@ -325,3 +325,18 @@ def _row_count(path: Path) -> int:
     (count,) = database.execute("SELECT count(*) FROM files").fetchone()
     database.close()
     return int(count)
+
+
+def test_what_follows_damage_is_read_as_a_full_scan_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A torn answer with another process's line glued to it, then a child of the torn one."""
+    monkeypatch.setattr(freshness, "SMALLEST_GROWN_BYTES", 64)
+    file = write(tmp_path / "a.jsonl", make_header(), message("a0000001", None, user("first")))
+    torn = dump(message("a0000002", "a0000001", assistant("answer " * 3_000)))[:6_000]
+    add(file, torn + dump(message("b0000001", "a0000001", user("more"))) + b"\n")
+    assert listed(tmp_path)[0].status == "damaged"
+    add(file, message("c0000001", "a0000002", user("on")))
+    grown = listed(tmp_path)
+    disposable.replace(catalogue.SCHEMA)
+    assert grown == listed_anew(tmp_path)

@@ -120,7 +120,7 @@ def test_pi_becomes_omp(home: Path) -> None:
         entry("model_change", "a0000001", None, provider="openai", modelId="gpt-4o"),
         entry("session_info", "a0000002", "a0000001", name="First"),
         user("a0000003", "a0000002", "hello"),
-        entry("session_info", "a0000004", "a0000003", name=" Second "),
+        entry("session_info", "a0000004", "a0000003", name="Second"),
         entry("branch_summary", "a0000005", "a0000004", fromId="root", summary="b", fromHook=True),
     )
     report = convert_session(source, "xcsh")
