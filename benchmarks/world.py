@@ -19,7 +19,10 @@ from benchmarks.corpus import Corpus
 from benchmarks.measure import Run
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-_LEAKS = ("PI_", "OMP_", "SESSIONTREE_", "XDG_", "ZELLIJ", "TMUX", "KITTY_", "WEZTERM_", "CMUX_")
+_LEAKS = (
+    "PI_", "OMP_", "SESSIONTREE_", "XDG_", "ZELLIJ", "TMUX", "KITTY_", "WEZTERM_", "CMUX_",
+    "PYTHON",  # without its byte code a program is compiled at every start
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
