@@ -26,7 +26,9 @@ class Sizes:
     bytes: tuple[int, ...] = (6_250_000, 25_000_000, 100_000_000)
     huge: int = 600_000_000
     entries: tuple[int, ...] = (25_000, 50_000, 100_000)
-    children: tuple[int, ...] = (37_500, 75_000, 150_000)
+    depth: tuple[int, ...] = (50_000, 200_000, 100_000)
+    """The smallest is larger than a processor's cache, which makes few nodes cheaper than many."""
+    children: tuple[int, ...] = (75_000, 300_000, 150_000)
     appends: tuple[int, ...] = (500, 1_000, 2_000)
     project: tuple[int, ...] = (250, 1_000, 5_000)
     everywhere: int = 5_000
@@ -37,7 +39,8 @@ QUICK = Sizes(
     bytes=(1_000_000, 2_000_000, 4_000_000),
     huge=16_000_000,
     entries=(2_500, 5_000, 10_000),
-    children=(3_750, 7_500, 15_000),
+    depth=(5_000, 20_000, 10_000),
+    children=(7_500, 30_000, 15_000),
     appends=(100, 200, 400),
     project=(50, 100, 200),
     everywhere=200,
@@ -132,7 +135,7 @@ def _context_after_append(world: World, size: int) -> Contest:
 def trees(world: World, sizes: Sizes) -> Iterator[Case]:
     corpus = world.corpus
     for shape, counts, make in (
-        ("deep", sizes.entries, corpus.chain),
+        ("deep", sizes.depth, corpus.chain),
         ("children of one node", sizes.children, corpus.star),
     ):
         build = partial(_on_files, world, "tree", counts, make)
@@ -345,9 +348,9 @@ def _contest(
 
 
 def _on_files(world: World, op: str, sizes: Sequence[int], make: Callable[[int], Path]) -> Contest:
-    """The operation on the largest file by everyone, and on the smaller ones by us."""
-    *smaller, size = sizes
-    growth: dict[float, Run] = {n: world.us(op, {"file": make(n)}) for n in smaller}
+    """The operation on the last file by everyone, and on the others by us."""
+    *others, size = sizes
+    growth: dict[float, Run] = {n: world.us(op, {"file": make(n)}) for n in others}
     return Contest(_contest(world, op, {"file": make(size)}), growth, size)
 
 
