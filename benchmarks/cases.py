@@ -26,9 +26,9 @@ class Sizes:
     bytes: tuple[int, ...] = (6_250_000, 25_000_000, 100_000_000)
     huge: int = 600_000_000
     entries: tuple[int, ...] = (25_000, 50_000, 100_000)
-    depth: tuple[int, ...] = (50_000, 200_000, 100_000)
+    depth: tuple[int, ...] = (50_000, 400_000, 100_000)
     """The smallest is larger than a processor's cache, which makes few nodes cheaper than many."""
-    children: tuple[int, ...] = (75_000, 300_000, 150_000)
+    children: tuple[int, ...] = (75_000, 600_000, 150_000)
     appends: tuple[int, ...] = (500, 1_000, 2_000)
     project: tuple[int, ...] = (250, 1_000, 5_000)
     everywhere: int = 5_000
@@ -39,8 +39,8 @@ QUICK = Sizes(
     bytes=(1_000_000, 2_000_000, 4_000_000),
     huge=16_000_000,
     entries=(2_500, 5_000, 10_000),
-    depth=(5_000, 20_000, 10_000),
-    children=(7_500, 30_000, 15_000),
+    depth=(5_000, 40_000, 10_000),
+    children=(7_500, 60_000, 15_000),
     appends=(100, 200, 400),
     project=(50, 100, 200),
     everywhere=200,

@@ -107,11 +107,12 @@ class LiveSession:
     def append(self, entry_type: str, fields: WireEntry) -> str:
         """Add one entry as child of the leaf, which it becomes; its id."""
         with self.log.exclusive() as changes:
-            self._merge(changes)
+            if changes is not None or self._homeless:
+                self._merge(changes)
             return self._append(entry_type, fields).id
 
     def _append(self, entry_type: str, fields: WireEntry) -> Entry:
-        tree = self.tree
+        tree = self.log.tree
         entry_id = new_entry_id(tree.by_id, os.urandom)
         time = format_timestamp(self.place.clock())
         frame = {"type": entry_type, "id": entry_id, "parentId": tree.leaf_id, "timestamp": time}
@@ -120,7 +121,8 @@ class LiveSession:
         tree.add(entry)
         tree.leaf_id = entry.id
         self._is_touched = True
-        self._carry_context(entry)
+        if self._builder is not None or entry_type == "compaction":
+            self._carry_context(entry)
         return entry
 
     def move_leaf(self, entry_id: str | None) -> None:

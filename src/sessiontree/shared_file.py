@@ -152,7 +152,8 @@ class SharedFile:
         """Read what others appended; False if the file is not what was read plus an append."""
         if self._is_stale:
             return False
-        refresh_slot(document)
+        if document.slot is not None:
+            refresh_slot(document)
         if size == document.end:
             return is_tail_kept(document)
         scan = read_growth(document, size)

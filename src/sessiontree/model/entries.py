@@ -164,11 +164,12 @@ def attach_lines(
         end = find(b"\n", start)
         if end < 0 or chunk[start] != _OPEN or chunk[end - 1] != _CLOSE:
             return False
-        if end - start >= suspicious and codec.is_too_deep(chunk[start:end]):
+        length = end - start
+        if length >= suspicious and codec.is_too_deep(chunk[start:end]):
             return False
         entry.source = payloads
         entry.offset = offset + start
-        entry.length = end - start
+        entry.length = length
         if entry.type == "message":
             entry.type = "message"
         if entry.parent_id == previous:
