@@ -140,7 +140,8 @@ class _Run:
                     left = index.update(
                         stale, self.storage, deadline=deadline, on_progress=self.on_progress
                     )
-                    found = self._ask(index, {stat.path for stat in left})
+                    with index.snapshot():
+                        found = self._ask(index, {stat.path for stat in left})
                     if index.is_worn_out():
                         disposable.replace(search_index.SCHEMA)
                     return found, [stat for stat in left if self.scope.find(stat.path) is not None]

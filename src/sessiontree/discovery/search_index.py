@@ -94,7 +94,8 @@ class SearchIndex:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._known: dict[str, _Known] = {}
-        self._digests: dict[str, bytes] = {}
+        self._digests: dict[str, tuple[bytes, int]] = {}
+        """Of folders that were looked through: what they were, and how many files they had."""
 
     # -- keeping it up to date -------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class SearchIndex:
             if gone:
                 self._forget([known[path] for path in gone])
             if digest is not None:
-                self._digests[folder] = digest
+                self._digests[folder] = (digest, len(files))
         stale.sort(key=lambda stat: stat.mtime_ns, reverse=True)
         return stale
 
@@ -226,17 +227,23 @@ class SearchIndex:
         return True
 
     def _seal(self, unfinished: set[str]) -> None:
-        """Note which folders are wholly indexed, so that next time one look at them is enough."""
+        """Note which folders are wholly indexed, so that next time one look at them is enough.
+
+        Another process may have forgotten a file that was not there yet when it looked: then there
+        are fewer rows than files, and the folder is looked through again.
+        """
         finished = [
-            (os.fsencode(folder), digest)
-            for folder, digest in self._digests.items()
+            (os.fsencode(folder), digest, count)
+            for folder, (digest, count) in self._digests.items()
             if folder not in unfinished
         ]
         if finished:
             with self._transaction() as is_open:
                 if is_open:
                     self._database.executemany(
-                        "INSERT OR REPLACE INTO folders VALUES (?, ?)", finished
+                        "INSERT OR REPLACE INTO folders SELECT ?1, ?2 "
+                        "WHERE (SELECT count(*) FROM sessions WHERE folder = ?1) = ?3",
+                        finished,
                     )
 
     def _forget(self, gone: list[_Known]) -> None:
@@ -280,6 +287,20 @@ class SearchIndex:
             raise
 
     # -- asking it -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is asked inside is answered from one state of the index.
+
+        Else a session that another process indexes anew meanwhile has one number when its words
+        are found and another one when it is looked up.
+        """
+        self._database.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
 
     def match(self, term: Term, role: str | None) -> dict[int, float]:
         """The segments in which a term stands, each with how well (bm25, higher is better)."""

@@ -16,6 +16,7 @@ from tests.unit.discovery.places import put, talk
 
 from sessiontree import MemorySessionStorage, search
 from sessiontree.discovery import disposable, freshness, search_index
+from sessiontree.discovery.query import Term
 from sessiontree.discovery.search import SearchResults, update_search_index
 from sessiontree.profiles import get_profile
 
@@ -381,6 +382,42 @@ def test_rewritten_deleted_and_moved_sessions_are_followed(project: Path) -> Non
     (project / "elsewhere.jsonl").unlink()
     assert ids(search("needle")) == set()
     assert ids(search("hay")) == {"one"}
+
+
+def test_a_session_that_another_process_indexes_anew_in_mid_search_is_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = say(project, "a", "needle")
+    update_search_index()
+    original = search_index.SearchIndex.match
+
+    def match(self: search_index.SearchIndex, term: Term, role: str | None) -> dict[int, float]:
+        found = original(self, term, role)
+        os.utime(file)
+        assert update_search_index().is_complete
+        return found
+
+    monkeypatch.setattr(search_index.SearchIndex, "match", match)
+    assert ids(search("needle")) == {"a"}
+
+
+def test_a_session_that_another_process_forgets_in_mid_indexing_is_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked into the folder before the session was there."""
+    say(project, "a", "needle")
+    original = search_index.SearchIndex._seal
+
+    def seal(self: search_index.SearchIndex, unfinished: set[str]) -> None:
+        database = sqlite3.connect(search_index.SCHEMA.path, isolation_level=None)
+        database.execute("DELETE FROM sessions")
+        database.close()
+        original(self, unfinished)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(search_index.SearchIndex, "_seal", seal)
+        update_search_index()
+    assert ids(search("needle")) == {"a"}
 
 
 def test_an_edit_that_puts_the_old_mtime_back_is_noticed(project: Path) -> None:
