@@ -101,15 +101,15 @@ def _measure(case: Case, repetitions: int) -> Row:
     # One unmeasured run of ours: the page cache and the catalogue are then as the case says.
     measure_in_turns({"us": contest.runs["us"]}, 1)
     taken = measure_in_turns(contest.runs, repetitions)
-    smaller = {f"{size:g}": run for size, run in contest.growth.items()}
-    measure_in_turns(smaller, 1)
-    grown = measure_in_turns(smaller, repetitions)
+    others = {f"{size:g}": run for size, run in contest.growth.items()}
+    measure_in_turns(others, 1)
+    grown = measure_in_turns(others, repetitions)
     row = make_row(case, contest, taken, grown)
     if is_close(row):
         rivals = ("us", find_better(case, row))
         runs = {name: run for name, run in contest.runs.items() if name in rivals}
         measure_more(runs, MORE * repetitions, taken)
-        measure_more(smaller, MORE * repetitions, grown)
+        measure_more(others, MORE * repetitions, grown)
         row = make_row(case, contest, taken, grown)
     ratio = "" if row.ratio is None else f"ratio {row.ratio:.3f}"
     say(f"  {ratio} {' '.join(row.failures)}")
