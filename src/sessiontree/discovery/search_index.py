@@ -233,7 +233,7 @@ class SearchIndex:
         are fewer rows than files, and the folder is looked through again.
         """
         finished = [
-            (os.fsencode(folder), digest, count)
+            (key := os.fsencode(folder), digest, key, count)
             for folder, (digest, count) in self._digests.items()
             if folder not in unfinished
         ]
@@ -241,8 +241,8 @@ class SearchIndex:
             with self._transaction() as is_open:
                 if is_open:
                     self._database.executemany(
-                        "INSERT OR REPLACE INTO folders SELECT ?1, ?2 "
-                        "WHERE (SELECT count(*) FROM sessions WHERE folder = ?1) = ?3",
+                        "INSERT OR REPLACE INTO folders SELECT ?, ? "
+                        "WHERE (SELECT count(*) FROM sessions WHERE folder = ?) = ?",
                         finished,
                     )
 
