@@ -48,11 +48,28 @@ _HOMES = {
     "AmbiguousSessionError": "errors",
     "SessionBusyError": "errors",
     "PersistenceError": "errors",
+    "UnknownProfileError": "profiles",
+    "CompactionError": "core.compaction",
+    "AlreadyCompactedError": "core.compaction",
+    "NothingToCompactError": "core.compaction",
+    "CompactionCancelledError": "core.compaction",
+    "BundleError": "export.archive",
+    "NothingToForkError": "runtime.sessions",
+    "NotAPromptError": "runtime.branching",
+    "OperationInProgressError": "runtime.gate",
+    "SessionClosedError": "runtime.disk",
+    "AgentBusyError": "runtime.agent",
+    "ModelNotFoundError": "runtime.models",
+    "AmbiguousModelError": "runtime.models",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the keys are strings
 
 if TYPE_CHECKING:
+    from sessiontree.core.compaction import AlreadyCompactedError as AlreadyCompactedError
+    from sessiontree.core.compaction import CompactionCancelledError as CompactionCancelledError
+    from sessiontree.core.compaction import CompactionError as CompactionError
+    from sessiontree.core.compaction import NothingToCompactError as NothingToCompactError
     from sessiontree.core.context import SessionContext as SessionContext
     from sessiontree.core.context import build_session_context as build_session_context
     from sessiontree.core.llm import convert_to_llm as convert_to_llm
@@ -71,6 +88,7 @@ if TYPE_CHECKING:
     from sessiontree.errors import SessionBusyError as SessionBusyError
     from sessiontree.errors import SessionNotFoundError as SessionNotFoundError
     from sessiontree.errors import SessionTreeError as SessionTreeError
+    from sessiontree.export.archive import BundleError as BundleError
     from sessiontree.loading import load_entries_from_file as load_entries_from_file
     from sessiontree.manager import SessionManager as SessionManager
     from sessiontree.model.entries import Entry as Entry
@@ -78,11 +96,19 @@ if TYPE_CHECKING:
     from sessiontree.model.scanning import SessionWarning as SessionWarning
     from sessiontree.model.scanning import parse_jsonl_lenient as parse_jsonl_lenient
     from sessiontree.profiles import Profile as Profile
+    from sessiontree.profiles import UnknownProfileError as UnknownProfileError
     from sessiontree.profiles import get_profile as get_profile
     from sessiontree.runtime.agent import Agent as Agent
+    from sessiontree.runtime.agent import AgentBusyError as AgentBusyError
     from sessiontree.runtime.agent_base import AgentBase as AgentBase
     from sessiontree.runtime.agent_session import AgentSession as AgentSession
+    from sessiontree.runtime.branching import NotAPromptError as NotAPromptError
     from sessiontree.runtime.create import create_agent_session as create_agent_session
+    from sessiontree.runtime.disk import SessionClosedError as SessionClosedError
+    from sessiontree.runtime.gate import OperationInProgressError as OperationInProgressError
+    from sessiontree.runtime.models import AmbiguousModelError as AmbiguousModelError
+    from sessiontree.runtime.models import ModelNotFoundError as ModelNotFoundError
+    from sessiontree.runtime.sessions import NothingToForkError as NothingToForkError
     from sessiontree.storage.base import SessionStorage as SessionStorage
     from sessiontree.storage.base import SessionStorageReader as SessionStorageReader
     from sessiontree.storage.base import SessionStorageWriter as SessionStorageWriter

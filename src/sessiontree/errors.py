@@ -1,4 +1,4 @@
-"""Every error that Sessiontree raises on purpose. Imports nothing of ours.
+"""The errors that Sessiontree raises on purpose, and their base. Imports nothing of ours.
 
     SessionTreeError
     ├── NotASessionError         the file is something else; it was not touched
@@ -6,7 +6,24 @@
     ├── SessionNotFoundError     no session of that id, name or path
     ├── AmbiguousSessionError    several sessions match; ``candidates`` names them
     ├── SessionBusyError         another process holds what is needed
-    └── PersistenceError         a read or write failed; ``path`` says where
+    ├── PersistenceError         a read or write failed; ``path`` says where
+    │                            and, defined where they are raised:
+    ├── UnknownProfileError      ``profiles``: no profile of that name
+    ├── CompactionError          ``core.compaction``: nothing was compacted
+    │   ├── AlreadyCompactedError
+    │   ├── NothingToCompactError
+    │   └── CompactionCancelledError
+    ├── BundleError              ``export.archive``: no sound bundle, or none can be made
+    ├── NothingToForkError       ``runtime``: the session is not on disk
+    ├── NotAPromptError          ``runtime``: the entry is no user message
+    ├── OperationInProgressError ``runtime``: asked from inside another operation
+    ├── SessionClosedError       ``runtime``: the live session was closed
+    ├── AgentBusyError           ``runtime``: the agent is already working
+    ├── ModelNotFoundError       ``runtime``: no model of that name
+    └── AmbiguousModelError      ``runtime``: several models match; ``candidates`` names them
+
+All of these can be imported from ``sessiontree``. What tells a model that a tool failed, or ends
+an agent's answer, stays in ``agents``.
 
 Messages are one line, name the file or id, and say what to do where there is something to do.
 """
@@ -19,7 +36,16 @@ from typing import Any
 
 
 class SessionTreeError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose. They can be copied and pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # as BaseException does it, the constructor would get the message for its first argument
+        return _revive, (type(self), self.args), self.__dict__
+
+
+def _revive(kind: type[SessionTreeError], args: tuple[Any, ...]) -> SessionTreeError:
+    """An error that its constructor does not see; the attributes are set by who asked for it."""
+    return kind.__new__(kind, *args)
 
 
 class NotASessionError(SessionTreeError):

@@ -94,3 +94,21 @@ def test_a_file_is_private_from_its_first_byte(
     live_a_little(profile, tmp_path)
     assert made
     assert set(made) == {0o600}
+
+
+def test_a_cache_is_private_with_all_the_folders_that_had_to_be_made(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
+    monkeypatch.delenv("SESSIONTREE_CACHE_DIR", raising=False)
+    before = os.umask(0)
+    try:
+        with SessionManager.create(tmp_path / "project") as session:
+            session.append_message(prompt("x"))
+            session.append_message(answer("y"))
+        assert search("x")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert len(made) > 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700, 0o600}

@@ -4,16 +4,21 @@ A storage keeps named byte sequences ("files") in named folders. All I/O of a se
 and discovery goes through one. The protocol is synchronous and small enough for a database: a
 file is a sequence of lines, an append is one ``write_line``.
 
+A path is a string or an object that stands for one; what is given back is always a string.
+
 Errors are those of the system: ``FileNotFoundError`` for what is not there, other ``OSError`` for
 what failed. Callers turn them into ``PersistenceError`` with the path.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
+
+StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -31,6 +36,7 @@ class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.inode == other.inode and self.device == other.device
 
 
+@runtime_checkable
 class SessionStorageReader(Protocol):
     """An open file: keeps reading the same bytes even if its name goes to another file."""
 
@@ -39,7 +45,8 @@ class SessionStorageReader(Protocol):
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; fewer only at the end."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the file: whatever is asked after that is an OSError. May be repeated."""
 
 
 class FileRange(msgspec.Struct, frozen=True):
@@ -53,6 +60,7 @@ class FileRange(msgspec.Struct, frozen=True):
 Piece = bytes | FileRange
 
 
+@runtime_checkable
 class SessionStorageWriter(Protocol):
     """Appends whole lines to one file."""
 
@@ -88,7 +96,7 @@ class SessionStorageWriter(Protocol):
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
 
-    def note_rename(self, path: str) -> None:
+    def note_rename(self, path: StrPath) -> None:
         """The writer's file has another name now."""
 
     def flush(self) -> None:
@@ -97,48 +105,53 @@ class SessionStorageWriter(Protocol):
     def fsync(self) -> None:
         """Everything written is on the medium; for a new file its folder entry too."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the file and its lock: whatever is done after that is an OSError.
+
+        ``unlock``, ``flush`` and ``close`` itself do nothing then.
+        """
 
     def get_error(self) -> OSError | None:
         """The first error this writer met, if any."""
 
 
+@runtime_checkable
 class SessionStorage(Protocol):
     """Where sessions live."""
 
-    def ensure_dir(self, path: str) -> None:
+    def ensure_dir(self, path: StrPath) -> None:
         """The folder exists, private to the user."""
 
-    def sync_dir(self, path: str) -> None:
+    def sync_dir(self, path: StrPath) -> None:
         """The folder's entries are on the medium."""
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: StrPath) -> bool: ...
 
-    def stat(self, path: str) -> FileStat:
+    def stat(self, path: StrPath) -> FileStat:
         """Raises FileNotFoundError; a folder is not a file (IsADirectoryError)."""
 
-    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+    def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
         """The files right in ``folder`` whose names end in ``suffix``; [] if there is no folder.
 
         Sockets, devices, folders and dangling links are not files. Order is not defined.
         """
 
-    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+    def list_names(self, folder: StrPath, suffix: str = "") -> list[str]:
         """The names of what lies right in ``folder`` and ends in ``suffix``, of whatever kind."""
 
-    def list_dirs(self, folder: str) -> list[str]:
+    def list_dirs(self, folder: StrPath) -> list[str]:
         """Full paths of the folders right in ``folder``; [] if there is none."""
 
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: StrPath) -> bytes: ...
 
-    def read_prefix(self, path: str, length: int) -> bytes: ...
+    def read_prefix(self, path: StrPath, length: int) -> bytes: ...
 
-    def read_suffix(self, path: str, length: int) -> bytes: ...
+    def read_suffix(self, path: StrPath, length: int) -> bytes: ...
 
-    def open_reader(self, path: str) -> SessionStorageReader: ...
+    def open_reader(self, path: StrPath) -> SessionStorageReader: ...
 
     def write_atomic(
-        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
     ) -> FileStat:
         """The file holds exactly these bytes, on the medium, or is as it was and an error.
 
@@ -147,20 +160,34 @@ class SessionStorage(Protocol):
         Not ``durable`` means that a power cut may still lose it; a killed process never does.
         """
 
-    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+    def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""
 
-    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+    def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
         """The file counts as changed now, or at this time."""
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path: StrPath) -> None:
         """Remove a file; one that is not there is fine."""
 
-    def remove_dir(self, path: str) -> None:
+    def remove_dir(self, path: StrPath) -> None:
         """Remove a folder and what is in it; one that is not there is fine."""
 
-    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+    def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         """A writer at the end of the file, made (private) if it is not there and ``create``."""
+
+
+_METHODS = tuple(name for name in vars(SessionStorage) if not name.startswith("_"))
+
+
+def require_storage(storage: object) -> None:
+    """TypeError that names the methods a storage lacks, if it lacks any.
+
+    For whoever takes a storage from outside: without it, the first call of such a method is an
+    AttributeError in the midst of some work.
+    """
+    missing = [name for name in _METHODS if not callable(getattr(storage, name, None))]
+    if missing:
+        raise TypeError(f"{type(storage).__name__} is no SessionStorage: no {', '.join(missing)}")
 
 
 def read_chunks(

@@ -11,7 +11,7 @@ import os
 import re
 
 from sessiontree.model.digests import sha256_hex
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import SessionStorage, StrPath
 
 REF_PREFIX = "blob:sha256:"
 USERS_FILE = "session-dirs"
@@ -37,15 +37,15 @@ class BlobStore:
 
     def __init__(
         self,
-        folder: str,
+        folder: StrPath,
         storage: SessionStorage,
-        fallbacks: tuple[str, ...] = (),
-        user: str | None = None,
+        fallbacks: tuple[StrPath, ...] = (),
+        user: StrPath | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder = os.fspath(folder)
         self._storage = storage
-        self._fallbacks = fallbacks
-        self._user = user
+        self._fallbacks = tuple(os.fspath(fallback) for fallback in fallbacks)
+        self._user = os.fspath(user) if user is not None else None
 
     @property
     def has_fallbacks(self) -> bool:

@@ -11,7 +11,7 @@ import errno
 import os
 
 from sessiontree.storage import locks, regular
-from sessiontree.storage.base import FileStat
+from sessiontree.storage.base import FileStat, StrPath
 from sessiontree.storage.syncing import sync_folder
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -19,8 +19,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 class FileReader:
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: StrPath) -> None:
+        self._path = path = os.fspath(path)
         self._fd = regular.open_to_read(path)
 
     def fileno(self) -> int:
@@ -56,8 +56,8 @@ class FileReader:
 class FileWriter:
     """Appends with O_APPEND, so that each line lands whole whoever else is writing."""
 
-    def __init__(self, path: str, create: bool) -> None:
-        self._path = path
+    def __init__(self, path: StrPath, create: bool) -> None:
+        self._path = path = os.fspath(path)
         self._error: OSError | None = None
         self._gate = _gate_of(path)
         self._gate_fd = -1
@@ -72,7 +72,7 @@ class FileWriter:
             raise
 
     def lock(self) -> int | None:
-        if self._depth == 0:
+        if self._depth <= 0:
             self.has_locks = locks.lock(self._fd, self._path)
             try:
                 self._hold_gate()
@@ -138,6 +138,7 @@ class FileWriter:
                 os.ftruncate(self._fd, end - written)
 
     def overwrite(self, offset: int, data: bytes) -> None:
+        self._require_open()
         # not through the appending descriptor: Linux would append there, whatever the offset
         fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY | regular.NONBLOCK)
         try:
@@ -150,9 +151,9 @@ class FileWriter:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
 
-    def note_rename(self, path: str) -> None:
-        self._path = path
-        self._gate = _gate_of(path)
+    def note_rename(self, path: StrPath) -> None:
+        self._path = os.fspath(path)
+        self._gate = _gate_of(self._path)
         self._is_new = True
 
     def flush(self) -> None:
@@ -160,6 +161,7 @@ class FileWriter:
 
     def fsync(self) -> None:
         try:
+            self._require_open()
             os.fsync(self._fd)
             if self._is_new:
                 sync_folder(os.path.dirname(self._path))
@@ -171,12 +173,17 @@ class FileWriter:
     def close(self) -> None:
         fds = (self._gate_fd, self._fd)
         self._fd = self._gate_fd = -1
+        self._depth = 0
         try:
             if fds[0] >= 0:
                 os.close(fds[0])
         finally:  # once closed, however that ended, the number may be another file's
             if fds[1] >= 0:
                 os.close(fds[1])
+
+    def _require_open(self) -> None:
+        if self._fd < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
 
     def get_error(self) -> OSError | None:
         return self._error

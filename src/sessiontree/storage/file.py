@@ -10,12 +10,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat as stat_flags
 from collections.abc import Iterable, Iterator
 
 from sessiontree.storage import regular
-from sessiontree.storage.base import FileStat, Piece, SessionStorageReader, SessionStorageWriter
+from sessiontree.storage.base import (
+    FileStat,
+    Piece,
+    SessionStorageReader,
+    SessionStorageWriter,
+    StrPath,
+)
 from sessiontree.storage.descriptors import FileReader, FileWriter, to_stat
 from sessiontree.storage.moving import copy_range, move_across_devices, write_all
 from sessiontree.storage.syncing import sync_folder
@@ -25,13 +32,16 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
+_BLOB_NAME = re.compile(r"[0-9a-f]{64}")
+
+
 class FileSessionStorage:
     """Sessions as files. Stateless: any number may work on the same folders."""
 
-    def ensure_dir(self, path: str) -> None:
+    def ensure_dir(self, path: StrPath) -> None:
         # os.makedirs gives its mode to the last folder only
         missing = []
-        folder = path
+        folder = os.fspath(path)
         while not os.path.isdir(folder):
             missing.append(folder)
             parent = os.path.dirname(folder)
@@ -46,19 +56,20 @@ class FileSessionStorage:
                     raise
             sync_folder(os.path.dirname(folder))
 
-    def sync_dir(self, path: str) -> None:
-        sync_folder(path)
+    def sync_dir(self, path: StrPath) -> None:
+        sync_folder(os.fspath(path))
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: StrPath) -> bool:
         return os.path.exists(path)
 
-    def stat(self, path: str) -> FileStat:
+    def stat(self, path: StrPath) -> FileStat:
+        path = os.fspath(path)
         found = os.stat(path)
         if stat_flags.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return to_stat(path, found)
 
-    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+    def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
         found = []
         prefix = os.path.join(folder, "")
         try:
@@ -74,39 +85,39 @@ class FileSessionStorage:
             return []
         return found
 
-    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+    def list_names(self, folder: StrPath, suffix: str = "") -> list[str]:
         try:
             return [name for name in os.listdir(folder) if name.endswith(suffix)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def list_dirs(self, folder: str) -> list[str]:
+    def list_dirs(self, folder: StrPath) -> list[str]:
         try:
             with os.scandir(folder) as listing:
                 return [item.path for item in listing if _is_dir(item)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: StrPath) -> bytes:
         with contextlib.closing(FileReader(path)) as reader:
             return reader.read_at(0, reader.stat().size)
 
-    def read_prefix(self, path: str, length: int) -> bytes:
+    def read_prefix(self, path: StrPath, length: int) -> bytes:
         with contextlib.closing(FileReader(path)) as reader:
             return reader.read_at(0, length)
 
-    def read_suffix(self, path: str, length: int) -> bytes:
+    def read_suffix(self, path: StrPath, length: int) -> bytes:
         with contextlib.closing(FileReader(path)) as reader:
             size = reader.stat().size
             return reader.read_at(max(0, size - length), min(length, size))
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
         return FileReader(path)
 
     def write_atomic(
-        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
     ) -> FileStat:
-        path, mode = regular.find_replaced(path)
+        path, mode = regular.find_replaced(os.fspath(path))
         folder, name = os.path.split(path)
         temp = make_temp_path(path)
         try:
@@ -131,10 +142,13 @@ class FileSessionStorage:
             raise
         if durable:
             sync_folder(folder)
-        sweep_temp_files(folder, name)
+        # a blob is written once, and its leftovers are for gc: looking costs the whole folder
+        if not _BLOB_NAME.fullmatch(name):
+            sweep_temp_files(folder, name)
         return written
 
-    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+    def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
+        source, target = os.fspath(source), os.fspath(target)
         try:
             os.replace(source, target)
         except OSError as error:
@@ -147,27 +161,27 @@ class FileSessionStorage:
         if os.path.dirname(source) != os.path.dirname(target):
             sync_folder(os.path.dirname(source))
 
-    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+    def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
         if mtime_ns is None:
             os.utime(path)
         else:
             os.utime(path, ns=(mtime_ns, mtime_ns))
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path: StrPath) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(path)
 
-    def remove_dir(self, path: str) -> None:
+    def remove_dir(self, path: StrPath) -> None:
         with contextlib.suppress(FileNotFoundError):
             if os.path.isdir(path):
                 shutil.rmtree(path)
 
-    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+    def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         return FileWriter(path, create)
 
 
 @contextlib.contextmanager
-def _scan(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+def _scan(folder: StrPath) -> Iterator[Iterator[os.DirEntry[str]]]:
     """What is in a folder; by descriptor where that is possible, which makes each look shorter."""
     if os.scandir not in os.supports_fd:
         with os.scandir(folder) as listing:

@@ -7,6 +7,7 @@ network file systems have none: then the work goes on unlocked, and the caller i
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -59,7 +60,8 @@ def lock(
 ) -> bool:
     """Hold the lock on an open file alone; False where the file system has no locks.
 
-    Raises SessionBusyError when another process keeps it longer than ``timeout_s``.
+    Raises SessionBusyError when another process keeps it longer than ``timeout_s``, OSError for a
+    file that was closed.
     """
     deadline: float | None = None
     pause_s = 0.0005
@@ -72,6 +74,8 @@ def lock(
             if error.errno in _NO_LOCKS:
                 return False
             raise
+        except ValueError as error:  # -1: the file was closed
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), path) from error
         else:
             return True
         now = clock()

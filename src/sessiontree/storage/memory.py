@@ -18,6 +18,7 @@ from sessiontree.storage.base import (
     Piece,
     SessionStorageReader,
     SessionStorageWriter,
+    StrPath,
 )
 
 
@@ -44,7 +45,8 @@ class MemorySessionStorage:
         self._clock_ns = clock_ns
         self._lock = threading.RLock()
 
-    def ensure_dir(self, path: str) -> None:
+    def ensure_dir(self, path: StrPath) -> None:
+        path = os.fspath(path)
         with self._lock:
             while path not in self._folders:
                 if path in self._files:
@@ -55,16 +57,19 @@ class MemorySessionStorage:
                     break
                 path = parent
 
-    def sync_dir(self, path: str) -> None:
+    def sync_dir(self, path: StrPath) -> None:
         """Memory is all there is."""
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: StrPath) -> bool:
+        path = os.fspath(path)
         return path in self._files or path in self._folders
 
-    def stat(self, path: str) -> FileStat:
+    def stat(self, path: StrPath) -> FileStat:
+        path = os.fspath(path)
         return self._get(path).stat(path)
 
-    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+    def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
+        folder = os.fspath(folder)
         with self._lock:
             return [
                 file.stat(path)
@@ -72,7 +77,8 @@ class MemorySessionStorage:
                 if os.path.dirname(path) == folder and path.endswith(suffix)
             ]
 
-    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+    def list_names(self, folder: StrPath, suffix: str = "") -> list[str]:
+        folder = os.fspath(folder)
         with self._lock:
             return [
                 os.path.basename(path)
@@ -80,32 +86,35 @@ class MemorySessionStorage:
                 if os.path.dirname(path) == folder and path != folder and path.endswith(suffix)
             ]
 
-    def list_dirs(self, folder: str) -> list[str]:
+    def list_dirs(self, folder: StrPath) -> list[str]:
+        folder = os.fspath(folder)
         with self._lock:
             return [
                 path for path in self._folders if os.path.dirname(path) == folder and path != folder
             ]
 
-    def read(self, path: str) -> bytes:
-        return bytes(self._get(path).data)
+    def read(self, path: StrPath) -> bytes:
+        return bytes(self._get(os.fspath(path)).data)
 
-    def read_prefix(self, path: str, length: int) -> bytes:
-        return bytes(self._get(path).data[:length])
+    def read_prefix(self, path: StrPath, length: int) -> bytes:
+        return bytes(self._get(os.fspath(path)).data[:length])
 
-    def read_suffix(self, path: str, length: int) -> bytes:
-        data = self._get(path).data
+    def read_suffix(self, path: StrPath, length: int) -> bytes:
+        data = self._get(os.fspath(path)).data
         return bytes(data[max(0, len(data) - length) :])
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
+        path = os.fspath(path)
         return _MemoryReader(path, self._get(path))
 
     def write_atomic(
         self,
-        path: str,
+        path: StrPath,
         pieces: bytes | Iterable[Piece],
         *,
         durable: bool = True,  # noqa: ARG002
     ) -> FileStat:
+        path = os.fspath(path)
         data = b"".join(
             piece if isinstance(piece, bytes) else piece.reader.read_at(piece.offset, piece.length)
             for piece in ((pieces,) if isinstance(pieces, bytes) else pieces)
@@ -115,7 +124,8 @@ class MemorySessionStorage:
             file = self._files[path] = self._make(data)
             return file.stat(path)
 
-    def rename(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
+    def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:  # noqa: ARG002
+        source, target = os.fspath(source), os.fspath(target)
         with self._lock:
             if source in self._folders:
                 self._rename_folder(source, target)
@@ -137,16 +147,18 @@ class MemorySessionStorage:
         self._files = {moved(path): file for path, file in self._files.items()}
         self._folders = {moved(path) for path in self._folders if path != source} | {target}
 
-    def touch(self, path: str, mtime_ns: int | None = None) -> None:
-        self._get(path).mtime_ns = self._clock_ns() if mtime_ns is None else mtime_ns
+    def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
+        self._get(os.fspath(path)).mtime_ns = self._clock_ns() if mtime_ns is None else mtime_ns
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path: StrPath) -> None:
+        path = os.fspath(path)
         with self._lock:
             if path in self._folders:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             self._files.pop(path, None)
 
-    def remove_dir(self, path: str) -> None:
+    def remove_dir(self, path: StrPath) -> None:
+        path = os.fspath(path)
         with self._lock:
             inside = path + os.sep
             self._folders = {
@@ -157,7 +169,8 @@ class MemorySessionStorage:
             for name in [name for name in self._files if name.startswith(inside)]:
                 del self._files[name]
 
-    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+    def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
+        path = os.fspath(path)
         with self._lock:
             if path not in self._files and create:
                 self._require_folder(path)
@@ -199,31 +212,43 @@ class MemorySessionStorage:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
 
 
-class _MemoryReader:
+class _OpenFile:
+    """A file and the name it was opened by. Once closed, it is an OSError to ask for the file."""
+
     def __init__(self, path: str, file: _MemoryFile) -> None:
         self._path = path
-        self._file = file
+        self._file: _MemoryFile | None = file
+        self._error: OSError | None = None
+
+    def _get_file(self) -> _MemoryFile:
+        if self._file is None:
+            error = OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
+            self._error = self._error or error
+            raise error
+        return self._file
 
     def stat(self) -> FileStat:
-        return self._file.stat(self._path)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        return bytes(self._file.data[offset : offset + length])
+        return self._get_file().stat(self._path)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        self._file = None
 
 
-class _MemoryWriter:
+class _MemoryReader(_OpenFile):
+    def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self._get_file().data[offset : offset + length])
+
+
+class _MemoryWriter(_OpenFile):
     def __init__(self, storage: MemorySessionStorage, path: str, file: _MemoryFile) -> None:
+        super().__init__(path, file)
         self._storage = storage
-        self._path = path
-        self._file = file
+        self._inode = file.inode
         self._depth = 0
         self.has_locks = True
 
     def lock(self) -> int | None:
-        self._file.lock.acquire()
+        self._get_file().lock.acquire()
         self._depth += 1
         found = self._storage.find(self._path)
         return found.size if found is not None and self.owns(found) else None
@@ -231,40 +256,41 @@ class _MemoryWriter:
     def unlock(self) -> None:
         if self._depth:
             self._depth -= 1
-            self._file.lock.release()
+            self._get_file().lock.release()
 
     def owns(self, found: FileStat) -> bool:
-        return found.inode == self._file.inode
-
-    def stat(self) -> FileStat:
-        return self._file.stat(self._path)
+        return found.inode == self._inode
 
     def write_line(self, line: bytes) -> int:
-        offset = len(self._file.data)
-        self._file.data += line
-        self._file.mtime_ns = self._storage.now_ns()
+        file = self._get_file()
+        offset = len(file.data)
+        file.data += line
+        file.mtime_ns = self._storage.now_ns()
         return offset
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        self._file.data[offset : offset + len(data)] = data
-        self._file.mtime_ns = self._storage.now_ns()
+        file = self._get_file()
+        file.data[offset : offset + len(data)] = data
+        file.mtime_ns = self._storage.now_ns()
 
     def truncate(self, size: int) -> None:
-        del self._file.data[size:]
-        self._file.mtime_ns = self._storage.now_ns()
+        file = self._get_file()
+        del file.data[size:]
+        file.mtime_ns = self._storage.now_ns()
 
-    def note_rename(self, path: str) -> None:
-        self._path = path
+    def note_rename(self, path: StrPath) -> None:
+        self._path = os.fspath(path)
 
     def flush(self) -> None:
         """Nothing is buffered here."""
 
     def fsync(self) -> None:
-        """Memory is all there is."""
+        self._get_file()  # memory is all there is
 
     def close(self) -> None:
         while self._depth:
             self.unlock()
+        super().close()
 
     def get_error(self) -> OSError | None:
-        return None
+        return self._error

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sessiontree.storage.base import SessionStorage
 
 EVERY_BYTE = bytes(range(256))
+
+
+class PathObject(os.PathLike[str]):
+    """A path that is not a string, and equal to none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return self._path
 
 
 def fill(storage: SessionStorage, folder: str, **files: bytes) -> None:

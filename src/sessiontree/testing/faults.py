@@ -17,6 +17,7 @@ from sessiontree.storage.base import (
     SessionStorage,
     SessionStorageReader,
     SessionStorageWriter,
+    StrPath,
 )
 
 OPERATIONS = frozenset(
@@ -101,8 +102,9 @@ class FaultyStorage:
         self._faults.clear()
         self._interruptions.clear()
 
-    def meet(self, operation: str, path: str) -> tuple[OSError, int | None] | None:
+    def meet(self, operation: str, path: StrPath) -> tuple[OSError, int | None] | None:
         """Note a call; the error it shall end in and how much it may do before, if it shall."""
+        path = os.fspath(path)
         self.trace.append((operation, path))
         for interruption in [*self._interruptions]:
             if interruption.operation != operation or interruption.path_part not in path:
@@ -125,7 +127,7 @@ class FaultyStorage:
             return OSError(fault.code, os.strerror(fault.code), path), fault.keep
         return None
 
-    def check(self, operation: str, path: str) -> None:
+    def check(self, operation: str, path: StrPath) -> None:
         """Note a call, and raise its error if it shall fail."""
         met = self.meet(operation, path)
         if met is not None:
@@ -133,73 +135,73 @@ class FaultyStorage:
 
     # -- the storage -----------------------------------------------------------------------
 
-    def ensure_dir(self, path: str) -> None:
+    def ensure_dir(self, path: StrPath) -> None:
         self.check("ensure_dir", path)
         self.inside.ensure_dir(path)
 
-    def sync_dir(self, path: str) -> None:
+    def sync_dir(self, path: StrPath) -> None:
         self.check("sync_dir", path)
         self.inside.sync_dir(path)
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: StrPath) -> bool:
         self.check("exists", path)
         return self.inside.exists(path)
 
-    def stat(self, path: str) -> FileStat:
+    def stat(self, path: StrPath) -> FileStat:
         self.check("stat", path)
         return self.inside.stat(path)
 
-    def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+    def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
         self.check("list_files", folder)
         return self.inside.list_files(folder, suffix)
 
-    def list_names(self, folder: str, suffix: str = "") -> list[str]:
+    def list_names(self, folder: StrPath, suffix: str = "") -> list[str]:
         self.check("list_names", folder)
         return self.inside.list_names(folder, suffix)
 
-    def list_dirs(self, folder: str) -> list[str]:
+    def list_dirs(self, folder: StrPath) -> list[str]:
         self.check("list_dirs", folder)
         return self.inside.list_dirs(folder)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: StrPath) -> bytes:
         self.check("read", path)
         return self.inside.read(path)
 
-    def read_prefix(self, path: str, length: int) -> bytes:
+    def read_prefix(self, path: StrPath, length: int) -> bytes:
         self.check("read_prefix", path)
         return self.inside.read_prefix(path, length)
 
-    def read_suffix(self, path: str, length: int) -> bytes:
+    def read_suffix(self, path: StrPath, length: int) -> bytes:
         self.check("read_suffix", path)
         return self.inside.read_suffix(path, length)
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
         self.check("open_reader", path)
         return _FaultyReader(self, path, self.inside.open_reader(path))
 
     def write_atomic(
-        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
     ) -> FileStat:
         self.check("write_atomic", path)
         return self.inside.write_atomic(path, pieces, durable=durable)
 
-    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+    def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         self.check("rename", target)
         self.inside.rename(source, target, durable=durable)
 
-    def touch(self, path: str, mtime_ns: int | None = None) -> None:
+    def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
         self.check("touch", path)
         self.inside.touch(path, mtime_ns)
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path: StrPath) -> None:
         self.check("unlink", path)
         self.inside.unlink(path)
 
-    def remove_dir(self, path: str) -> None:
+    def remove_dir(self, path: StrPath) -> None:
         self.check("remove_dir", path)
         self.inside.remove_dir(path)
 
-    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+    def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         self.check("open_writer", path)
         return _FaultyWriter(self, path, self.inside.open_writer(path, create=create))
 
@@ -210,7 +212,7 @@ def _require_known(operation: str) -> None:
 
 
 class _FaultyReader:
-    def __init__(self, faults: FaultyStorage, path: str, inside: SessionStorageReader) -> None:
+    def __init__(self, faults: FaultyStorage, path: StrPath, inside: SessionStorageReader) -> None:
         self._faults = faults
         self._path = path
         self._inside = inside
@@ -227,7 +229,7 @@ class _FaultyReader:
 
 
 class _FaultyWriter:
-    def __init__(self, faults: FaultyStorage, path: str, inside: SessionStorageWriter) -> None:
+    def __init__(self, faults: FaultyStorage, path: StrPath, inside: SessionStorageWriter) -> None:
         self._faults = faults
         self._path = path
         self._inside = inside
@@ -278,7 +280,7 @@ class _FaultyWriter:
         self._check("truncate")
         self._inside.truncate(size)
 
-    def note_rename(self, path: str) -> None:
+    def note_rename(self, path: StrPath) -> None:
         self._path = path
         self._inside.note_rename(path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessiontree.storage.base import FileRange, Piece, SessionStorage
-from sessiontree.testing.contract_steps import EVERY_BYTE, fill, raises
+from sessiontree.testing.contract_steps import EVERY_BYTE, PathObject, fill, raises
 
 
 class FileContract:
@@ -155,6 +155,52 @@ class FileContract:
         assert reader.read_at(0, 9) == b"1\n2\n"
         reader.close()
         writer.close()
+
+    def test_a_closed_reader_reads_nothing_more(self, storage: SessionStorage, root: str) -> None:
+        fill(storage, root, x=b"1\n")
+        reader = storage.open_reader(f"{root}/x")
+        reader.close()
+        with raises(OSError):
+            reader.read_at(0, 1)
+        with raises(OSError):
+            reader.stat()
+        reader.close()
+
+    # -- paths -----------------------------------------------------------------------------
+
+    def test_every_path_may_be_an_object(self, storage: SessionStorage, root: str) -> None:
+        folder, file = PathObject(f"{root}/a"), PathObject(f"{root}/a/x")
+        storage.ensure_dir(folder)
+        storage.write_atomic(file, b"12345")
+        storage.sync_dir(folder)
+        assert storage.exists(folder)
+        assert storage.exists(file)
+        assert storage.list_names(folder) == ["x"]
+        assert storage.read(file) == b"12345"
+        assert (storage.read_prefix(file, 2), storage.read_suffix(file, 2)) == (b"12", b"45")
+        storage.touch(file, 1_700_000_000_000_000_000)
+        assert storage.stat(file).mtime_ns == 1_700_000_000_000_000_000
+        storage.rename(file, PathObject(f"{root}/a/y"))
+        storage.rename(folder, PathObject(f"{root}/b"))
+        assert storage.read(f"{root}/b/y") == b"12345"
+        storage.unlink(PathObject(f"{root}/b/y"))
+        assert storage.list_names(f"{root}/b") == []
+        storage.remove_dir(PathObject(f"{root}/b"))
+        assert not storage.exists(f"{root}/b")
+
+    def test_a_path_that_is_given_back_is_a_string(
+        self, storage: SessionStorage, root: str
+    ) -> None:
+        folder, file = PathObject(f"{root}/a"), PathObject(f"{root}/a/x")
+        storage.ensure_dir(folder)
+        written = storage.write_atomic(file, b"1")
+        reader = storage.open_reader(file)
+        listed = storage.list_files(folder)
+        for found in (written, storage.stat(file), reader.stat(), *listed):
+            assert found.path == f"{root}/a/x"
+        assert len(listed) == 1
+        assert storage.list_dirs(PathObject(root)) == [f"{root}/a"]
+        reader.close()
 
     # -- replacing -------------------------------------------------------------------------
 

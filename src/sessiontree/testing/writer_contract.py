@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from sessiontree.storage.base import SessionStorage
-from sessiontree.testing.contract_steps import EVERY_BYTE, fill, raises
+from sessiontree.testing.contract_steps import EVERY_BYTE, PathObject, fill, raises
 
 
 class WriterContract:
@@ -73,6 +73,25 @@ class WriterContract:
         writer.close()
         assert storage.read(f"{root}/x") == b"1\n2\n3\n"
 
+    def test_a_closed_writer_writes_nothing_more(self, storage: SessionStorage, root: str) -> None:
+        fill(storage, root, x=b"1\n")
+        writer = storage.open_writer(f"{root}/x")
+        writer.close()
+        with raises(OSError):
+            writer.write_line(b"2\n")
+        assert isinstance(writer.get_error(), OSError)
+        with raises(OSError):
+            writer.overwrite(0, b"2")
+        with raises(OSError):
+            writer.truncate(0)
+        with raises(OSError):
+            writer.fsync()
+        with raises(OSError):
+            writer.stat()
+        writer.flush()
+        writer.close()
+        assert storage.read(f"{root}/x") == b"1\n"
+
     # -- locks -----------------------------------------------------------------------------
 
     def test_a_lock_tells_whether_the_name_still_stands_for_the_file(
@@ -112,6 +131,20 @@ class WriterContract:
         assert storage.read(f"{root}/y") == b"0\n2\n"
         assert not storage.exists(f"{root}/x")
 
+    def test_the_path_of_a_writer_may_be_an_object(
+        self, storage: SessionStorage, root: str
+    ) -> None:
+        storage.ensure_dir(root)
+        writer = storage.open_writer(PathObject(f"{root}/x"))
+        writer.write_line(b"1\n")
+        assert writer.lock() == 2
+        assert writer.stat().path == f"{root}/x"
+        storage.rename(f"{root}/x", f"{root}/y")
+        writer.note_rename(PathObject(f"{root}/y"))
+        assert writer.lock() == 2
+        assert writer.stat().path == f"{root}/y"
+        writer.close()
+
     def test_a_lock_may_be_nested(self, storage: SessionStorage, root: str) -> None:
         fill(storage, root, x=b"")
         writer = storage.open_writer(f"{root}/x")
@@ -128,6 +161,18 @@ class WriterContract:
         writer = storage.open_writer(f"{root}/x")
         writer.lock()
         writer.close()
+        assert _can_lock(storage, f"{root}/x")
+
+    def test_a_closed_writer_locks_nothing_more(self, storage: SessionStorage, root: str) -> None:
+        fill(storage, root, x=b"")
+        writer = storage.open_writer(f"{root}/x")
+        writer.lock()
+        writer.close()
+        with raises(OSError):
+            writer.lock()
+        writer.unlock()
+        with raises(OSError):
+            writer.lock()
         assert _can_lock(storage, f"{root}/x")
 
     def test_writers_at_once_lose_and_tear_nothing(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import BlobStore, FileSessionStorage, MemorySessionStorage
+from sessiontree import BlobStore, FileSessionStorage, MemorySessionStorage, SessionStorage
 from sessiontree.testing import FaultyStorage
 
 DATA = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -118,3 +118,13 @@ def test_a_full_disk_is_the_callers_to_hear_of() -> None:
     with pytest.raises(OSError, match="space"):
         store.put(DATA)
     assert store.get(store.put(DATA)) == DATA
+
+
+@pytest.mark.parametrize("storage", [FileSessionStorage(), MemorySessionStorage()])
+def test_folders_may_be_path_objects(storage: SessionStorage, tmp_path: Path) -> None:
+    old = BlobStore(tmp_path / "old", storage)
+    store = BlobStore(tmp_path / "agent/blobs", storage, (tmp_path / "old",), tmp_path / "user")
+    assert store.folder == str(tmp_path / "agent/blobs")
+    assert store.get(store.put(DATA)) == DATA
+    assert store.get(old.put(b"elsewhere")) == b"elsewhere"
+    assert storage.read(f"{tmp_path}/agent/session-dirs") == f"{tmp_path}/user\n".encode()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests import processes
 
+from sessiontree import BlobStore
 from sessiontree.storage.base import SessionStorageReader, SessionStorageWriter
 from sessiontree.storage.file import FileSessionStorage
 
@@ -165,7 +166,7 @@ def test_a_process_killed_while_replacing_leaves_the_old_file(tmp_path: Path) ->
     process = processes.start(
         """
 import sys, time
-from sessiontree import FileSessionStorage
+from sessiontree import BlobStore, FileSessionStorage
 def pieces():
     yield b"half"
     print("writing", flush=True)
@@ -421,3 +422,18 @@ except PermissionError:
 """
     said = processes.run(code, open_folder / "closed", unprivileged=True)
     assert said in ("[]\n", "forbidden\n")
+
+
+def test_a_new_blob_does_not_cost_a_look_at_all_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        "sessiontree.storage.file.sweep_temp_files", lambda *names: looks.append(names)
+    )
+    blobs = BlobStore(tmp_path, FileSessionStorage())
+    for number in range(50):
+        blobs.put(b"%d" % number)
+    assert looks == []
+    FileSessionStorage().write_atomic(tmp_path / "session.jsonl", b"x")
+    assert looks == [(str(tmp_path), "session.jsonl")]
