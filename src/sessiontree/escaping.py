@@ -18,7 +18,8 @@ _HAZARD = (
 HAZARDS = re.compile(f"[{_HAZARD}]")
 HAZARDS_IN_BLOCK = re.compile(f"(?![\n\t])[{_HAZARD}]")
 """The same in text whose line breaks and tabs are kept."""
-_BREAKS = re.compile("[ \t]*(?:\r\n|[\n\r\v\f\x85\u2028\u2029])[\\s]*|\t+")
+# From the first blank of a run on, and never back: a long run is read once.
+_BREAKS = re.compile("(?<![ \t])[ \t]*+(?:\r\n|[\n\r\v\f\x85\u2028\u2029])\\s*+|\t+")
 
 
 def one_line(text: str) -> str:

@@ -49,6 +49,11 @@ def test_progress_that_was_overwritten_is_gone_from_output() -> None:
     assert escaping.terminal_output("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
 
 
+def test_a_long_line_beside_overwritten_progress_is_read_once() -> None:
+    line = "x" * 1_000_000
+    assert escaping.terminal_output(f"10%\r100%\n{line}") == f"100%\n{line}"
+
+
 def test_tabs_become_spaces_at_tab_stops() -> None:
     assert escaping.block("a\tb\n\tc") == "a   b\n    c"
 

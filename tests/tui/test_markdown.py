@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from sessiontree.tui import markdown_lines
 from sessiontree.tui.markdown_lines import Splitter, draw_markdown
 from sessiontree.tui.palette import DARK, LIGHT
 from sessiontree.tui.wrapping import wrap_text
@@ -22,6 +23,8 @@ PIECES = st.lists(
                 "===",
                 "[x](http://y)",
                 "[x]: http://z",
+                "> [x]: http://q",
+                "see [x]",
                 "<b>html</b>",
                 "\\",
                 "    indented",
@@ -120,6 +123,38 @@ def test_drawing_a_text_as_it_grows_gives_what_drawing_it_whole_gives(pieces: li
         assert grown == [line.plain for line in draw_markdown(text[:end], 40, DARK)]
 
 
+def test_a_list_that_goes_on_after_a_blank_line_stays_one_list() -> None:
+    splitter = Splitter()
+    for text in ("1. one", "1. one\n\n2", "1. one\n\n2. two"):
+        lines = draw_markdown(text, 40, DARK, splitter)
+    assert [line.plain for line in lines] == ["1. one", "", "2. two"]
+    assert splitter.split("1. one\n\n2. two") == ["1. one\n\n2. two"]
+
+
+@pytest.mark.parametrize("definition", ["[x]: http://y", "> [x]: http://y", "- [x]:\n  http://y"])
+def test_a_link_may_be_defined_anywhere_in_the_text(definition: str) -> None:
+    assert draw(f"[x] one\n\ntwo\n\n{definition}")[0] == "x (http://y) one"
+    splitter = Splitter()
+    for text in ("one", f"one\n\n{definition}", f"one\n\n{definition}\n\nsee [x]"):
+        lines = draw_markdown(text, 40, DARK, splitter)
+    assert lines[-1].plain == "see x (http://y)"
+
+
+def test_code_that_looks_like_a_definition_of_a_link_leaves_the_text_in_pieces() -> None:
+    blocks = ["one", "```python\nif a[0]:\n    pass\n```", "```ts\n[key: string]: any\n```", "two"]
+    assert Splitter().split("\n\n".join(blocks)) == blocks
+
+
+def test_of_a_text_that_grows_only_finished_pieces_are_kept() -> None:
+    text = "# Head\n\n" + "word " * 500 + "\n\n```python\n" + "a = 1\n" * 500
+    splitter = Splitter()
+    markdown_lines._draw_finished.cache_clear()
+    for end in range(0, len(text), 20):
+        draw_markdown(text[:end], 40, DARK, splitter)
+    kept = markdown_lines._draw_finished.cache_info()
+    assert kept.currsize == kept.misses == 2
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_markdown(text: str) -> None:
     draw_markdown(text, 30, LIGHT)
@@ -129,6 +164,25 @@ def test_deep_nesting_and_huge_texts_end() -> None:
     assert draw(">" * 5_000 + " x")
     assert draw("- " * 3_000 + "x")
     assert len(draw("word " * 100_000)) > 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("- \n" * 28, ["•"] * 28),
+        ("- \n" * 50, ["•"] * 50),
+        ("- " * 50, ["─" * 40]),
+        ("-" * 50, ["─" * 40]),
+        ("a\n\n" + " \n" * 90_000 + "b", ["a", "", "b"]),
+    ],
+)
+def test_empty_items_rules_and_blank_lines_are_no_deep_nesting(text: str, shown: list[str]) -> None:
+    assert draw(text) == shown
+
+
+def test_what_nests_too_deep_is_drawn_as_it_is_written() -> None:
+    for text in ("> " * 30 + "x", "1. " * 30 + "x", "- * " * 15 + "x"):
+        assert draw(text, 200) == [text]
 
 
 def test_a_splitter_can_be_given_another_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,11 +13,12 @@ from textual.widgets import Input
 
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.tui.dialogs import ChoiceDialog, TextDialog
+from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.reading_pane import ReadingPane
 from sessiontree.tui.theme import ThemedApp
 from sessiontree.tui.tree_entries import Kind, TreeEntry
 from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
-from sessiontree.tui.tree_rows import Label, TreeModel
+from sessiontree.tui.tree_rows import Filter, Label, TreeModel
 
 from .support import NOW, burst, press, screen_lines, screen_text, until
 
@@ -258,6 +260,27 @@ async def test_keys_that_come_all_at_once_choose_what_was_meant() -> None:
         await rig.until_screen(ChoiceDialog)
         await rig.press("enter")
         assert await rig.result() == TreeChoice("u2")
+
+
+async def test_a_view_that_nobody_waits_for_any_more_is_told_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped = threading.Event()
+    rows_of = TreeModel.rows
+
+    def rows(model: TreeModel, shown: Filter, query: Query, *args: Any, **more: Any) -> object:
+        if query.text == "w":
+            while not more["should_stop"]():
+                stopped.wait(0.01)
+            stopped.set()
+        return rows_of(model, shown, query, *args, **more)
+
+    monkeypatch.setattr(TreeModel, "rows", rows)
+    async with picking() as rig:
+        burst(rig.app, "way")
+        await until(stopped.is_set, rig.pilot)
+        await until(lambda: not rig.app.picker.is_busy, rig.pilot)
+        assert rig.ids == ["u2", "u3"]
 
 
 async def test_left_folds_and_right_unfolds() -> None:

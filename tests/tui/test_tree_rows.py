@@ -180,6 +180,14 @@ def test_deep_trees_are_laid_out_in_time_and_keep_only_the_nearest_guides() -> N
     assert max(len(row.guides) for row in rows) <= 36
 
 
+@pytest.mark.parametrize("patience", [0, 1, 5, 9, 10])
+def test_told_to_stop_it_goes_no_further_and_gives_no_half_answer(patience: int) -> None:
+    model = tree(*(entry(f"e{n}", f"e{n - 1}" if n else None) for n in range(1_000)))
+    answers = iter([False] * patience + [True])
+    assert model.rows("all", Query("e"), should_stop=answers.__next__) == []
+    assert list(answers) == []
+
+
 @given(st.lists(st.integers(-1, 30), max_size=30), st.sampled_from(FILTERS))
 def test_every_shown_entry_of_any_tree_has_one_line_after_its_parents(
     parents: list[int], shown: Filter

@@ -35,7 +35,7 @@ _SEQUENCE = re.compile(
     "|\x1b[()*+][0-9A-Za-z]"
     "|\x1b[=>78DEHMNOZc]"
 )
-_OVERWRITTEN = re.compile("[^\n]*\r(?!\n|$)")
+_OVERWRITTEN = re.compile("(?m:^)[^\n]*\r(?!\n|$)")
 
 
 def block(text: str) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -28,8 +30,11 @@ MAX_CHARACTERS = 200_000
 
 _BULLETS = "•◦▪"
 _MAX_NESTING = 100
-# The parser drops what is nested deeper; such a text is not meant as Markdown anyway.
-_TOO_DEEP = re.compile(r"^(?:\s*(?:[>*+-]|\d+[.)])\s*){30}", re.MULTILINE)
+# The parser drops what is nested deeper; such a text is not meant as Markdown anyway. A rule is not
+# nested, however long it is. There is one way to read a line, so none takes more than one pass.
+_TOO_DEEP = re.compile(
+    r"^(?!(?:[- \t]+|[* \t]+)$)(?:[ \t]*+(?:>|(?:[*+-]|\d++[.)])(?=[ \t]|$))){30}", re.MULTILINE
+)
 
 
 @lru_cache(maxsize=1)
@@ -39,40 +44,45 @@ def _parser() -> MarkdownIt:
 
 
 class Splitter:
-    """Cuts a text that grows into its top-level blocks; only the last of them is read again."""
+    """Cuts a text that grows into its top-level blocks; only the last two of them are read again.
+
+    Two, because the last one may become a part of the one before it: a list goes on.
+    """
 
     def __init__(self) -> None:
         self._text = ""
-        self._pieces: list[str] = []
-        self._last = 0
+        self._closed: list[str] = []
+        self._open_from = 0
 
     def split(self, text: str) -> list[str]:
         """The source of each top-level block.
 
-        Definitions of links belong to the whole text; one that may have some stays in one piece.
+        Definitions of links belong to the whole text; one that has some stays in one piece.
         """
-        if "]:" in text:
+        if not text.startswith(self._text):
+            self._closed, self._open_from = [], 0
+        blocks, has_definitions = _split(text[self._open_from :])
+        if has_definitions:
             return [text]
-        if not self._pieces or not text.startswith(self._text):
-            self._pieces, self._last = [], 0
-        kept = self._pieces[:-1]
-        tail = text[self._last :]
-        pieces, offset = _split(tail)
-        self._text, self._pieces = text, kept + pieces
-        self._last += offset
-        return self._pieces
+        self._text = text
+        pieces = self._closed + [piece for _, piece in blocks]
+        if len(blocks) > 2:
+            self._closed = pieces[:-2]
+            self._open_from += blocks[-2][0]
+        return pieces
 
 
-def _split(text: str) -> tuple[list[str], int]:
-    """The top-level blocks of a text, and where the last one begins."""
+def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
+    """The top-level blocks of a text, each with where it begins, and if the text defines links."""
     source = text.split("\n")
-    pieces = []
-    first = 0
-    for token in _parser().parse(text):
+    starts = list(accumulate((len(line) + 1 for line in source), initial=0))
+    blocks = []
+    found: dict[str, Any] = {}
+    for token in _parser().parse(text, found):
         if token.level == 0 and token.nesting >= 0 and token.map is not None:
             first, end = token.map
-            pieces.append("\n".join(source[first:end]))
-    return pieces, sum(len(line) + 1 for line in source[:first])
+            blocks.append((starts[first], "\n".join(source[first:end])))
+    return blocks, bool(found.get("references"))
 
 
 def draw_markdown(
@@ -86,18 +96,24 @@ def draw_markdown(
     if len(safe) > MAX_CHARACTERS or _TOO_DEEP.search(safe):
         return wrap_text(Text(safe, palette.text), width)
     lines: list[Text] = []
-    for piece in (splitter or Splitter()).split(safe):
-        drawn = _draw_piece(piece, max(width, 8), palette)
+    pieces = (splitter or Splitter()).split(safe)
+    for number, piece in enumerate(pieces, 1):
+        draw = _draw_piece if number == len(pieces) else _draw_finished
+        drawn = draw(piece, max(width, 8), palette)
         if lines and drawn:
             lines.append(Text())
         lines += drawn
     return lines
 
 
-@lru_cache(maxsize=2_000)
 def _draw_piece(source: str, width: int, palette: Palette) -> tuple[Text, ...]:
     tree = SyntaxTreeNode(_parser().parse(source))
     return tuple(_Drawing(palette).blocks(tree.children, width))
+
+
+# The last piece may still grow, and each of its states is wanted just once: only those before it
+# are kept. As many as a very long answer has: with fewer, each step would draw all of it again.
+_draw_finished = lru_cache(maxsize=1_000)(_draw_piece)
 
 
 class _Drawing:

@@ -16,6 +16,7 @@ from typing import IO
 
 from sessiontree.agents.processes import plain_text, run_command
 from sessiontree.agents.tools.limits import MAX_CHARACTERS, OutputWindow
+from sessiontree.storage.file import FileSessionStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class _Spool:
 
     def _begin(self, folder: str) -> None:
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            FileSessionStorage().ensure_dir(folder)
             path = os.path.join(folder, f"command-{time.time_ns()}.log")
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError:

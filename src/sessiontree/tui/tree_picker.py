@@ -145,9 +145,11 @@ class TreePicker(QueryPicker[TreeChoice | None]):
             return
         self.stop_work()
         shown, query, folded = self._shown, self._query, frozenset(self._folded)
-        self._laying_out = run_in_background(
-            self, lambda _: model.rows(shown, query, folded), self._take_rows
-        )
+
+        def lay_out(made: BackgroundWork) -> list[TreeRow]:
+            return model.rows(shown, query, folded, should_stop=lambda: made.is_stopped)
+
+        self._laying_out = run_in_background(self, lay_out, self._take_rows)
 
     def _take_rows(self, rows: list[TreeRow]) -> None:
         """The cursor stays on its entry, else goes to where we are."""

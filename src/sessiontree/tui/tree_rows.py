@@ -7,10 +7,11 @@ in the number of entries: a session may be one branch of 200,000 entries, or all
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from sessiontree.core.tree import paused_gc
 from sessiontree.tui.fuzzy import Field, Match, Query
 from sessiontree.tui.tree_entries import TreeEntry
 
@@ -21,6 +22,7 @@ GUIDE_WIDTH = 3
 MAX_GUIDES = 12
 """Levels that are drawn; of deeper ones the nearest."""
 
+_CHECK_EVERY = 256
 _TALK = frozenset(("user", "assistant", "command", "note", "compaction", "summary"))
 
 
@@ -97,15 +99,35 @@ class TreeModel:
     # -- laying out ------------------------------------------------------------------------------
 
     def rows(
-        self, shown: Filter = "default", query: Query | None = None, folded: Collection[str] = ()
+        self,
+        shown: Filter = "default",
+        query: Query | None = None,
+        folded: Collection[str] = (),
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> list[TreeRow]:
-        """The lines of this view, from top to bottom."""
-        matches = self._find_visible(shown, query)
-        children = self._visible_children(matches)
+        """The lines of this view, from top to bottom; none if told to stop on the way."""
+        try:
+            with paused_gc():
+                return self._lay_out(shown, query, folded, should_stop)
+        except _Stopped:
+            return []
+
+    def _lay_out(
+        self,
+        shown: Filter,
+        query: Query | None,
+        folded: Collection[str],
+        should_stop: Callable[[], bool],
+    ) -> list[TreeRow]:
+        matches = self._find_visible(shown, query, should_stop)
+        children = self._visible_children(matches, should_stop)
         sizes = self._sizes(matches, children) if folded else {}
         rows: list[TreeRow] = []
         stack = list(_siblings(children.get(None, []), "", 0))
         while stack:
+            if len(rows) % _CHECK_EVERY == 0 and should_stop():
+                raise _Stopped
             entry, mark, below, depth = stack.pop()
             below_it = children.get(entry.id, [])
             is_folded = entry.id in folded and bool(below_it)
@@ -137,9 +159,11 @@ class TreeModel:
                 return
             is_here = is_here and self.by_id[one].kind == "state"
 
-    def _find_visible(self, shown: Filter, query: Query | None) -> dict[str, Match | None]:
+    def _find_visible(
+        self, shown: Filter, query: Query | None, should_stop: Callable[[], bool]
+    ) -> dict[str, Match | None]:
         found: dict[str, Match | None] = {}
-        for entry in self._order:
+        for entry in _until(should_stop, self._order):
             if not self._passes(entry, shown):
                 continue
             if query is None or query.is_empty:
@@ -175,11 +199,13 @@ class TreeModel:
             ]
         return fields
 
-    def _visible_children(self, visible: Mapping[str, object]) -> dict[str | None, list[TreeEntry]]:
+    def _visible_children(
+        self, visible: Mapping[str, object], should_stop: Callable[[], bool]
+    ) -> dict[str | None, list[TreeEntry]]:
         """The shown entries below each shown entry; what is between them is passed over."""
         above: dict[str, str | None] = {}
         children: dict[str | None, list[TreeEntry]] = {}
-        for entry in self._order:
+        for entry in _until(should_stop, self._order):
             parent = entry.parent_id
             nearest: str | None = None
             if parent is not None and parent in above:
@@ -198,6 +224,18 @@ class TreeModel:
             if entry.id in visible:
                 sizes[entry.id] = 1 + sum(sizes[child.id] for child in children.get(entry.id, ()))
         return sizes
+
+
+class _Stopped(Exception):  # noqa: N818 - nobody wants the rows any more
+    """Ends the work on rows."""
+
+
+def _until(should_stop: Callable[[], bool], entries: Sequence[TreeEntry]) -> Iterator[TreeEntry]:
+    """The entries one after the other; raises when it is time to stop."""
+    for number, entry in enumerate(entries):
+        if number % _CHECK_EVERY == 0 and should_stop():
+            raise _Stopped
+        yield entry
 
 
 def _siblings(
