@@ -19,9 +19,9 @@ from sessiontree.document import SessionDocument, document_of_copy
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.live import LiveSession
 from sessiontree.loading import load_document
-from sessiontree.log import Durability, SessionLog, is_answer
+from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry, WireEntry, is_answer, respell
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.opening import make_log, make_session_id
@@ -229,7 +229,7 @@ def _without_labels(path: list[Entry]) -> list[Entry]:
             first_kept = entry.data.get("firstKeptEntryId")
             if isinstance(first_kept, str) and first_kept in instead:
                 changes["firstKeptEntryId"] = instead[first_kept]
-        kept.append(Entry.from_wire({**entry.decode(), **changes}) if changes else entry)
+        kept.append(respell(entry.line(), entry.source, changes) if changes else entry)
         parent_id = entry.id
     return kept
 
@@ -261,9 +261,31 @@ def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
 
 def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:
     """Replace the arguments of a recorded tool call; whether there was one."""
+    if _find_call(session.tree, tool_call_id) is None:
+        return False
+    with session.caught_up():
+        found = _find_call(session.tree, tool_call_id)  # the file may have been another one
+        if found is None:
+            return False
+        entry, call = found
+        before = call.get("arguments")
+        try:
+            call["arguments"] = arguments
+            session.write_anew(find_changes=True)
+        except Exception:
+            call["arguments"] = before
+            raise
+        except BaseException:
+            entry.release()  # interrupted: the file tells which they are
+            raise
+    return True
+
+
+def _find_call(tree: SessionTree, tool_call_id: str) -> tuple[Entry, dict[str, Any]] | None:
+    """The latest tool call of this id, as it stands in its message, and the entry of that."""
     # a plain id stands in its line as it is; any other may be escaped there
     needle = tool_call_id.encode() if _PLAIN_ID.fullmatch(tool_call_id) else b""
-    for entry in reversed(session.tree.entries):
+    for entry in reversed(tree.entries):
         if entry.type != "message":
             continue
         raw = entry.raw()
@@ -277,15 +299,8 @@ def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[s
                 and block.get("type") == "toolCall"
                 and block.get("id") == tool_call_id
             ):
-                before = block.get("arguments")
-                block["arguments"] = arguments
-                try:
-                    session.rewrite(find_changes=True)
-                except BaseException:
-                    block["arguments"] = before
-                    raise
-                return True
-    return False
+                return entry, block
+    return None
 
 
 def move_live(session: LiveSession, place: Place) -> None:
@@ -294,25 +309,22 @@ def move_live(session: LiveSession, place: Place) -> None:
     The new file is complete before the old one goes, and the old one goes last.
     """
     log = session.log
-    before = session.header.get("cwd")
-    session.change_header(cwd=place.cwd)
     if not isinstance(log, SessionLog) or log.document is None:
+        session.change_header(cwd=place.cwd)
         if isinstance(log, SessionLog):
             log.path = os.path.join(place.session_dir, os.path.basename(log.path))
         session.place = place
         return
     path = os.path.join(place.session_dir, os.path.basename(log.path))
     try:
-        if path == log.path:
-            session.rewrite()
-            session.place = place
-        else:
-            _move_file(session, log, place, path)
-    except BaseException as error:
-        session.change_header(cwd=before)
-        if isinstance(error, OSError):
-            raise PersistenceError.from_os_error(path, error) from error
-        raise
+        with session.changing_header(cwd=place.cwd):
+            if path == log.path:
+                session.rewrite()
+                session.place = place
+            else:
+                _move_file(session, log, place, path)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
 
 
 def _is_leftover(session: LiveSession, path: str) -> bool:

@@ -14,8 +14,8 @@ from itertools import islice
 from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
 from sessiontree.errors import PersistenceError
-from sessiontree.model import codec
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
+from sessiontree.model.ids import format_timestamp
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import (
@@ -134,11 +134,7 @@ class SessionFiler:
         """The entry's own bytes, unless it has none or its data was changed since."""
         if entry.source is None:
             return self.to_line(entry.data)
-        if (
-            find_changes
-            and entry.is_loaded
-            and codec.encode(entry.decode()) != codec.encode(entry.data)
-        ):
+        if find_changes and entry.is_edited():
             return self.to_line(entry.data)
         return entry.line()
 
@@ -193,6 +189,28 @@ def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
     ):
         return source.reader
     return None
+
+
+def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
+    """Whether somebody may have changed an entry since it was read or written."""
+    try:
+        return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
+    except Exception:
+        return True  # what cannot be written was not read
+
+
+def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:
+    """Keep a file whole under another name as well, which is given; None if there is nothing."""
+    try:
+        content = storage.read(path)
+    except FileNotFoundError:
+        return None
+    if not content:
+        return None
+    stamp = format_timestamp(now_ms).replace(":", "-").replace(".", "-")
+    aside = f"{path}.corrupt-{stamp}"
+    storage.write_atomic(aside, content)
+    return aside
 
 
 def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -20,6 +20,8 @@ from sessiontree.copying import (
     settle_copy,
     write_session,
 )
+from sessiontree.core.trimming import may_need_restore
+from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_verbatim_copy
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -27,8 +29,10 @@ from sessiontree.live import LiveSession
 from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, logger
 from sessiontree.model import codec
+from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header, get_title
-from sessiontree.opening import make_blob_store, require_durability
+from sessiontree.naming import rename_live
+from sessiontree.opening import make_blob_store, profile_for, require_durability
 from sessiontree.place import Place
 from sessiontree.storage.base import FileRange, FileStat, Piece
 from sessiontree.storage.file import FileSessionStorage
@@ -41,12 +45,14 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
     require_durability(durability)
     source_path = os.path.abspath(source_path)
     blobs = make_blob_store(place.profile, source_path, place.storage)
+    is_other_dialect = profile_for(source_path, None).dialect != place.profile.dialect
     ahead: _CopyAhead | None = None
 
     def begin(found: Header, head_end: int, stat: FileStat) -> None:
         nonlocal ahead
-        # other storages may not like a second thread, and blobs have to be looked for in the lines
-        if not isinstance(place.storage, FileSessionStorage) or blobs.has_fallbacks:
+        # other storages may not like a second thread, and the lines may have to be looked at
+        is_plain = isinstance(place.storage, FileSessionStorage) and not blobs.has_fallbacks
+        if is_other_dialect or not is_plain:
             return
         with contextlib.suppress(RuntimeError):  # no more threads
             ahead = _CopyAhead(place, _fork_header(place, source_path, found), head_end, stat)
@@ -59,11 +65,15 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
             raise PersistenceError.from_os_error(source_path, error) from error
         if source is None:
             raise SessionNotFoundError(source_path)
+        entries, name = source.tree.entries, None
+        if is_other_dialect:
+            wording = Wording(place.profile)
+            entries, name = [_say(entry, wording) for entry in entries], _last_name(source)
         try:
             copy = _take(ahead, source, place, durability) or write_session(
                 place,
-                _fork_header(place, source_path, source.header),
-                source.tree.entries,
+                _fork_header(place, source_path, source.header, name),
+                entries,
                 place.profile.dialect,
                 durability,
                 artifacts=paths.artifacts_dir(source_path),
@@ -76,15 +86,39 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
             ahead.drop()
     title = source.title
     if place.profile.dialect == "pi" and title is not None:
-        finish_copy(copy, lambda: copy.rename(title))
+        finish_copy(copy, lambda: rename_live(copy, title))
     return copy
 
 
-def _fork_header(place: Place, source_path: str, source: Header) -> Header:
+def _fork_header(place: Place, source_path: str, source: Header, name: str | None = None) -> Header:
     dialect = place.profile.dialect
     parent = source_path if dialect == "pi" else source.get("id", source_path)
-    title = get_title(source) if dialect != "pi" else None
+    title = name or get_title(source) if dialect != "pi" else None
     return derive_header(source, title, place, dialect, parent)
+
+
+def _say(entry: Entry, wording: Wording) -> Entry:
+    """The entry in the words of another dialect; the same one if it has nothing to change.
+
+    pi has no blobs: what lies there goes into the line.
+    """
+    line = entry.line()
+    if may_need_restore(line) and wording.profile.dialect == "pi":
+        return Entry.from_wire(wording.say(entry.decode()))
+    if entry.type in ("message", "custom_message"):
+        return entry
+    data = entry.decode()
+    said = wording.say(data)
+    return entry if said is data else Entry.from_wire(said)
+
+
+def _last_name(source: SessionDocument) -> str | None:
+    """The name that a session of pi's has."""
+    for entry in reversed(source.tree.entries):
+        if entry.type == "session_info":
+            name = entry.decode().get("name")
+            return name.strip() or None if isinstance(name, str) else None
+    return None
 
 
 def _take(

@@ -39,20 +39,20 @@ def is_slot_kept(document: SessionDocument) -> bool:
     return document.payloads.reader.read_at(0, len(slot.line)) == slot.line
 
 
-def refresh_slot(document: SessionDocument) -> None:
-    """Another process may have changed the title where it stands."""
+def refresh_slot(document: SessionDocument) -> bool:
+    """Another process may have changed the title where it stands; False if none stands there."""
     if document.slot is None or is_slot_kept(document):
-        return
+        return True
     line = document.payloads.reader.read_at(0, len(document.slot.line))
-    if not line.endswith(b"\n"):
-        return
     try:
-        found = read_title_slot(codec.decode(line), line)
+        found = read_title_slot(codec.decode(line), line) if line.endswith(b"\n") else None
     except ValueError:
-        return
-    if found is not None:
-        document.slot = found
-        apply_title_slot(document.header, found)
+        return False
+    if found is None:
+        return False
+    document.slot = found
+    apply_title_slot(document.header, found)
+    return True
 
 
 def merge_growth(document: SessionDocument, scan: Scan) -> int:

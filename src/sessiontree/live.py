@@ -6,25 +6,20 @@ fails has nothing to undo. Knows nothing of how sessions are found.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
-from sessiontree.document import SessionDocument
-from sessiontree.errors import PersistenceError, SessionTreeError
+from sessiontree.document import SessionDocument, keep_in_memory, move_over
+from sessiontree.errors import PersistenceError
+from sessiontree.filing import may_be_edited
 from sessiontree.log import SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import (
-    Header,
-    TitleSlot,
-    apply_title_slot,
-    get_title,
-    respell_header,
-)
+from sessiontree.model.header import Header, get_title, respell_header, set_fields
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.place import Place
@@ -32,7 +27,8 @@ from sessiontree.shared_file import Changes
 from sessiontree.unsaved import UnsavedLog
 
 LEAF_MARKER = "sessiontree.leaf"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_SETTINGS = frozenset(("model_change", "thinking_level_change", "mode_change", "session_info"))
+"""What a session says before anything was said in it."""
 
 
 class LiveSession:
@@ -53,6 +49,8 @@ class LiveSession:
         self._builder_leaf: str | None = None
         self._is_touched = False
         self._is_header_changed = False
+        self._wanted: dict[str, Any] = {}
+        self._unwanted: dict[str, Any] = {}
         self._foreign = 0
         self._homeless: list[Entry] = []
 
@@ -102,6 +100,10 @@ class LiveSession:
                 return (name.strip() or None) if isinstance(name, str) else None
         return None
 
+    def warn(self, reason: str) -> None:
+        """Tell something among the warnings."""
+        self._warnings.append(SessionWarning(reason))
+
     # -- appending -------------------------------------------------------------------------
 
     def append(self, entry_type: str, fields: WireEntry) -> str:
@@ -141,57 +143,73 @@ class LiveSession:
         before = self._foreign
         self.log.check()
         if self._homeless or (self.log.is_behind() and not self.log.is_gone()):
-            self._catch_up()
+            with self.caught_up():
+                pass
         return self._foreign - before
 
-    def _catch_up(self) -> None:
+    @contextlib.contextmanager
+    def caught_up(self) -> Iterator[None]:
+        """Hold the file, with everything that others did to it taken in."""
         with self.log.exclusive() as changes:
             self._merge(changes)
+            yield
 
     def _merge(self, changes: Changes | None) -> None:
         """Take in what others did, and write what that leaves without a place."""
         if changes is not None:
             if changes.replaced is not None:
-                self._follow(changes.replaced)
+                self._follow(changes.replaced, changes.is_old_intact)
             self._foreign += changes.foreign
             self._warnings += changes.warnings
             changes.clear()
         if self._homeless:
             self._house()
 
-    def _follow(self, replaced: SessionTree) -> None:
+    def _follow(self, replaced: SessionTree, is_old_intact: bool) -> None:
         """The file is another one now: what only the replaced one held is homeless.
 
-        What was homeless before is in the replaced tree too, and is found there again.
+        What was homeless before is in the replaced tree too, and is found there again. Entries go
+        on being the objects they were, with what was changed in them.
         """
-        by_id = self.tree.by_id
-        self._homeless = [entry for entry in self._homeless if by_id.get(entry.id) is entry]
+        tree = self.tree
+        self._homeless = [entry for entry in self._homeless if tree.by_id.get(entry.id) is entry]
         self._builder = None
-        lost = 0
-        document = self.log.document
-        if document is not None and not self._is_header_changed:
-            self.header = document.header
+        if self.log.document is not None:
+            self.header = self.log.document.header
+            self._unwanted = {key: self.header.get(key) for key in self._wanted}
+            set_fields(self.header, self._wanted)
+        given_way = lost = 0
+        for index, found in enumerate(tree.entries):
+            held = replaced.by_id.get(found.id)
+            if held is None:
+                self._foreign += 1
+            elif held is not found:
+                given_way += move_over(held, found, is_old_intact=is_old_intact)
+                tree.entries[index] = tree.by_id[found.id] = held
         for entry in replaced.entries:
-            if entry.id in self.tree.by_id:
+            if entry.id in tree.by_id:
                 continue
-            data = _read_again(entry)
-            if data is None:
+            if not keep_in_memory(entry):
                 lost += 1
                 continue
-            self._homeless.append(Entry.from_wire(data))
-            self.tree.add(self._homeless[-1])
+            self._homeless.append(entry)
+            tree.add(entry)
+        if given_way:
+            self.warn(f"{given_way} entries changed here were changed by another program, too")
         if lost:
-            self._warnings.append(
-                SessionWarning(f"{lost} entries were overwritten by another program")
-            )
-        if self.tree.leaf_id is not None and self.tree.leaf_id not in self.tree.by_id:
-            self.tree.leaf_id = self.tree.last_id
+            self.warn(f"{lost} entries were overwritten by another program")
+        if tree.leaf_id is not None and tree.leaf_id not in tree.by_id:
+            tree.leaf_id = tree.last_id
 
     def _house(self) -> None:
         """Write the entries that a replaced file lacks; those that fail stay in memory."""
-        while self._homeless:
-            self.log.append(self._homeless[0], self.header)
-            del self._homeless[0]
+        housed = 0
+        try:
+            for entry in self._homeless:
+                self.log.append(entry, self.header)
+                housed += 1
+        finally:
+            del self._homeless[:housed]
 
     # -- context ---------------------------------------------------------------------------
 
@@ -219,14 +237,26 @@ class LiveSession:
             self._builder = None
 
     def _release_before(self, compaction: Entry) -> None:
-        """A compaction hides what it summarises: let its decoded payloads go."""
+        """A compaction hides what it summarises: let its decoded payloads go, if unchanged."""
         if self.file is None:
             return
+        by_id = self.tree.by_id
         first_kept = compaction.data.get("firstKeptEntryId")
-        for entry in self.tree.path(compaction.parent_id):
+        above: list[Entry] = []
+        top: object = None
+        entry = by_id.get(compaction.parent_id or "")
+        while entry is not None:
+            above.append(entry)
+            if entry.id == top:
+                break  # what is above was let go by the compaction before
+            if top is None and entry.type == "compaction":
+                top = entry.data.get("firstKeptEntryId")
+            entry = by_id.get(entry.parent_id or "")
+        for entry in reversed(above):
             if entry.id == first_kept:
                 break
-            entry.release()
+            if not may_be_edited(entry, self.log.dialect):
+                entry.release()
 
     # -- the whole file --------------------------------------------------------------------
 
@@ -246,23 +276,40 @@ class LiveSession:
 
     def change_header(self, **fields: Any) -> None:
         """Set header fields; None removes one. Written by the next rewrite."""
-        wire = cast("dict[str, Any]", self.header)
-        for key, value in fields.items():
-            if value is None:
-                wire.pop(key, None)
-            else:
-                wire[key] = value
+        set_fields(self.header, fields)
         self._is_header_changed = True
+
+    @contextlib.contextmanager
+    def changing_header(self, **fields: Any) -> Iterator[None]:
+        """Set header fields, whatever others make of the header meanwhile, and write them inside.
+
+        If that fails they are again what they were.
+        """
+        was_changed = self._is_header_changed
+        self._unwanted = {key: self.header.get(key) for key in fields}
+        try:
+            self._wanted = fields
+            self.change_header(**fields)
+            yield
+        except BaseException:
+            set_fields(self.header, self._unwanted)
+            self._is_header_changed = was_changed
+            raise
+        finally:
+            self._wanted = {}
 
     def rewrite(self, *, find_changes: bool = False) -> None:
         """Write the whole session anew, atomically, merged with what others appended."""
+        with self.caught_up():
+            self.write_anew(find_changes=find_changes)
+
+    def write_anew(self, *, find_changes: bool = False) -> None:
+        """Write the whole session anew, atomically; only inside ``caught_up``."""
         log = self.log
         if not isinstance(log, SessionLog) or log.document is None:
             return
-        with log.exclusive() as changes:
-            self._merge(changes)
-            log.rewrite(self.head(), self.tree.entries, find_changes=find_changes)
-            self._note_header_written()
+        log.rewrite(self.head(), self.tree.entries, find_changes=find_changes)
+        self._note_header_written()
         if find_changes:
             self._builder = None
 
@@ -272,8 +319,7 @@ class LiveSession:
         Raises OSError, and then nothing has changed.
         """
         log = cast("SessionLog", self.log)
-        with log.exclusive() as changes:
-            self._merge(changes)
+        with self.caught_up():
             log.move(path, self.head(), self.tree.entries, commit)
             self._note_header_written()
             self.place = place
@@ -285,57 +331,38 @@ class LiveSession:
             document.header_line = self._header_line(document)
             self._is_header_changed = False
 
-    def rename(self, name: str) -> None:
-        """Give the session a name, as its dialect writes one; an empty name clears it."""
-        clean = " ".join(_CONTROL.sub(" ", name).split())
-        if self.log.dialect == "pi":
-            self.append("session_info", {"name": clean})
-            return
-        document = self.log.document
-        slot = document.slot if document is not None else None
-        made = TitleSlot(
-            clean, "user" if clean else None, format_timestamp(self.place.clock())
-        ).sealed()
-        if slot is not None and made.title != clean:
-            clean = made.title
-            self._warnings.append(
-                SessionWarning(f"the name was cut to the {len(clean)} characters there is room for")
-            )
-        if slot is not None and slot.is_in_place:
-            self._rename_in_place(made)
-            return
-        before = {key: self.header.get(key) for key in ("title", "titleSource")}
-        self.change_header(title=clean or None, titleSource="user" if clean else None)
-        if document is not None and slot is not None:
-            document.slot = made
-        try:
-            self.rewrite()
-        except SessionTreeError:
-            self.change_header(**before)
-            if document is not None:
-                document.slot = slot
-            raise
-
-    def _rename_in_place(self, slot: TitleSlot) -> None:
-        """The header line keeps its old title until a rewrite; readers believe the slot."""
-        log = cast("SessionLog", self.log)
-        with log.exclusive() as changes:
-            self._merge(changes)
-            log.overwrite_slot(slot)
-            apply_title_slot(self.header, slot)
-
     # -- durability ------------------------------------------------------------------------
 
     def flush(self) -> None:
-        self.log.flush()
+        """What was appended is on the medium, in the file that has the session's name."""
+        if self._is_touched:
+            with self.caught_up():
+                self.log.flush()
+        elif not self.log.is_gone():
+            self.log.flush()
 
     def recover(self) -> None:
-        """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        """Forget a latched error and go on; what could not be trusted to be saved is saved.
+
+        A file that somebody has overwritten or emptied is written anew from what is still known.
+        """
         self._is_header_changed = False
-        if self.log.recover():
-            self.rewrite()
-        elif self._homeless or self.log.is_behind():
-            self._catch_up()
+        try:
+            if self.log.recover():
+                self.rewrite()
+            elif self._homeless or self.log.is_behind():
+                with self.caught_up():
+                    pass
+        except PersistenceError:
+            if not isinstance(self.log, SessionLog) or not self.log.is_ruined():
+                raise
+            told = self.log.rebuild(self.head(), self.place.clock())
+            if told is None:  # by now it is a session again
+                with self.caught_up():
+                    return
+            self._warnings.append(told)
+            self._homeless = []
+            self._builder = None
 
     def close(self) -> None:
         """Leave the session so that whoever opens it next stands where it stood.
@@ -352,18 +379,18 @@ class LiveSession:
 
     def _leave(self) -> None:
         log = self.log
-        if isinstance(log, SessionLog) and log.is_draft and not self._has_content():
-            log.discard_draft()
+        if not isinstance(log, SessionLog) or log.document is None:
             return
-        if log.document is None:
-            return
-        self.mark_leaf()
+        with self.caught_up():
+            if log.is_draft and not self._has_content():
+                log.discard_draft()
+                return
+            self.mark_leaf()
         log.flush()
 
     def mark_leaf(self) -> None:
         """Make the leaf the last entry, since for other agents the last entry is the leaf."""
-        with self.log.exclusive() as changes:
-            self._merge(changes)
+        with self.caught_up():
             if self.tree.leaf_id != self.tree.last_id:
                 self._append("custom", {"customType": LEAF_MARKER})
 
@@ -377,13 +404,4 @@ class LiveSession:
         return self.log.has_failed
 
     def _has_content(self) -> bool:
-        return any(entry.type in ("message", "custom_message") for entry in self.tree.entries)
-
-
-def _read_again(entry: Entry) -> WireEntry | None:
-    """The data of an entry whose file may have been overwritten; None if it was."""
-    try:
-        data = entry.data
-    except (PersistenceError, ValueError):
-        return None
-    return data if isinstance(data, dict) and data.get("id") == entry.id else None
+        return any(entry.type not in _SETTINGS for entry in self.tree.entries)

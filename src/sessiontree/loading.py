@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from sessiontree.core.tree import paused_gc, plant
 from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, line_of, tell_skipped
 from sessiontree.errors import NotASessionError
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry
+from sessiontree.model.entries import Entry, WireEntry, respell
 from sessiontree.model.header import (
     CURRENT_VERSION,
     Header,
@@ -30,7 +30,7 @@ from sessiontree.model.header import (
 )
 from sessiontree.model.migrations import migrate_entries
 from sessiontree.model.scanning import (
-    Scan,
+    Record,
     SessionWarning,
     SkippedText,
     parse_jsonl_lenient,
@@ -107,7 +107,7 @@ def _read_document(
     warnings = tell_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
     if version < CURRENT_VERSION:
-        entries = _migrate(cast("dict[str, Any]", header), scan, payloads)
+        entries = _migrate(cast("dict[str, Any]", header), entries, scan.gaps, payloads)
     if version > 1:  # before, entries had no parents
         warnings = sorted([*warnings, *scan.warnings], key=line_of)
     tree, repairs = plant(entries, scan.gaps)
@@ -182,21 +182,27 @@ def _parse_head(data: bytes) -> _Head | None:
     return None
 
 
-def _migrate(header: dict[str, Any], scan: Scan, payloads: FilePayloads) -> list[Entry]:
+def _migrate(
+    header: dict[str, Any], entries: list[Entry], gaps: Sequence[int], payloads: FilePayloads
+) -> list[Entry]:
     """An older file's entries in today's form, in memory; those that need no change as they are."""
-    lines = [payloads.read_line(entry.offset, entry.length) for entry in scan.entries]
-    records = [codec.decode(line) for line in lines]
-    before = [codec.encode(record) for record in records]
-    migrate_entries([header, *records], scan.gaps)
+    lines = [payloads.read_line(entry.offset, entry.length) for entry in entries]
+    records: list[WireEntry] = list(map(codec.decode, lines))
+    before = [record.copy() for record in records]
+    migrate_entries([header, *records], gaps)
     migrated = []
-    for entry, line, record, spelled in zip(scan.entries, lines, records, before, strict=True):
-        if codec.encode(record) != spelled:
+    for entry, line, old, new in zip(entries, lines, before, records, strict=True):
+        changed = {key: value for key, value in new.items() if old.get(key, _NONE) is not value}
+        if changed or len(old) != len(new):
             parent_id = entry.parent_id
-            entry = Entry.from_wire(payloads.restore(record, line))
-            if "parentId" not in record:
+            entry = respell(line, payloads, changed, gone=old.keys() - new.keys())
+            if "parentId" not in new:
                 entry.parent_id = parent_id
         migrated.append(entry)
     return migrated
+
+
+_NONE = object()
 
 
 def salvage_document(
@@ -204,19 +210,38 @@ def salvage_document(
 ) -> tuple[Header, list[Entry], list[SessionWarning]]:
     """What can be had from a file without a valid header: a header, entries, and a report.
 
-    Fields of the damaged header that can still be read are kept. Entries that are whole keep
-    their bytes; ids and parents that are missing are filled in.
+    Fields of the damaged header that can still be read are kept, and the title of a slot before it.
+    Entries that are whole keep their bytes; ids and parents that are missing are filled in.
     """
     reader = storage.open_reader(path)
     size = reader.stat().size
     payloads = FilePayloads(path, reader, None)
-    debris = _header_debris(reader.read_at(0, min(_HEAD_BYTES, size)))
-    header = cast("Header", {**fallback_header, **debris})
     scan = scan_entries(reader.read_at, payloads, size)
-    warnings = tell_skipped(scan.skipped)
-    scan.entries = [entry for entry in scan.entries if entry.type]
-    entries = _migrate({**header, "version": 1}, scan, payloads)
-    return header, entries, warnings
+    # up to the first entry everything is what is left of the header
+    lead = next((at for at, entry in enumerate(scan.entries) if entry.type), len(scan.entries))
+    entries = scan.entries[lead:]
+    head = reader.read_at(0, min(_HEAD_BYTES, entries[0].offset if entries else size))
+    header = cast("Header", {**fallback_header, **_header_debris(head)})
+    slot = _find_slot(head)
+    apply_title_slot(header, slot)
+    gaps = [gap - lead for gap in scan.gaps if gap >= lead]
+    warnings = tell_skipped(scan.skipped[slot is not None :])
+    if any(entry.id for entry in entries):
+        entries = _migrate({**header, "version": 2}, entries, gaps, payloads)
+        warnings = sorted([*warnings, *scan.warnings], key=line_of)
+    else:  # version 1; it counts the header's line, so that is no lost one
+        lost = gaps[gaps[:1] == [0] :]
+        entries = _migrate({**header, "version": 1}, entries, lost, payloads)
+    tree, repairs = plant(entries, gaps)
+    return header, tree.entries, warnings + repairs
+
+
+def _find_slot(head: bytes) -> TitleSlot | None:
+    """The title slot that a file begins with, if it does."""
+    for item in read_line(head.partition(b"\n")[0], 0, 1):
+        if isinstance(item, Record):
+            return read_title_slot(item.value)
+    return None
 
 
 _HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')

@@ -19,13 +19,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
+from sessiontree.core.tree import SessionTree
+from sessiontree.document import (
+    TAIL_BYTES,
+    FilePayloads,
+    SessionDocument,
+    keep_known,
+    note_end,
+)
 from sessiontree.errors import PersistenceError, SessionBusyError
-from sessiontree.filing import SessionFiler, WrittenFile
+from sessiontree.filing import SessionFiler, WrittenFile, set_aside
 from sessiontree.loading import load_document
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot
+from sessiontree.model.scanning import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.shared_file import Changes, SharedFile
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
@@ -107,12 +115,21 @@ class SessionLog(SharedFile):
         self.filer = SessionFiler(storage, blobs, dialect)
         self._error: PersistenceError | None = None
         self._has_new_name = False
+        self._is_answered = False
         self.dialect = dialect
         self.durability = durability
 
     def note_new_name(self) -> None:
         """The file's name is new: a flush has to reach its folder too."""
         self._has_new_name = True
+
+    def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
+        """Continue a file that was just read.
+
+        A draft may hold an answer: whoever wrote it was stopped before the draft got its name.
+        """
+        super().adopt(document, is_draft=is_draft)
+        self._is_answered = is_draft and any(is_answer(entry.data) for entry in self.tree.entries)
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -135,8 +152,7 @@ class SessionLog(SharedFile):
         """Try again after an error; whether the file must be written anew to be trusted."""
         self._error = None
         self._close_writer()
-        must_rewrite, self._is_sync_suspect = self._is_sync_suspect, False
-        return must_rewrite
+        return self._is_sync_suspect
 
     # -- appending -------------------------------------------------------------------------
 
@@ -175,7 +191,7 @@ class SessionLog(SharedFile):
         try:
             if start != document.end:
                 self._take_in(document, start)
-            if self.is_draft and is_answer(entry.data):
+            if self.is_draft and (self._is_answered or is_answer(entry.data)):
                 self._promote(writer, document)
             if self.durability == "entry":
                 self._sync(writer)
@@ -220,15 +236,48 @@ class SessionLog(SharedFile):
         document.path = document.payloads.path = self.path
         writer.note_rename(self.path)
 
+    # -- what somebody has ruined ----------------------------------------------------------
+
+    @_stopping
+    def rebuild(self, head: bytes, now_ms: int) -> SessionWarning | None:
+        """Write a ruined file anew from what is still known of its entries; what there is to tell.
+
+        What has taken its place is kept beside it. None if it is not ruined any more.
+        """
+        self._error = None
+        self._storage.ensure_dir(os.path.dirname(self.file))
+        writer = self._storage.open_writer(self.file)
+        try:
+            if writer.lock() is None or not self.is_ruined():
+                return None
+            return self._write_known(head, now_ms)
+        finally:
+            writer.close()
+
+    def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
+        kept, instead = keep_known(self.tree)
+        aside = set_aside(self._storage, self.file, now_ms)
+        written = self.filer.write_file(self.file, head, kept)
+        document = self._document()
+        document.tree = SessionTree(kept)
+        document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)
+        document.gaps = []
+        self.adopt(document, is_draft=self.is_draft)
+        self._close_writer()
+        self._stand_on(self.file, document, written)
+        told = f"{self.file} was overwritten by another program; written anew"
+        told += f", {len(instead)} entries are lost" if instead else ""
+        return SessionWarning(told + (f"; what stood there is kept as {aside}" if aside else ""))
+
     # -- durability ------------------------------------------------------------------------
 
     @_stopping
     def flush(self) -> None:
         """Everything acknowledged is on the medium, the folder's entry too."""
         self.check()
-        if self.document is None:
-            return
-        self._sync(self._open_writer())
+        # without a writer nothing was written since the file was read
+        if self.document is not None and (self._writer is not None or self._has_new_name):
+            self._sync(self._open_writer())
 
     def _sync(self, writer: SessionStorageWriter) -> None:
         try:
@@ -267,12 +316,13 @@ class SessionLog(SharedFile):
         try:
             self.filer.keep_rejected(document, self.file)
             written = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
-            self._close_writer()
-            self._stand_on(self.file, document, written)
         except (OSError, PersistenceError):
             # the new file may have taken its place before the failure: look before going on
             self._is_stale = True
             raise
+        self._is_sync_suspect = False
+        self._close_writer()
+        self._stand_on(self.file, document, written)
 
     def move(
         self, path: str, head: bytes, entries: Sequence[Entry], commit: Callable[[], object]
@@ -290,20 +340,25 @@ class SessionLog(SharedFile):
             commit()
         except BaseException:
             with contextlib.suppress(OSError):
-                self._storage.unlink(file)
+                if self._storage.exists(self.file):  # else the new one is all there is
+                    self._storage.unlink(file)
             raise
         self._close_writer()
         self.path = path
-        try:
-            self._stand_on(file, document, written)
-        except OSError:
-            self._is_stale = True  # it has moved; the new file is read when it is next needed
+        self._stand_on(file, document, written)
 
     def _stand_on(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
-        """Go on with the file just written: the same entries, at their new places.
+        """Go on with the file just written; if it cannot be read now, then when it is needed."""
+        try:
+            self._take_places(path, before, written)
+        except OSError:
+            self._is_stale = True
 
-        Nobody could hold a lock on it before it had its name, so others may have appended to it
-        since, or have replaced it once more.
+    def _take_places(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
+        """The same entries, at their new places.
+
+        Nobody could hold a lock on the file before it had its name, so others may have appended to
+        it since, or have replaced it once more.
         """
         reader = self._storage.open_reader(path)
         if not reader.stat().is_same_file(written.stat):
@@ -327,20 +382,12 @@ class SessionLog(SharedFile):
     def overwrite_slot(self, slot: TitleSlot) -> None:
         """Change the title where it stands; only inside ``exclusive``."""
         document = self._document()
+        if document.slot is None or not document.slot.is_in_place:
+            raise PersistenceError(self.file, "has no title slot any more")
         self._open_writer().overwrite(0, slot.encode())
         document.slot = slot
         if document.end <= 64:
             note_end(document, document.end)
-
-
-def is_answer(data: WireEntry) -> bool:
-    """Whether an entry is an assistant's message: what makes a session worth a file."""
-    message = data.get("message")
-    return (
-        data.get("type") == "message"
-        and isinstance(message, dict)
-        and message.get("role") == "assistant"
-    )
 
 
 def _take_back(writer: SessionStorageWriter, start: int, length: int) -> bool:

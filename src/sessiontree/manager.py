@@ -25,9 +25,10 @@ from sessiontree.model.dialects import extension_key
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
 from sessiontree.model.scanning import SessionWarning
+from sessiontree.naming import rename_live
 from sessiontree.place import Place
 from sessiontree.profiles import Profile, get_profile
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import SessionStorage, require_storage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.memory import MemorySessionStorage
 
@@ -82,7 +83,7 @@ class SessionManager(SessionAppends):
         session = opening.open_session(
             os.fspath(path),
             profile=profile,
-            storage=storage if storage is not None else FileSessionStorage(),
+            storage=_choose(storage),
             durability=durability,
             session_dir=os.path.abspath(session_dir) if session_dir is not None else None,
         )
@@ -101,6 +102,7 @@ class SessionManager(SessionAppends):
         """This terminal's last session of the project, else the newest, else a new one."""
         from sessiontree.discovery.resume import choose_recent
 
+        storage = _choose(storage)
         found = choose_recent(cwd, session_dir, profile=profile, storage=storage)
         if found is None:
             return cls.create(
@@ -142,9 +144,8 @@ class SessionManager(SessionAppends):
         durability: Durability = "flush",
     ) -> Self:
         """A session that is kept nowhere."""
-        place = _place(
-            cwd or os.getcwd(), None, get_profile(profile), storage or MemorySessionStorage()
-        )
+        store = storage if storage is not None else MemorySessionStorage()
+        place = _place(cwd or os.getcwd(), None, get_profile(profile), store)
         return cls(opening.start_unsaved(place), durability)
 
     @staticmethod
@@ -337,7 +338,7 @@ class SessionManager(SessionAppends):
 
     def set_session_name(self, name: str) -> None:
         """Name the session, as its dialect writes names; an empty name clears it."""
-        self._session.rename(name)
+        rename_live(self._session, name)
 
     def fork(self) -> tuple[str, str] | None:
         """Copy the session, whole, and go over to the copy; (old path, new path).
@@ -438,7 +439,7 @@ class SessionManager(SessionAppends):
 def _place(
     cwd: StrPath, session_dir: StrPath | None, profile: Profile, storage: SessionStorage | None
 ) -> Place:
-    store = storage if storage is not None else FileSessionStorage()
+    store = _choose(storage)
     absolute = os.path.abspath(cwd)
     folder = (
         os.path.abspath(session_dir)
@@ -446,3 +447,11 @@ def _place(
         else paths.default_session_dir(profile, absolute, store)
     )
     return Place(profile, store, absolute, folder, session_dir is not None)
+
+
+def _choose(storage: SessionStorage | None) -> SessionStorage:
+    """The storage that was asked for, else files. TypeError for what is no storage."""
+    if storage is None:
+        return FileSessionStorage()
+    require_storage(storage)
+    return storage

@@ -5,13 +5,16 @@ Owns SPEC §5's ``set_session_file`` and the writing half of §4.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from typing import get_args
 
 from sessiontree.discovery import paths
+from sessiontree.discovery.heads import read_head
 from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.filing import set_aside
 from sessiontree.live import LiveSession
 from sessiontree.loading import load_document, salvage_document
 from sessiontree.log import Durability, SessionLog
@@ -58,10 +61,20 @@ def _lies_in(profile: Profile, path: str) -> bool:
 
 
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
-    """The profile's blobs; also those of the agent folder that the file lies in, to read."""
-    agent_dir = os.path.dirname(os.path.dirname(os.path.dirname(session_file)))
-    beside = os.path.join(agent_dir, "blobs")
-    fallbacks = (beside,) if beside != profile.blobs_dir and storage.exists(beside) else ()
+    """The profile's blobs; of a file that lies elsewhere also those it may refer to, to read.
+
+    That is the agent folder that it lies in, or that of whoever wrote it to a folder of its own.
+    """
+    folders: list[str] = []
+    if not _lies_in(profile, session_file):
+        agent_dir = os.path.dirname(os.path.dirname(os.path.dirname(session_file)))
+        folders.append(os.path.join(agent_dir, "blobs"))
+        folders += [each.blobs_dir for each in list_profiles()]
+    fallbacks = tuple(
+        folder
+        for folder in dict.fromkeys(folders)
+        if folder != profile.blobs_dir and storage.exists(folder)
+    )
     user = os.path.realpath(os.path.dirname(session_file))
     return BlobStore(profile.blobs_dir, storage, fallbacks, user)
 
@@ -84,7 +97,12 @@ def start_session(
     """A new session. Its file appears with the first answer, or at once at an explicit ``path``."""
     require_durability(durability)
     timestamp = format_timestamp(place.clock())
-    made_id = session_id or make_session_id(place.profile.dialect, place.clock)
+    named = paths.parse_session_file_name(path) if path is not None else None
+    made_id = (
+        session_id
+        or (named[1] if named is not None else None)
+        or make_session_id(place.profile.dialect, place.clock)
+    )
     header = make_header(made_id, timestamp, place.cwd, parent_session=parent_session)
     file = path or os.path.join(place.session_dir, paths.session_file_name(timestamp, made_id))
     log = make_log(place, file, place.profile.dialect, durability)
@@ -141,7 +159,7 @@ def open_session(
         raise PersistenceError.from_os_error(path, error) from error
     if document is None:
         place = Place(found, storage, fallback_cwd, folder, session_dir is not None, clock)
-        return start_session(place, durability, path=path)
+        return start_session(place, durability, path=target or path)
     place = Place(
         found,
         storage,
@@ -196,24 +214,24 @@ def _recover(
     clock: Clock,
 ) -> SessionDocument | None:
     """Keep the damaged file whole under another name, and its entries in a new session."""
-    stamp = format_timestamp(clock())
+    now = clock()
     named = paths.parse_session_file_name(paths.session_of_draft(path) or path)
     fallback = make_header(
         named[1] if named else make_session_id(profile.dialect, clock),
-        named[0] if named else stamp,
-        cwd,
+        named[0] if named else format_timestamp(now),
+        _project_of(path, profile, cwd, storage),
     )
-    aside = f"{path}.corrupt-{stamp.replace(':', '-').replace('.', '-')}"
     try:
         header, entries, skipped = salvage_document(storage, path, fallback)
         # The copy is complete before the new file takes its place: at no moment is there neither.
-        storage.write_atomic(aside, storage.read(path))
+        aside = set_aside(storage, path, now)
         lines = [codec.encode(header), *(entry.line() for entry in entries)]
         storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
         document = load_document(storage, path, blobs)
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
-    warnings += skipped
+    known = document.warnings if document is not None else []
+    warnings += [warning for warning in skipped if warning not in known]
     warnings.append(
         SessionWarning(
             f"{path} had no valid header; the file is kept as {aside}, "
@@ -221,3 +239,26 @@ def _recover(
         )
     )
     return document
+
+
+def _project_of(path: str, profile: Profile, cwd: str, storage: SessionStorage) -> str:
+    """The project of a file that does not say: that of its folder, by ``cwd`` or a neighbour.
+
+    Empty if nothing tells: a session without a project goes by its folder.
+    """
+    folder = os.path.dirname(path)
+    if not paths.same_cwd(os.path.dirname(folder), profile.sessions_dir):
+        return cwd
+
+    def belongs(project: str) -> bool:
+        names = map(os.path.basename, paths.session_folders(profile, project))
+        return os.path.basename(folder) in names
+
+    if belongs(cwd):
+        return cwd
+    with contextlib.suppress(OSError):
+        for file in storage.list_files(folder, paths.SESSION_SUFFIX):
+            head = read_head(storage, file.path)
+            if head is not None and head.cwd and belongs(head.cwd):
+                return head.cwd
+    return ""

@@ -30,17 +30,20 @@ from sessiontree.storage.blobs import BlobStore
 class Changes:
     """What was found in the file that this process had not written.
 
-    ``replaced`` is the tree that was in use before the file turned out to be another one.
+    ``replaced`` is the tree that was in use before the file turned out to be another one; its
+    lines can still be read if ``is_old_intact``.
     """
 
     foreign: int = 0
     replaced: SessionTree | None = None
+    is_old_intact: bool = True
     warnings: list[SessionWarning] = field(default_factory=list)
 
     def clear(self) -> None:
         """All of it has been taken in."""
         self.foreign = 0
         self.replaced = None
+        self.is_old_intact = True
         self.warnings = []
 
 
@@ -81,6 +84,18 @@ class SharedFile:
     def file(self) -> str:
         """The file written to now: the draft until the session file exists."""
         return self._draft_path(self.path) if self.is_draft else self.path
+
+    def is_ruined(self) -> bool:
+        """Whether what has the session's name is no session any more, or is not there."""
+        try:
+            found = load_document(self._storage, self.file)
+        except NotASessionError:
+            return True
+        except OSError:
+            return False
+        if found is not None:
+            found.payloads.reader.close()
+        return found is None
 
     def pending_changes(self) -> Changes | None:
         """What others did, until whoever takes it in clears it; None if nothing."""
@@ -152,8 +167,8 @@ class SharedFile:
         """Read what others appended; False if the file is not what was read plus an append."""
         if self._is_stale:
             return False
-        if document.slot is not None:
-            refresh_slot(document)
+        if document.slot is not None and not refresh_slot(document):
+            return False
         if size == document.end:
             return is_tail_kept(document)
         scan = read_growth(document, size)
@@ -172,8 +187,10 @@ class SharedFile:
             self.is_draft = False
             self._reload()
             return
-        self._storage.ensure_dir(os.path.dirname(self.file))
         reader = document.payloads.reader
+        if not is_tail_kept(document):
+            raise PersistenceError(self.file, "was overwritten and deleted by another program")
+        self._storage.ensure_dir(os.path.dirname(self.file))
         self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
         self._changes.warnings.append(
             SessionWarning(f"{self.file} was deleted by another program; written anew")
@@ -197,10 +214,12 @@ class SharedFile:
             )
         if self._changes.replaced is None:
             self._changes.replaced = before.tree
+        # the same file with other bytes was overwritten; unless it is only looked at once more
+        is_overwritten = document.stat.is_same_file(before.stat) and not self._is_stale
+        self._changes.is_old_intact &= not is_overwritten
         document.tree.leaf_id = before.tree.leaf_id
-        document.warnings[:0] = [
-            warning for warning in before.warnings if warning not in document.warnings
-        ]
+        known = set(document.warnings)
+        document.warnings[:0] = [warning for warning in before.warnings if warning not in known]
         self.adopt(document, is_draft=self.is_draft)
 
     def _take_in(self, document: SessionDocument, end: int) -> None:

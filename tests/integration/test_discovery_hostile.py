@@ -140,13 +140,13 @@ def test_files_and_folders_that_may_not_be_read_are_told_of(
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_survived(home: Path, tmp_path: Path) -> None:
-    from sessiontree.storage.base import SessionStorageReader
+    from sessiontree.storage.base import SessionStorageReader, StrPath
     from sessiontree.storage.file import FileSessionStorage
 
     file = put(tmp_path, *talk(*["x" * 400_000] * 4))
 
     class Storage(FileSessionStorage):
-        def open_reader(self, path: str) -> SessionStorageReader:
+        def open_reader(self, path: StrPath) -> SessionStorageReader:
             reader = super().open_reader(path)
             stat = reader.stat()
             reader.stat = lambda: stat  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ import pytest
 from tests.samples import assistant, chain, header, lines, read, user, write
 
 from sessiontree import FileSessionStorage, SessionManager
-from sessiontree.storage.base import FileStat, Piece, SessionStorageReader
+from sessiontree.storage.base import FileStat, Piece, SessionStorageReader, StrPath
 
 TALK = chain(*(make(f"text {at}") for at in range(200) for make in (user, assistant)))
 PATIENCE_S = 30.0
@@ -52,14 +52,14 @@ class MeddledStorage(FileSessionStorage):
         self._meddle = meddle
         self.seen: list[list[str]] = []
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
         reader = super().open_reader(path)
         if path == str(self._source) and threading.current_thread() is threading.main_thread():
             return _Watched(reader, self._wait_and_meddle)
         return reader
 
     def write_atomic(
-        self, path: str, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
     ) -> FileStat:
         if threading.current_thread() is threading.main_thread():
             self.seen.append(os.listdir(self._target))

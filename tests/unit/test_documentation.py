@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import SessionManager
+from sessiontree import (
+    SessionManager,
+    SessionStorage,
+    SessionStorageReader,
+    SessionStorageWriter,
+)
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -35,6 +40,14 @@ def test_the_python_examples_of_a_document_run_one_after_the_other(
 def test_the_readme_example_is_about_ten_lines() -> None:
     lines = [line for line in blocks(ROOT / "README.md", "python")[0].splitlines() if line.strip()]
     assert len(lines) <= 12
+
+
+@pytest.mark.parametrize("seam", [SessionStorage, SessionStorageReader, SessionStorageWriter])
+def test_the_guide_lists_every_method_that_a_storage_must_have(seam: type) -> None:
+    text = (ROOT / "docs/building.md").read_text(encoding="utf-8")
+    rows = [row for row in text.splitlines() if row.startswith(f"| `{seam.__name__}`")]
+    listed = re.findall(r"`(\w+)`", "".join(row.split("|")[2] for row in rows))
+    assert sorted(listed) == sorted(name for name in vars(seam) if not name.startswith("_"))
 
 
 def test_every_example_of_the_format_loads_without_a_warning(tmp_path: Path) -> None:

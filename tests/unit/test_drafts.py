@@ -209,3 +209,14 @@ def test_a_torn_draft_loses_only_its_torn_line(folder: Path) -> None:
     assert said(again) == ["1"]
     again.append_message(assistant("3"))
     assert said(SessionManager.open(str(again.session_file))) == ["1", "3"]
+
+
+def test_an_empty_draft_is_no_session_and_the_file_asked_for_begins(tmp_path: Path) -> None:
+    """A full disk left it: the draft was made, and its header could not be written."""
+    file = tmp_path / "2026-02-16T10-20-30-000Z_abc.jsonl"
+    (tmp_path / f".{file.name}.draft").touch()
+    session = SessionManager.open(file)
+    assert session.session_file == str(file)
+    assert session.session_id == "abc"
+    session.append_message(user("1"))
+    assert len(file.read_bytes().splitlines()) == 2

@@ -256,6 +256,12 @@ def test_errors_need_nothing_else() -> None:
     }
 
 
+def test_errors_of_the_runtime_come_when_they_are_named() -> None:
+    modules = loaded("from sessiontree import UnknownProfileError, CompactionError, BundleError")
+    assert not {name for name in modules if name.startswith(UPPER)}
+    assert "sessiontree.runtime.agent" in loaded("from sessiontree import AgentBusyError")
+
+
 def test_values_need_no_storage() -> None:
     modules = ours(loaded("from sessiontree import build_session_context"))
     assert not {name for name in modules if "storage" in name or "manager" in name}

@@ -134,6 +134,53 @@ def test_blobs_go_along_to_another_agents_folder(tmp_path: Path, home: Path) -> 
     assert content["content"][1]["text"] == long
 
 
+def test_a_fork_to_pi_has_everything_in_pis_words(tmp_path: Path, home: Path) -> None:
+    image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+    text = {"type": "text", "text": "z" * 600_000}
+    source = SessionManager.create(tmp_path, tmp_path / "flat", profile="omp")
+    source.append_message(user([image, text]))
+    source.append_message(assistant("fine"))
+    source.append_model_change("anthropic/claude")
+    source.append_mode_change("plan")
+    source.close()
+    forked = SessionManager.fork_from(str(source.session_file), tmp_path, profile="pi")
+    _, asked, answered, model, mode = read(str(forked.session_file))
+    assert asked["message"]["content"] == [image, text]
+    assert "spilled" not in asked
+    assert answered["message"] == assistant("fine")
+    assert (model["provider"], model["modelId"]) == ("anthropic", "claude")
+    assert "model" not in model
+    assert mode["type"] == "custom"
+    assert said(forked)[1:] == ["fine"]
+
+
+def test_a_session_of_pi_forked_to_omp_keeps_its_name_and_model(tmp_path: Path) -> None:
+    with SessionManager.create(tmp_path, profile="pi") as source:
+        source.append_message(user("1"))
+        source.append_message(assistant("2"))
+        source.append_model_change("anthropic/claude")
+        source.set_session_name("Named")
+    forked = SessionManager.fork_from(str(source.session_file), tmp_path, profile="omp")
+    head, _, _, model, *_ = read(str(forked.session_file))
+    assert head["title"] == "Named"
+    assert model["model"] == "anthropic/claude"
+    assert forked.session_name == "Named"
+
+
+@pytest.mark.parametrize("profile", ["omp", "pi"])
+def test_blobs_of_a_session_in_a_folder_of_its_own_go_along(
+    tmp_path: Path, home: Path, profile: str
+) -> None:
+    image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+    with SessionManager.create(tmp_path, tmp_path / "flat") as source:
+        source.append_message(user([image]))
+        source.append_message(assistant("fine"))
+    forked = SessionManager.fork_from(str(source.session_file), tmp_path, profile=profile)
+    again = SessionManager.open(str(forked.session_file))
+    assert again.build_session_context().messages[0]["content"] == [image]
+    assert again.warnings == []
+
+
 def test_the_source_may_be_damaged(tmp_path: Path) -> None:
     source = write(tmp_path / "x.jsonl", header(), TALK[0], b"garbage\n", *TALK[2:], b'{"torn')
     before = source.read_bytes()

@@ -114,6 +114,18 @@ def test_version_two_changes_only_what_it_must(file: Path) -> None:
     )
 
 
+def test_numbers_that_python_cannot_hold_survive_a_migration(file: Path) -> None:
+    odd = b'"data":{"a":1e400,"b":' + b"7" * 4_200 + b',"c":1.0}'
+    hook = b'"message":{"role": "hookMessage","content":"x","n":1e400}'
+    custom = b'{"type":"custom","customType":"n","timestamp":"t",' + odd + b"}\n"
+    write(file, header(version=None), custom, b'{"type":"message",' + hook + b"}\n")
+    SessionManager.open(file).close()
+    written = file.read_bytes()
+    assert odd in written
+    assert b'"message":{"role":"custom","content":"x","n":1e400}' in written
+    assert read(file)[2]["parentId"] == read(file)[1]["id"]
+
+
 def test_a_header_without_a_change_keeps_its_other_fields(file: Path) -> None:
     file.write_bytes(VERSION_TWO)
     assert SessionManager.open(file).header == {**header(), "extra": {"kept": 1}}

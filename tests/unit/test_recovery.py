@@ -21,6 +21,7 @@ from tests.samples import (
     lines,
     message,
     read,
+    slot,
     texts,
     user,
     write,
@@ -163,12 +164,81 @@ def test_entries_of_version_one_are_salvaged_as_a_chain(file: Path) -> None:
 
 
 def test_a_title_slot_without_a_header_is_no_header(file: Path) -> None:
-    from tests.samples import slot
-
     write(file, slot("title"), *TALK)
     session = SessionManager.open(file)
     assert said(session) == ["1", "2", "3", "4"]
     assert asides(file)[0].read_bytes() == lines(slot("title"), *TALK)
+
+
+def test_a_title_slot_before_a_damaged_header_still_names_the_session(file: Path) -> None:
+    write(file, slot("Named"), TORN_HEADER, *TALK)
+    session = SessionManager.open(file)
+    assert session.session_name == "Named"
+    assert [warning.line for warning in session.warnings] == [2, None]
+
+
+@pytest.mark.parametrize("torn", [0, 28, 40])
+def test_what_an_entry_says_is_not_taken_for_the_header(tmp_path: Path, torn: int) -> None:
+    arguments = {"cwd": "/etc/other", "title": "no title", "timestamp": "2001", "type": "session"}
+    call = {"type": "toolCall", "id": "c", "name": "bash", "arguments": arguments}
+    talk = [*chain(user("1"), assistant(content=[call])), entry("custom", "s", "a2", **arguments)]
+    talk[-1]["type"] = "custom"
+    file = tmp_path / "2026-02-16T10-20-30-000Z_abcdef0123456789.jsonl"
+    write(file, dump(header())[:torn] + b"\n" * (not torn), *talk)
+    session = SessionManager.open(file)
+    assert session.session_id == "abcdef0123456789"
+    assert session.header["timestamp"] == "2026-02-16T10:20:30.000Z"
+    assert session.cwd != "/etc/other"
+    assert session.session_name is None
+    assert [found.id for found in session.get_entries()] == ["a1", "a2", "s"]
+
+
+def test_orphans_and_doubles_below_a_damaged_header_are_mended_as_everywhere(file: Path) -> None:
+    """The lost parent was in the line before: its child hangs on the entry before that line."""
+    torn = dump(TALK[2])[:40] + b"\n"
+    side, double = message("b", "a1", user("side")), message("a4", "a1", user("double"))
+    write(file, TORN_HEADER, *TALK[:2], torn, side, TALK[3], double)
+    session = SessionManager.open(file)
+    whole = SessionManager.open(
+        write(file.with_name("whole.jsonl"), header(), *TALK[:2], torn, side, TALK[3], double)
+    )
+    parents = [found.parent_id for found in session.get_entries()]
+    assert parents == [None, "a1", "a1", "a2", "a1"]
+    assert parents == [found.parent_id for found in whole.get_entries()]
+    told = {str(warning) for warning in session.warnings}
+    assert {text for text in map(str, whole.warnings) if "line" not in text} <= told
+    assert [found.parent_id for found in SessionManager.open(file).get_entries()] == parents
+
+
+def test_a_damaged_header_of_version_one_is_still_counted(file: Path) -> None:
+    old = [{"type": "message", "timestamp": "t", "message": user(str(n))} for n in (1, 2, 4)]
+    cut = {"type": "compaction", "timestamp": "t", "summary": "S", "firstKeptEntryIndex": 2}
+    write(file, b"{torn header\n", *old[:2], cut, old[2])
+    messages = SessionManager.open(file).build_session_context().messages
+    assert [found.get("summary") or found["content"] for found in messages] == ["S", "2", "4"]
+
+
+def test_a_session_without_a_header_stays_in_its_project(home: Path, tmp_path: Path) -> None:
+    """Not in the one that somebody happened to stand in when it was recovered."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    sessions = home / ".sessiontree/agent/sessions"
+    folder = sessions / f"--{str(theirs)[1:].replace('/', '-')}--"
+    names = [f"2026-02-16T10-20-3{n}-000Z_abcdef012345678{n}.jsonl" for n in range(3)]
+    manager = SessionManager.create(ours)
+    alone = write(folder / names[0], b"junk\n", *TALK)
+    manager.set_session_file(alone)
+    assert read(alone)[0]["cwd"] == ""
+    write(folder / names[1], header(cwd=str(theirs)), *TALK)
+    beside = write(folder / names[2], b"junk\n", *TALK)
+    manager.set_session_file(beside)
+    assert read(beside)[0]["cwd"] == str(theirs)
+    assert len(SessionManager.list(theirs)) == 3
+    assert SessionManager.list(ours) == []
+
+
+def test_a_session_begun_in_a_named_file_has_that_name(tmp_path: Path) -> None:
+    file = tmp_path / "2026-02-16T10-20-30-000Z_abcdef0123456789.jsonl"
+    assert SessionManager.open(file).session_id == "abcdef0123456789"
 
 
 @pytest.mark.parametrize("data", [b"junk", b"\x00" * 9_000, b"\n \n", b"\xef\xbb\xbf", b"[1,2]\n"])

@@ -226,6 +226,19 @@ def test_foreign_lines_are_in_the_tree_before_the_next_append(file: Path) -> Non
     assert said(session) == ["1", "2", "foreign", "answer"]
 
 
+def test_children_and_labels_that_were_asked_for_know_foreign_lines(file: Path) -> None:
+    session = SessionManager.open(file)
+    assert [found.id for found in session.get_children("a1")] == ["a2"]
+    assert session.get_label("a1") is None
+    with SessionManager.open(file) as other:
+        other.branch("a1")
+        made = other.append_message(user("side"))
+        other.append_label_change("a1", "here")
+    session.refresh()
+    assert [found.id for found in session.get_children("a1")] == ["a2", made]
+    assert session.get_label("a1") == "here"
+
+
 def test_foreign_lines_can_be_read_without_appending(file: Path) -> None:
     session = SessionManager.open(file)
     assert session.refresh() == 0

@@ -52,18 +52,19 @@ def build_session_context(
     """
     if leaf_id is None or not entries:
         return SessionContext()
+    # of several entries with one id the first has it, as in a session's tree
     index: Mapping[str, Entry | Mapping[str, Any]] = (
-        by_id if by_id is not None else {_id_of(entry): entry for entry in entries}
+        by_id if by_id is not None else {_id_of(entry): entry for entry in reversed(entries)}
     )
     leaf = index.get(leaf_id) if isinstance(leaf_id, str) else None
     path: list[Entry] = []
-    seen: set[str] = set()
+    seen: set[int] = set()
     current: Entry | Mapping[str, Any] | None = leaf if leaf is not None else entries[-1]
     while current is not None:
-        entry = current if isinstance(current, Entry) else Entry.from_wire(current)
-        if entry.id in seen:
+        if id(current) in seen:
             break
-        seen.add(entry.id)
+        seen.add(id(current))
+        entry = current if isinstance(current, Entry) else Entry.from_wire(current)
         path.append(entry)
         current = index.get(entry.parent_id) if entry.parent_id is not None else None
     path.reverse()

@@ -52,10 +52,18 @@ class SessionTree:
         """Add an entry whose id is new; the leaf stays where it is."""
         self.entries.append(entry)
         self.by_id[entry.id] = entry
-        if self._children is not None:
-            self._children.setdefault(self._parent_key(entry), []).append(entry)
-        if self._labels is not None and entry.type == "label":
-            self._apply_label(self._labels, entry)
+        self.index(len(self.entries) - 1)
+
+    def index(self, first: int) -> None:
+        """From ``first`` on entries are new: children and labels known already learn of them."""
+        if self._children is None and self._labels is None:
+            return
+        for at in range(first, len(self.entries)):
+            entry = self.entries[at]
+            if self._children is not None:
+                self._children.setdefault(self._parent_key(entry), []).append(entry)
+            if self._labels is not None and entry.type == "label":
+                self._apply_label(self._labels, entry)
 
     def forget_indexes(self) -> None:
         """Entries have come or changed: find children and labels anew when they are asked for."""
@@ -125,9 +133,11 @@ class SessionTree:
 
     def _child_index(self) -> dict[str | None, list[Entry]]:
         if self._children is None:
-            self._children = {}
-            for entry in self.entries:
-                self._children.setdefault(self._parent_key(entry), []).append(entry)
+            children: dict[str | None, list[Entry]] = {}
+            with paused_gc():
+                for entry in self.entries:
+                    children.setdefault(self._parent_key(entry), []).append(entry)
+            self._children = children
         return self._children
 
     def _parent_key(self, entry: Entry) -> str | None:
@@ -239,6 +249,7 @@ def graft(
     """
     by_id = tree.by_id
     added = tree.entries
+    first = len(added)
     unknown: list[int] = []
     previous: str | None = None
     for entry in entries:
@@ -251,9 +262,10 @@ def graft(
         added.append(entry)
         previous = entry.id
         by_id[previous] = entry
-    tree.forget_indexes()
     if not unknown:
+        tree.index(first)
         return
+    tree.forget_indexes()
     for index in unknown:
         entry = tree.entries[index]
         if entry.parent_id == PREVIOUS:

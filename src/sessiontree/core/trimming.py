@@ -86,13 +86,16 @@ def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> di
     spilled: dict[str, str] = {}
     externalise = dialect != "pi" and entry.get("type") in _WITH_IMAGES
     for pointer, node, in_content in _walk(entry):
+        kept: str | None = None
         if isinstance(node, dict):
             for key in _TRANSIENT:
                 node.pop(key, None)
             if externalise:
                 _externalise(node, in_content, blobs)
+                if in_content and node.get("type") == "image":
+                    kept = "data"  # what is still there is no base64
         if dialect != "pi":
-            _cut_strings(pointer, node, blobs, spilled)
+            _cut_strings(pointer, node, blobs, spilled, kept)
     return spilled
 
 
@@ -157,13 +160,17 @@ def _ref(raw: bytes) -> str:
     return REF_PREFIX + sha256_hex(raw)
 
 
-def _cut_strings(pointer: str, node: Any, blobs: list[bytes], spilled: dict[str, str]) -> None:
+def _cut_strings(
+    pointer: str, node: Any, blobs: list[bytes], spilled: dict[str, str], kept: str | None
+) -> None:
     items = node.items() if isinstance(node, dict) else enumerate(node)
     for key, text in list(items):
-        if not isinstance(text, str) or len(text) * 2 <= MAX_UNITS or key in _SIGNATURES:
+        if not isinstance(text, str) or len(text) * 2 <= MAX_UNITS:
+            continue
+        if key in _SIGNATURES or key == kept:
             continue
         cut = cut_text(text)
-        if cut is text or _is_inline_image(node, key):
+        if cut is text:
             continue
         raw = text.encode("utf-8", "surrogatepass")
         blobs.append(raw)
@@ -171,11 +178,6 @@ def _cut_strings(pointer: str, node: Any, blobs: list[bytes], spilled: dict[str,
         node[key] = cut
         if key == "content" and _has_line_count(node):
             node["lineCount"] = cut.count("\n") + 1
-
-
-def _is_inline_image(node: Any, key: object) -> bool:
-    """Image data that is not valid base64 stays inline, untouched."""
-    return key == "data" and isinstance(node, dict) and node.get("type") == "image"
 
 
 def _has_line_count(node: Any) -> bool:

@@ -19,10 +19,10 @@ from typing import Any
 
 from sessiontree.copying import copy_folder
 from sessiontree.core.trimming import trim
+from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.export.wording import Wording
 from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.core.usage import arguments_text, total_usage
+from sessiontree.core.context import iter_messages
+from sessiontree.core.usage import Usage, arguments_text, usage_of
 from sessiontree.export import prose
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
@@ -60,15 +61,14 @@ class _Writer:
     def head(self) -> str:
         view = self._view
         title = view.name or "Session"
-        messages = _messages(view)
-        used = total_usage(messages)
+        count, used = _tally(view)
         lines = [
             f"# {prose.inline(self._redact(title)) or 'Session'}",
             "",
             f"- Session: {prose.code(view.id)}",
             f"- Project: {prose.code(view.cwd or '(unknown)')}",
             f"- Started: {_time(view.timestamp) or '(unknown)'}",
-            f"- Messages: {len(messages)}",
+            f"- Messages: {count}",
         ]
         if used.total_tokens:
             cost = f", ${used.cost:.2f}" if used.cost else ""
@@ -247,14 +247,13 @@ def _assistant(message: Mapping[str, Any]) -> str:
     return f"Assistant ({model})" if model else "Assistant"
 
 
-def _messages(view: SessionView) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
-    for entry in view.path:
-        if entry.type == "message":
-            message = entry.decode().get("message")
-            if isinstance(message, dict):
-                found.append(message)
-    return found
+def _tally(view: SessionView) -> tuple[int, Usage]:
+    """How many messages there are, and what they used."""
+    count, used = 0, Usage()
+    for _, message in iter_messages(view.path):
+        count += 1
+        used += usage_of(message) or Usage()
+    return count, used
 
 
 def _time(timestamp: str) -> str:

@@ -36,6 +36,7 @@ from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
 from sessiontree.model.header import make_header
 from sessiontree.model.ids import derived_entry_id
+from sessiontree.naming import rename_live
 from sessiontree.opening import open_session
 from sessiontree.profiles import Dialect, Profile
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
@@ -355,7 +356,7 @@ def _name_if_unnamed(document: SessionDocument, target: ImportTarget, title: str
         document.path, profile=target.profile, storage=target.storage, durability="flush"
     )
     try:
-        session.rename(title)
+        rename_live(session, title)
     finally:
         session.close()
     set_time(target.storage, document.path, before_ns)

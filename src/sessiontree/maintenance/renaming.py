@@ -8,6 +8,7 @@ file keeps its time.
 from __future__ import annotations
 
 from sessiontree.discovery.talked import set_time
+from sessiontree.naming import rename_live
 from sessiontree.opening import open_session
 from sessiontree.storage.base import SessionStorage
 
@@ -20,7 +21,7 @@ def rename_session(storage: SessionStorage, path: str, name: str) -> str | None:
     before = storage.stat(path)
     live = open_session(path, profile=None, storage=storage, durability="flush")
     try:
-        live.rename(name)
+        rename_live(live, name)
         live.flush()
     finally:
         live.close()

@@ -98,6 +98,17 @@ def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[
         return encode(change(decode(text)))
 
 
+def replace_nested(text: bytes, key: str, fields: Mapping[str, object]) -> bytes:
+    """The same JSON object with some fields of the object at ``key`` set, the rest as spelled."""
+    try:
+        found = _decode_fields(text)
+        inner = replace_fields(bytes(found[key]), fields)
+        return _fast_encode({**found, key: msgspec.Raw(inner)})
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError):
+        value = decode(text)
+        return encode({**value, key: {**value[key], **fields}})
+
+
 def copy(value: _T) -> _T:
     """A deep copy of a JSON value, safe at any depth."""
     return decode(encode(value))  # type: ignore[no-any-return]

@@ -92,6 +92,17 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         """Whether anybody may hold, and may have changed, a part of ``data``."""
         return self.cached is not None or self.message is not None
 
+    def is_edited(self) -> bool:
+        """Whether ``data`` no longer says what the line does.
+
+        Also where a line never said all of it: some of what is only in passing is not written.
+        """
+        if not self.is_loaded or self.source is None:
+            return False
+        said = self.decode()
+        # in a file that was overwritten another entry may stand there
+        return said.get("id") == self.id and codec.encode(said) != codec.encode(self.data)
+
     def decode(self) -> WireEntry:
         """The whole wire object, decoded afresh and not kept."""
         if self.source is None:
@@ -141,6 +152,56 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         """Forget decoded data that can be read again."""
         if self.source is not None:
             self.cached = self.message = None
+
+
+class _OwnLine:
+    """The source of an entry whose line stands in no file yet."""
+
+    def __init__(self, line: bytes, before: PayloadSource) -> None:
+        self._line = line
+        self._before = before
+
+    def read_line(self, offset: int, length: int) -> bytes:
+        return self._line[offset : offset + length]
+
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:
+        return self._before.restore(data, line)
+
+    def is_plain(self, block: bytes) -> bool:
+        return self._before.is_plain(block)
+
+
+def respell(
+    line: bytes,
+    source: PayloadSource | None,
+    fields: Mapping[str, object],
+    *,
+    gone: Iterable[str] = (),
+) -> Entry:
+    """The entry of a line with some fields set and some gone; the others stay as they are spelled.
+
+    Of ``message`` only the role is set. Values that the line refers to are had from ``source``.
+    """
+    changes = dict(fields)
+    message = changes.pop("message", None)
+    line = codec.replace_fields(line, changes, gone=gone)
+    if isinstance(message, dict):
+        line = codec.replace_nested(line, "message", {"role": message["role"]})
+    entry = Entry.from_wire(codec.decode(line))
+    if source is not None:
+        entry.attach(_OwnLine(line, source), 0, len(line))
+        entry.release()
+    return entry
+
+
+def is_answer(data: WireEntry) -> bool:
+    """Whether an entry is an assistant's message: what makes a session worth a file."""
+    message = data.get("message")
+    return (
+        data.get("type") == "message"
+        and isinstance(message, dict)
+        and message.get("role") == "assistant"
+    )
 
 
 def _text(value: object) -> str:

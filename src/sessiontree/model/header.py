@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -35,6 +36,7 @@ class TitleSlot(msgspec.Struct, frozen=True):
     source: str | None
     updated_at: str
     line: bytes = b""
+    others: dict[str, Any] = {}
 
     @property
     def is_in_place(self) -> bool:
@@ -42,7 +44,10 @@ class TitleSlot(msgspec.Struct, frozen=True):
         return len(self.line) == SLOT_BYTES
 
     def sealed(self) -> TitleSlot:
-        """The same slot with its line made, and as much of the title as that has room for."""
+        """The same slot with its line made, and as much of the title as that has room for.
+
+        Fields of another version of omp stay, unless they leave no room at all.
+        """
         title, line = self._fit()
         return msgspec.structs.replace(self, title=title, line=line)
 
@@ -51,16 +56,19 @@ class TitleSlot(msgspec.Struct, frozen=True):
         return self.line or self._fit()[1]
 
     def _fit(self) -> tuple[str, bytes]:
-        title = self.title
+        title, others = self.title, self.others
         while True:
             fields: dict[str, Any] = {"type": "title", "v": 1, "title": title}
             if self.source is not None:
                 fields["source"] = self.source
-            fields |= {"updatedAt": self.updated_at, "pad": ""}
+            fields |= {"updatedAt": self.updated_at, **others, "pad": ""}
             room = SLOT_BYTES - len(codec.encode(fields)) - 1
             if room >= 0:
                 return title, codec.encode({**fields, "pad": " " * room}) + b"\n"
-            title = title[: max(0, min(len(title) - 1, len(title) + room // 4))]
+            if title:
+                title = title[: max(0, min(len(title) - 1, len(title) + room // 4))]
+            else:
+                title, others = self.title, {}
 
 
 def make_header(
@@ -73,6 +81,16 @@ def make_header(
     if parent_session is not None:
         header["parentSession"] = parent_session
     return header
+
+
+def set_fields(header: Header, fields: Mapping[str, Any]) -> None:
+    """Set fields of a header; None removes one."""
+    wire: dict[str, Any] = cast("dict[str, Any]", header)
+    for key, value in fields.items():
+        if value is None:
+            wire.pop(key, None)
+        else:
+            wire[key] = value
 
 
 def respell_header(header: Header, line: bytes) -> bytes:
@@ -108,7 +126,11 @@ def read_title_slot(value: object, line: bytes = b"") -> TitleSlot | None:
         # as long as a time can be, so that a slot made of these fields always has its size
         updated_at if isinstance(updated_at, str) and _SHORT_TIME.fullmatch(updated_at) else "",
         line,
+        {key: value for key, value in value.items() if key not in _SLOT_FIELDS},
     )
+
+
+_SLOT_FIELDS = frozenset(("type", "v", "title", "source", "updatedAt", "pad"))
 
 
 def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:

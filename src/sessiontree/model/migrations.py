@@ -6,6 +6,7 @@ reader that only looks names them as the rewriting one will.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,13 +52,13 @@ def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]
             entry["parentId"] = previous
         seen.add(entry_id)
         previous = entry_id
+    lost_at = [gap + lost for lost, gap in enumerate(gaps)]
     for entry in records[1:]:
         if entry.get("type") == "compaction" and "firstKeptEntryIndex" in entry:
             said = entry.pop("firstKeptEntryIndex")
             if isinstance(said, int) or (isinstance(said, float) and said.is_integer()):
                 index = int(said)
-                # each lost line before the entry moved it up by one
-                index -= sum(gap + lost < index - 1 for lost, gap in enumerate(gaps))
+                index -= bisect_left(lost_at, index - 1)  # each lost line moved it up by one
                 if 0 < index < len(records):
                     entry["firstKeptEntryId"] = records[index]["id"]
 
@@ -70,4 +71,4 @@ def _rename_hook_messages(records: list[dict[str, Any]]) -> None:
     for entry in records[1:]:
         message = entry.get("message")
         if isinstance(message, dict) and message.get("role") == "hookMessage":
-            message["role"] = "custom"
+            entry["message"] = {**message, "role": "custom"}

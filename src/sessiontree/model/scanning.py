@@ -7,6 +7,7 @@ line number and its bytes are remembered, so that nobody destroys them later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,9 +20,10 @@ BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
 # Stands for the parent of an entry that names none; no id contains a NUL.
 PREVIOUS = "\x00previous"
-_RECORD_START = '{"type":"'
-# A hostile line may hold any number of beginnings; each costs a parse.
-_MAX_ATTEMPTS = 1_000
+_RECORD_START = re.compile(r'\{\s*"type"\s*:\s*"')
+_GLUE = re.compile(r"[ \t\r\x00]*")
+# A hostile line may hold any number of beginnings that lead nowhere; each costs a parse.
+_MAX_FAILURES = 1_000
 
 
 class SessionWarning(msgspec.Struct, frozen=True):
@@ -137,11 +139,9 @@ def _salvage(text: bytes, offset: int, number: int) -> list[Record | SkippedText
 
 def _find_objects(chars: str) -> Iterator[tuple[int, int, bool]]:
     """Where whole objects stand in a line that is not JSON as a whole."""
-    at = 0
+    at = failures = 0
     behind_debris = False
-    for _ in range(_MAX_ATTEMPTS):
-        if at >= len(chars):
-            return
+    while at < len(chars) and failures < _MAX_FAILURES:
         try:
             value, end = codec.decode_prefix(chars, at)
         except ValueError:
@@ -149,14 +149,14 @@ def _find_objects(chars: str) -> Iterator[tuple[int, int, bool]]:
         if isinstance(value, dict) and (not behind_debris or _is_record(value)):
             yield at, end, True
             behind_debris = False
-            at = end
-            while at < len(chars) and chars[at] in " \t\r\x00":
-                at += 1
+            at = _GLUE.match(chars, end).end()  # type: ignore[union-attr]
             continue
         behind_debris = True
-        at = chars.find(_RECORD_START, at + 1)
-        if at < 0:
+        failures += 1
+        start = _RECORD_START.search(chars, at + 1)
+        if start is None:
             return
+        at = start.start()
 
 
 def _is_record(value: dict[str, Any]) -> bool:
@@ -220,9 +220,12 @@ def _scan_block(chunk: bytes, size: int, scan: Scan, payloads: PayloadSource) ->
     _scan_lines(chunk[:size], scan, payloads)
 
 
-def _is_head(value: dict[str, Any]) -> bool:
-    """Whether a record is a header or a title slot, which have no place among the entries."""
-    return value.get("type") in ("session", "title") and "parentId" not in value
+def _head_reason(value: dict[str, Any]) -> str | None:
+    """Why a record has no place among the entries, if it is a header or a title slot."""
+    kind = value.get("type")
+    if kind not in ("session", "title") or "parentId" in value:
+        return None
+    return "a second header" if kind == "session" else "a title line out of its place"
 
 
 def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
@@ -231,8 +234,8 @@ def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:
         items = read_line(line, base + start, scan.line)
         scan.is_regular &= len(items) < 2
         for item in items:
-            if isinstance(item, Record) and _is_head(item.value):
-                item = SkippedText(item.offset, item.length, item.line, "a second header")
+            if isinstance(item, Record) and (reason := _head_reason(item.value)):
+                item = SkippedText(item.offset, item.length, item.line, reason)
             if isinstance(item, Record):
                 scan.entries.append(_to_entry(item, scan, payloads))
             else:

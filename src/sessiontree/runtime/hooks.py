@@ -11,12 +11,14 @@ The rules:
   and later handlers are not asked. ``ProvidedSummary(…)`` hands in a summary where one is about to
   be made (``session_before_compact``, ``session_before_tree``): again the first one wins, but a
   later handler may still cancel. Answers to other events mean nothing.
-- A handler that raises is logged by name and counts as having said nothing.
+- A handler that raises is logged by name and counts as having said nothing. So does one that lets
+  out the cancellation of something it awaited; the caller's own cancellation is passed on.
 - Payloads are frozen values.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -118,9 +120,16 @@ class Hooks:
             answer = handler(payload)
             if inspect.isawaitable(answer):
                 answer = await answer
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
             logger.exception(
                 "handler %s of %s failed", describe_callable(handler), EVENT_NAMES[type(payload)]
             )
             return None
         return answer
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

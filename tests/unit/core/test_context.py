@@ -45,6 +45,13 @@ def test_an_unknown_leaf_means_the_last_entry() -> None:
     assert said(*chain(user("1"), user("2")), leaf_id="nope") == ["1", "2"]
 
 
+def test_of_two_entries_with_one_id_the_first_is_the_parent() -> None:
+    """As in a session's tree, where the later one gets another id."""
+    wires = [*chain(user("1"), assistant("2")), message("a2", "a2", user("3"))]
+    assert said(*wires) == ["1", "2", "3"]
+    assert said(*wires, message("a3", "a2", assistant("4"))) == ["1", "2", "4"]
+
+
 def test_an_index_of_ids_may_be_given() -> None:
     wires = chain(user("1"), user("2"))
     by_id = {wire["id"]: wire for wire in wires}

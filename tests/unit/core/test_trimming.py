@@ -341,6 +341,12 @@ def test_images_elsewhere_stay_inline() -> None:
     assert persist(wire) == (wire, {})
 
 
+def test_long_image_data_that_is_no_image_of_a_message_is_cut_as_any_text() -> None:
+    wire = entry("custom", "a", None, customType="x", data={"content": [image(PICTURE * 600)]})
+    line = assert_restored(wire)
+    assert units(line["data"]["content"][0]["data"]) == LIMIT
+
+
 def test_a_data_url_is_stored_as_the_whole_string() -> None:
     url = f"data:image/png;base64,{PICTURE}"
     wire = message("a", None, user([{"type": "input_image", "image_url": url}]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sessiontree.export.json_document import render_json
 from sessiontree.export.markdown import MarkdownOptions, render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
+from sessiontree.model.entries import PayloadSource, WireEntry
 
 _HEADER = {
     "type": "session",
@@ -148,6 +150,43 @@ def test_what_a_compaction_hides_is_shown_with_its_summary(tmp_path: Path) -> No
     ]  # fmt: skip
     assert "*9000 tokens were summarised:*\n\n#### Goal\nlogin" in document
     assert "first question" in document
+
+
+class _Held(dict[str, Any]):
+    """A message that one can see being forgotten."""
+
+
+class _Watch:
+    """A source of entries that tells how many of its messages were held at once."""
+
+    def __init__(self, source: PayloadSource) -> None:
+        self._source = source
+        self._given: weakref.WeakValueDictionary[int, _Held] = weakref.WeakValueDictionary()
+        self.most = 0
+
+    def read_line(self, offset: int, length: int) -> bytes:
+        return self._source.read_line(offset, length)
+
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:
+        held = data["message"] = _Held(data["message"])
+        self._given[id(held)] = held
+        self.most = max(self.most, len(self._given))
+        return self._source.restore(data, line)
+
+    def is_plain(self, block: bytes) -> bool:
+        return self._source.is_plain(block)
+
+
+def test_messages_are_read_one_after_the_other_and_not_held(tmp_path: Path) -> None:
+    path = _write(tmp_path / "s.jsonl", *(_user(f"question {n}") for n in range(50)))
+    with open_view(path) as view:
+        source = view.path[0].source
+        assert source is not None
+        watch = _Watch(source)
+        for entry in view.path:
+            entry.source = watch
+        assert "- Messages: 50\n" in "".join(render_markdown(view))
+    assert watch.most <= 2
 
 
 def test_only_a_number_is_shown_as_one(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sessiontree.maintenance.trash import (
     restore,
 )
 from sessiontree.profiles import Profile
+from sessiontree.storage.base import StrPath
 from sessiontree.storage.file import FileSessionStorage
 
 NAME = "2026-02-16T10-20-30-000Z_0199a3f2c0de1234"
@@ -182,7 +183,7 @@ class _FailingRename(FileSessionStorage):
     def __init__(self, fails_at: int) -> None:
         self.left = fails_at
 
-    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+    def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         self.left -= 1
         if self.left == 0:
             raise OSError(28, "No space left on device", target)
@@ -216,7 +217,7 @@ def test_a_removal_cut_short_by_a_crash_can_be_taken_back(profile: Profile, move
     class Crashing(FileSessionStorage):
         renames = 0
 
-        def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
             if self.renames == moved:
                 raise Crash
             self.renames += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from tests.samples import TIME, header, slot
 
@@ -102,3 +103,16 @@ def test_a_slot_is_read_as_omp_writes_it() -> None:
 )
 def test_nothing_else_is_a_slot(record: object) -> None:
     assert read_title_slot(record) is None
+
+
+def test_what_else_a_slot_says_stays_as_long_as_there_is_room() -> None:
+    record = {**json.loads(slot("Old")), "future": "kept"}
+    found = read_title_slot(record)
+    assert found is not None
+    line = msgspec.structs.replace(found, title="x" * 300).encode()
+    assert len(line) == 256
+    assert json.loads(line)["future"] == "kept"
+    crowded = read_title_slot({**record, "future": "y" * 300})
+    assert crowded is not None
+    assert json.loads(crowded.encode())["title"] == "Old"
+    assert len(crowded.encode()) == 256

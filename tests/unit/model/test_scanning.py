@@ -178,6 +178,17 @@ def test_a_line_of_many_megabytes_is_read() -> None:
     assert skipped == []
 
 
+def test_any_number_of_glued_objects_are_all_had() -> None:
+    many = [message(f"{number:08x}", None) for number in range(2_500)]
+    assert parse_jsonl_lenient(b"".join(map(dump, many))) == many
+
+
+def test_a_record_behind_torn_text_is_found_however_it_is_spaced() -> None:
+    whole = message("a1", None)
+    torn = b'{"type": "message", "id": "zz", "par'
+    assert parse_jsonl_lenient(torn + json.dumps(whole).encode()) == [whole]
+
+
 def test_a_hostile_line_of_beginnings_ends_in_good_time() -> None:
     records, skipped = parse(b'{"type":"' * 300_000 + b"\n" + lines(ONE))
     assert records == [ONE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from typing import Any
@@ -68,6 +69,44 @@ async def test_a_failing_handler_is_named_in_the_log_and_costs_only_itself(
     assert "clumsy" in caplog.text
     assert "session_before_switch" in caplog.text
     assert "oh no" in caplog.text
+
+
+async def test_a_handler_that_fails_by_a_cancellation_of_its_own_costs_only_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hooks = Hooks()
+    heard: list[Any] = []
+
+    async def clumsy(payload: Any) -> None:
+        work = asyncio.create_task(asyncio.sleep(60))
+        work.cancel()
+        await work
+
+    hooks.on("session_before_switch", clumsy)
+    hooks.on("session_before_switch", heard.append)
+    with caplog.at_level(logging.ERROR):
+        assert await hooks.ask(ASKED) is None
+    assert heard == [ASKED]
+    assert "clumsy" in caplog.text
+
+
+async def test_who_cancels_the_caller_is_not_held_up_by_a_handler() -> None:
+    hooks = Hooks()
+    heard: list[Any] = []
+    is_waiting = asyncio.Event()
+
+    async def slow(payload: Any) -> None:
+        is_waiting.set()
+        await asyncio.sleep(60)
+
+    hooks.on("session_before_switch", slow)
+    hooks.on("session_before_switch", heard.append)
+    caller = asyncio.create_task(hooks.ask(ASKED))
+    await is_waiting.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert heard == []
 
 
 async def test_a_removed_handler_is_not_called_again() -> None:

@@ -15,7 +15,7 @@ from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
 from sessiontree.runtime import events
 from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
-from sessiontree.storage.base import SessionStorageWriter
+from sessiontree.storage.base import SessionStorageWriter, StrPath
 from sessiontree.storage.file import FileSessionStorage
 
 from .rig import DEAR, THINKER, live, picture, saved, texts
@@ -27,7 +27,7 @@ class FullDisk(FileSessionStorage):
     def __init__(self) -> None:
         self.is_full = False
 
-    def open_writer(self, path: str, *, create: bool = True) -> SessionStorageWriter:
+    def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         writer: Any = super().open_writer(path, create=create)
         write_line = writer.write_line
 

@@ -303,11 +303,12 @@ async def test_the_first_no_of_a_hook_stops_a_switch_before_anything_changes(
         assert stage.notes.steps == []
 
 
+@pytest.mark.parametrize("failure", [RuntimeError, asyncio.CancelledError])
 async def test_a_failing_handler_never_breaks_a_switch(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failure: type[BaseException]
 ) -> None:
     def clumsy(payload: Any) -> None:
-        raise RuntimeError("oh no")
+        raise failure("oh no")
 
     target = make_session(tmp_path)
     async with live(ScriptedAgent(), tmp_path) as session:
