@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from sessiontree.discovery.paths import draft_path, same_cwd
+from sessiontree.discovery.paths import SESSION_SUFFIX, draft_path, same_cwd, session_of_draft
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -69,7 +69,7 @@ def read_breadcrumb(
     terminal: str | None = None,
     storage: SessionStorage | None = None,
 ) -> str | None:
-    """This terminal's last session if it was in this folder and is still there, else None.
+    """This terminal's last session if it was in this folder and can still be opened, else None.
 
     A session that so far exists as a draft counts as there.
     """
@@ -88,11 +88,24 @@ def read_breadcrumb(
         if not recorded_cwd or not recorded_file or not same_cwd(recorded_cwd, cwd):
             return None
         session_file = os.path.join(recorded_cwd, recorded_file)
-        if store.exists(session_file) or store.exists(draft_path(session_file)):
+        if _can_be_opened(store, session_file):
+            return session_file
+        if not store.exists(session_file) and _can_be_opened(store, draft_path(session_file)):
             return session_file
     except (OSError, ValueError):
         pass
     return None
+
+
+def _can_be_opened(storage: SessionStorage, path: str) -> bool:
+    """Whether this is a file by the name of a session; one that is damaged is salvaged by it."""
+    if not (session_of_draft(path) or path).endswith(SESSION_SUFFIX):
+        return False
+    try:
+        storage.stat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _tty_id(stdin_fd: int) -> str | None:

@@ -18,6 +18,7 @@ import msgspec
 
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import NOFOLLOW, NONBLOCK
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
@@ -206,7 +207,7 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> int:
 
 def _ensure_private_file(path: str) -> None:
     """The file is there and only its owner may read it: it repeats what sessions say."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    FileSessionStorage().ensure_dir(os.path.dirname(path))
     os.close(os.open(path, _CREATE, 0o600))
 
 

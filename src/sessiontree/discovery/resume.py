@@ -1,7 +1,7 @@
 """Which session is meant: by ``--resume VALUE``, or by going on where one left off.
 
 Owns SPEC §11's resolution rules and §10's choice for ``continue_recent``. An id is looked for in
-file names, so only the files that match are opened.
+file names, so only the files that match are opened. Listings are asked only if no name has it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 if TYPE_CHECKING:  # loaded only for names and for telling candidates apart: continuing is quicker
-    from sessiontree.discovery.listing import SessionInfo
+    from sessiontree.discovery.listing import SessionInfo, SessionList
 
 _Match = tuple[str, Head | None]
 
@@ -63,9 +63,10 @@ def resolve_session(
     """The session that a path, an id prefix or a session's exact name stands for.
 
     A value with a slash or backslash, or one ending in ``.jsonl``, is a path. Else ids are tried,
-    in this project and then (without ``session_dir``) in all; then names, likewise. Raises
-    SessionNotFoundError, AmbiguousSessionError with the candidates as ``SessionInfo``, newest
-    first, NotASessionError and PersistenceError for a path.
+    in this project and then (without ``session_dir``) in all; then, likewise, the ids of files
+    that are named after another one, and names. Raises SessionNotFoundError,
+    AmbiguousSessionError with the candidates as ``SessionInfo``, newest first, NotASessionError
+    and PersistenceError for a path.
     """
     text = os.fspath(value)
     project = os.fspath(cwd) if cwd is not None else os.getcwd()
@@ -80,7 +81,7 @@ def resolve_session(
         raise SessionNotFoundError(text, "No session is named by an empty value.")
     if not isinstance(value, str) or "/" in text or "\\" in text or text.endswith(SESSION_SUFFIX):
         return query.by_path()
-    found = query.by_id() or query.by_name()
+    found = query.by_id() or query.by_listing()
     if found is None:
         raise SessionNotFoundError(text)
     return found
@@ -155,27 +156,36 @@ class _Query:
             matches += self._find_ids([folder for folder in everywhere if folder not in own])
         return self._pick(matches) if matches else None
 
-    def by_name(self) -> ResolvedSession | None:
+    def by_listing(self) -> ResolvedSession | None:
+        """By what a listing shows: the id in a header, whatever the file is called, or a name."""
+        for listed in self._listings():
+            found = self._with_id(listed) or self._with_title(listed)
+            if len(found) > 1:
+                raise AmbiguousSessionError(self.value, found)
+            if found:
+                (session,) = found
+                is_local = belongs_to(self.cwd)(session.cwd)
+                return ResolvedSession(
+                    session.path, session.id, session.cwd, is_local, session.title
+                )
+        return None
+
+    def _listings(self) -> Iterator[SessionList]:
+        """This project's sessions; then those of all, which may be many to read."""
         from sessiontree.discovery.listing import list_all_sessions, list_sessions
 
-        listed = list_sessions(
-            self.cwd, self.session_dir, profile=self.profile, storage=self.storage
-        )
-        found = self._with_title(listed)
-        if not found and self.session_dir is None:
-            listed = list_all_sessions(profile=self.profile, storage=self.storage)
-            found = self._with_title(listed)
-        if len(found) > 1:
-            raise AmbiguousSessionError(self.value, found)
-        if not found:
-            return None
-        session = found[0]
-        is_local = belongs_to(self.cwd)(session.cwd)
-        return ResolvedSession(session.path, session.id, session.cwd, is_local, session.title)
+        yield list_sessions(self.cwd, self.session_dir, profile=self.profile, storage=self.storage)
+        if self.session_dir is None:
+            yield list_all_sessions(profile=self.profile, storage=self.storage)
 
-    def _with_title(self, sessions: list[SessionInfo]) -> list[SessionInfo]:
+    def _with_id(self, listed: SessionList) -> list[SessionInfo]:
+        found = [info for info in (*listed, *listed.empty) if info.id.startswith(self.value)]
+        found.sort(key=lambda info: (info.modified, info.path), reverse=True)
+        return [info for info in found if info.id == self.value] or found
+
+    def _with_title(self, listed: SessionList) -> list[SessionInfo]:
         wanted = self.value.strip()
-        return [info for info in sessions if info.title and info.title.strip() == wanted]
+        return [info for info in listed if info.title and info.title.strip() == wanted]
 
     def _find_ids(self, folders: list[str]) -> list[_Match]:
         """The sessions and drafts in these folders whose id begins with the value."""

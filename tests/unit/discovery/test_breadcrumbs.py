@@ -97,6 +97,24 @@ def test_a_session_that_is_only_a_draft_counts(profile: Profile, tmp_path: Path)
     assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(file)
 
 
+def test_a_breadcrumb_to_what_is_no_session_does_not_count(
+    profile: Profile, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / ".folder.jsonl.draft").write_text("{}\n")
+    for name in (".", "notes.txt", "folder.jsonl", "/dev/null"):
+        write_breadcrumb(profile, tmp_path, tmp_path / name, terminal="pts-3")
+        assert read_breadcrumb(profile, tmp_path, terminal="pts-3") is None, name
+
+
+def test_a_breadcrumb_to_a_damaged_session_counts(profile: Profile, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_text("{torn\n")
+    write_breadcrumb(profile, tmp_path, damaged, terminal="pts-3")
+    assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(damaged)
+
+
 def test_a_folder_that_two_lines_can_not_hold_leaves_no_old_crumb(
     profile: Profile, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.unit.discovery.places import put, talk
 
 from sessiontree.discovery import catalogue, disposable, freshness
 from sessiontree.discovery.listing import SessionList, list_sessions
-from sessiontree.storage.base import SessionStorageReader
+from sessiontree.storage.base import SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -38,7 +38,7 @@ class CountingStorage(FileSessionStorage):
         self.opened: list[str] = []
         self.bytes_read = 0
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
         self.opened.append(os.path.basename(path))
         return CountingReader(super().open_reader(path), self)
 

@@ -14,7 +14,7 @@ from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import find_most_recent_session, get_recent_sessions
 from sessiontree.discovery.display import format_time_ago, make_name
-from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.base import FileStat, SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -24,15 +24,15 @@ class CountingStorage(FileSessionStorage):
     def __init__(self) -> None:
         self.reads: list[tuple[str, int]] = []
 
-    def read_prefix(self, path: str, length: int) -> bytes:
+    def read_prefix(self, path: StrPath, length: int) -> bytes:
         data = super().read_prefix(path, length)
-        self.reads.append((path, len(data)))
+        self.reads.append((os.fspath(path), len(data)))
         return data
 
-    def open_reader(self, path: str) -> SessionStorageReader:
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
         raise AssertionError(f"{path} was opened")
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: StrPath) -> bytes:
         raise AssertionError(f"{path} was read")
 
 
@@ -208,7 +208,7 @@ def test_the_most_recent_session_is_the_newest_valid_file(tmp_path: Path) -> Non
 
 def test_a_storage_may_spell_its_folders_another_way(tmp_path: Path) -> None:
     class Elsewhere(FileSessionStorage):
-        def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
             return super().list_files(os.path.realpath(folder), suffix)
 
     put(tmp_path / "s", *talk("question"), session_id="one")

@@ -22,7 +22,7 @@ from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import get_profile
-from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.base import FileStat, SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
 
 HERE = "/code/here"
@@ -130,11 +130,11 @@ def test_an_explicit_folder_is_the_only_one_looked_in(here: Path, tmp_path: Path
 
 def test_no_other_file_is_opened(here: Path, there: Path) -> None:
     class Storage(FileSessionStorage):
-        def open_reader(self, path: str) -> SessionStorageReader:
+        def open_reader(self, path: StrPath) -> SessionStorageReader:
             opened.append(os.path.basename(path))
             return super().open_reader(path)
 
-        def list_files(self, folder: str, suffix: str = "") -> list[FileStat]:
+        def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
             raise AssertionError("every file was looked at")
 
     opened: list[str] = []
@@ -153,6 +153,39 @@ def test_a_session_without_messages_can_be_resumed(here: Path) -> None:
 def test_a_session_under_a_name_of_its_own_is_found_by_its_header(here: Path) -> None:
     put(here, session_id="abc", name="renamed.jsonl", cwd=HERE)
     assert resolve_session("ab", HERE).path.endswith("renamed.jsonl")
+
+
+@pytest.mark.parametrize("texts", [("x", "y"), ()])
+def test_an_id_that_only_a_header_has_is_found_here_first(
+    here: Path, there: Path, texts: tuple[str, ...]
+) -> None:
+    mine = put(here, *talk(*texts), session_id="abc1", name=session_name("one"), cwd=HERE)
+    far = put(there, *talk(*texts), session_id="abc2", name=session_name("two"), cwd=THERE)
+    found = resolve_session("abc", HERE)
+    assert (found.path, found.id, found.is_local) == (str(mine), "abc1", True)
+    found = resolve_session("abc2", HERE)
+    assert (found.path, found.id, found.is_local) == (str(far), "abc2", False)
+    found = resolve_session("abc1", HERE, session_dir=here)
+    assert (found.path, found.id) == (str(mine), "abc1")
+    with pytest.raises(SessionNotFoundError):
+        resolve_session("abc2", HERE, session_dir=here)
+
+
+def test_an_id_in_a_file_name_counts_before_one_that_only_a_header_has(
+    here: Path, there: Path
+) -> None:
+    put(here, session_id="abc1", name=session_name("one"), cwd=HERE)
+    named = put(there, session_id="abc2", cwd=THERE)
+    assert resolve_session("abc", HERE).path == str(named)
+
+
+def test_several_ids_that_only_headers_have_are_ambiguous(here: Path) -> None:
+    put(here, session_id="abc1", name=session_name("one"), cwd=HERE)
+    put(here, *talk("x"), session_id="abc12", name=session_name("two"), cwd=HERE)
+    with pytest.raises(AmbiguousSessionError) as error:
+        resolve_session("abc", HERE)
+    assert {info.id for info in error.value.candidates} == {"abc1", "abc12"}
+    assert resolve_session("abc1", HERE).id == "abc1"
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -180,6 +213,9 @@ def test_an_id_counts_before_a_name(here: Path) -> None:
     put(here, *talk("x"), session_id="add1", cwd=HERE)
     put(here, *talk("x"), session_id="xyz", cwd=HERE, title="add")
     assert resolve_session("add", HERE).id == "add1"
+    put(here, *talk("x"), session_id="sub1", name=session_name("one"), cwd=HERE)
+    put(here, *talk("x"), session_id="uvw", cwd=HERE, title="sub")
+    assert resolve_session("sub", HERE).id == "sub1"
 
 
 @pytest.mark.parametrize("value", ["", "   "])
@@ -234,6 +270,19 @@ def test_a_breadcrumb_into_another_folder_does_not_leave_an_explicit_one(
     write_breadcrumb(get_profile(), HERE, put(here, cwd=HERE))
     own = put(tmp_path, cwd=HERE)
     assert choose_recent(HERE, tmp_path) == str(own)
+
+
+def test_a_breadcrumb_to_what_is_no_session_is_passed_over(
+    here: Path, tmp_path: Path, terminal: str
+) -> None:
+    good = put(here, *talk("x"), cwd=HERE)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    for path in (tmp_path, notes, Path("/dev/null")):
+        write_breadcrumb(get_profile(), HERE, path)
+        with SessionManager.continue_recent(HERE) as session:
+            assert session.session_file == str(good)
+    assert notes.read_text() == "mine"
 
 
 def test_with_nothing_to_continue_there_is_nothing(home: Path, terminal: str) -> None:
