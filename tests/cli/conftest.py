@@ -152,6 +152,11 @@ class Machine:
         return path
 
 
+def behead(path: Path) -> None:
+    """Take the header from a session file; all that was said stays."""
+    path.write_text(path.read_text().split("\n", 1)[1])
+
+
 def user(text: str) -> dict[str, Any]:
     content = [{"type": "text", "text": text}]
     return {"message": {"role": "user", "content": content, "timestamp": 1}}

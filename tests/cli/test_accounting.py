@@ -12,7 +12,7 @@ import pytest
 from sessiontree.cli import tables
 from sessiontree.manager import SessionManager
 
-from .conftest import Machine, Result, assistant, user
+from .conftest import Machine, Result, assistant, behead, user
 
 A, B = "0199a3f2c0de1234", "0199b000c0de5678"
 _COPIED = "{} (in forks and other copies): counted once"
@@ -203,3 +203,21 @@ def test_a_hostile_head_is_no_obstacle(machine: Machine) -> None:
     path = machine.session(B, entries=said, header={"parentSession": "no/such\x00.jsonl"})
     path.write_text(path.read_text() + json.dumps({"id": 1, "timestamp": []}) + "\n")
     assert machine.run("usage", "--by", "model").lines[0].endswith("$1.00")
+
+
+@pytest.mark.parametrize("scope", [(), ("--all",), ("--all", "--by", "day")])
+def test_what_can_not_be_read_costs_nobody_else_a_row(
+    machine: Machine, scope: tuple[str, ...]
+) -> None:
+    machine.session(A, "one", "yes")
+    behead(machine.session(B, "two", "yes"))
+    machine.session("0199c111", "three", "yes").write_text("never a session\n")
+    result = machine.run("usage", *scope)
+    assert (result.code, len(result.lines)) == (0, 1)
+    assert result.lines[0].endswith("$0.50")
+    assert result.err.count("\n") == 1
+    assert result.err.endswith("2 unreadable files: sessiontree doctor\n")
+    assert len(machine.run("usage", *scope, "--json").json) == 1
+    alone = machine.run("usage", B)
+    assert (alone.code, alone.out) == (1, "")
+    assert "no session header" in alone.err

@@ -34,6 +34,11 @@ def test_a_hit_in_another_project_says_where_to_go(machine: Machine) -> None:
     assert (here.code, here.lines) == (1, ["Nothing found"])
 
 
+def test_a_hit_in_a_project_that_is_gone_sends_nobody_there(machine: Machine) -> None:
+    machine.session(A, "quokka", "yes", cwd=machine.root / "gone")
+    assert machine.run("search", "quokka").lines[-1] == f"  sessiontree --resume {A}"
+
+
 def test_all_profiles_are_searched_unless_one_is_named(machine: Machine) -> None:
     pi = machine.home / ".pi" / "agent" / "sessions" / "--x--"
     machine.session(A, "quokka in pi", "yes", folder=pi)

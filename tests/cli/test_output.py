@@ -6,6 +6,8 @@ import io
 import json
 import re
 import unicodedata
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from hypothesis import strategies as st
 import sessiontree.cli
 from sessiontree.cli import output
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+
+from .conftest import Machine
 
 _ANY = st.text(st.characters(), max_size=60) | st.text(
     alphabet="\x1b[]0;31m\x07\x9b\x85\x00\r\n\t ab\u202e\u2066\u200f\u2028\ud83d\U000e0041é漢",
@@ -74,6 +78,13 @@ def test_hazards_become_visible(text: str, shown: str) -> None:
     assert output.one_line(text) == shown
 
 
+@pytest.mark.parametrize("blank", [" ", "\t ", " \x1f"])
+def test_a_long_run_of_blanks_is_read_once(blank: str) -> None:
+    text = blank * 500_000
+    assert output.one_line(f"a{text}\nb").endswith(" b")
+    assert output.one_line(f"a{text}b").endswith("b")
+
+
 def _paired(text: str) -> str:
     """Two halves that happen to meet are one character, in JSON and here."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -103,6 +114,38 @@ def test_json_copes_with_what_a_hostile_file_can_hold() -> None:
     assert "\x9b" not in output.to_json(nested)
 
 
+@given(st.dictionaries(st.text(), _VALUES, max_size=3), st.lists(_VALUES, max_size=3))
+def test_json_written_item_by_item_reads_as_if_written_at_once(
+    frame: dict[str, object], items: list[object]
+) -> None:
+    frame.pop("items", None)
+    with redirect_stdout(io.StringIO()) as shown:
+        output.write_json_list(frame, "items", items)
+    assert shown.getvalue() == output.to_json({**frame, "items": items}) + "\n"
+
+
+def test_json_items_are_written_before_the_next_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def items() -> Iterator[object]:
+        for number in range(3):
+            yield {"number": number, "nested": [[]]}
+            assert f'"number": {number}' in capsys.readouterr().out
+
+    output.write_json_list({"id": "a"}, "items", items())
+    assert capsys.readouterr().out == "\n  ]\n}\n"
+
+
+def test_an_item_that_is_nested_without_end_is_still_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    nested: object = "\x9b"
+    for _ in range(900):
+        nested = [nested]
+    output.write_json_list({"id": "a"}, "items", [nested, 1])
+    assert json.loads(capsys.readouterr().out) == {"id": "a", "items": [nested, 1]}
+
+
 @given(_ANY, st.integers(0, 30))
 def test_a_fitted_line_never_exceeds_its_width(text: str, width: int) -> None:
     assert output.text_width(output.fit(output.one_line(text), width)) <= width
@@ -120,6 +163,22 @@ def test_a_fitted_line_never_exceeds_its_width(text: str, width: int) -> None:
 )
 def test_a_cut_is_marked(text: str, width: int, shown: str) -> None:
     assert output.fit(text, width) == shown
+
+
+@pytest.mark.parametrize("text", ["漢" * 100_000, "é" * 100_000, "é" + "a" * 100_000])
+def test_no_more_of_a_line_is_looked_at_than_fits(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    looked_at: list[str] = []
+    combining = unicodedata.combining
+
+    def look_at(character: str) -> int:
+        looked_at.append(character)
+        return combining(character)
+
+    monkeypatch.setattr(unicodedata, "combining", look_at)
+    assert len(output.fit(text, 20)) <= 20
+    assert len(looked_at) <= 21
 
 
 @given(_ANY, st.integers(20, 60))
@@ -168,6 +227,29 @@ def test_a_stream_that_cannot_spell_a_character_still_shows_the_line() -> None:
     output.write_line("naïve 漢", stream=stream)
     stream.flush()
     assert raw.getvalue() == b"na\\xefve \\u6f22\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize(
+    "command", [("ls", "--json"), ("show", "--json"), ("export", "-f", "json")], ids=lambda c: c[0]
+)
+def test_json_is_json_in_every_encoding(
+    machine: Machine, command: tuple[str, ...], encoding: str
+) -> None:
+    text = "café 漢 😀 \x9b"
+    machine.session("0199a3f2", text, "yes", title=text)
+    told = machine.run(*command, PYTHONIOENCODING=encoding)
+    assert (told.code, told.out.isascii()) == (0, encoding != "utf-8")
+    session = told.json[0] if command[0] == "ls" else told.json
+    assert session["title" if command[0] == "ls" else "name"] == text
+
+
+def test_json_on_a_terminal_is_json_too(machine: Machine) -> None:
+    machine.session("0199a3f2", "café \x9b\x7f\u202e", "yes")
+    shown = machine.on_terminal("export", "-f", "json")
+    assert not [c for c in shown.out if _is_hazard(c) and c != "\n"]
+    said = shown.json["entries"][0]["message"]["content"][0]["text"]
+    assert said == "café \x9b\x7f\u202e"
 
 
 @pytest.mark.parametrize(

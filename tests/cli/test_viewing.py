@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from .conftest import Machine, assistant, user
+from sessiontree.cli import viewing
+from sessiontree.cli.conversation import Printer
+from sessiontree.export.view import open_view
+
+from .conftest import Machine, assistant, behead, user
 
 A, B = "0199a3f2c0de1234", "0199b000c0de5678"
 
@@ -139,6 +143,21 @@ def test_a_result_without_any_call_says_of_which_tool_it_is(machine: Machine) ->
     assert machine.run("show", "-n", "2").lines[2:-4] == ["", "→ read", "  output"]
 
 
+def test_ever_so_many_results_without_a_call_are_shown(machine: Machine) -> None:
+    lost = {"role": "toolResult", "toolName": "read", "content": "output"}
+    entries = [{"message": {**lost, "toolCallId": f"c{n}"}} for n in range(20_000)]
+    machine.session(A, entries=[user("go"), *entries])
+    assert machine.run("show").lines.count("→ read") == 20_000
+
+
+def test_a_call_of_another_turn_is_not_taken_for_that_of_a_result(machine: Machine) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "before"}}
+    result = {"role": "toolResult", "toolCallId": "c1", "toolName": "read", "content": "output"}
+    turns = [user("go"), assistant(call), user("on"), {"message": result}, assistant("ok")]
+    machine.session(A, entries=turns)
+    assert machine.run("show", "-n", "2").lines[2:-4] == ["", "→ read", "  output"]
+
+
 def test_the_messages_of_a_branch_are_told_apart_from_those_of_the_session(
     machine: Machine,
 ) -> None:
@@ -174,6 +193,34 @@ def test_what_is_not_there_is_said(machine: Machine, value: str, code: int, mess
     assert (machine.project / "README.md").read_text() == "# hello\n"
 
 
+@pytest.mark.parametrize(
+    "command", [("show",), ("tree",), ("export",), ("export", "--bundle", "-o", "s.zip")]
+)
+def test_a_session_that_lost_its_header_is_told_with_its_cure(
+    machine: Machine, command: tuple[str, ...]
+) -> None:
+    machine.session(A, "older", "hi", age_s=60)
+    path = machine.session(B, "newer", "hi")
+    behead(path)
+    result = machine.run(*command)
+    assert (result.code, result.out) == (1, "")
+    cure = "sessiontree doctor --repair"
+    assert result.err == (
+        f"{path}: no session header (to recover what it holds: {cure}); the file was not modified\n"
+    )
+    assert machine.run(*cure.split()[1:]).code == 0
+    assert machine.run(*command).code == 0
+
+
+def test_the_cure_names_the_folder_that_was_asked_about(machine: Machine) -> None:
+    folder = machine.root / "kept here"
+    behead(machine.session(A, "hello", "hi", folder=folder))
+    result = machine.run("show", "--session-dir", str(folder))
+    assert f"sessiontree doctor --repair --session-dir '{folder}'" in result.err
+    elsewhere = machine.run("show", str(folder / f"2026-02-16T10-20-30-000Z_{A}.jsonl"))
+    assert (elsewhere.code, "doctor" in elsewhere.err) == (1, False)
+
+
 def test_an_id_of_several_lists_them(machine: Machine) -> None:
     machine.session(A, "one", "hi", title="First", age_s=3600)
     machine.session(B, "two", "hi", cwd=machine.home)
@@ -195,6 +242,22 @@ def test_a_project_without_sessions_asks_for_an_id(machine: Machine) -> None:
     result = machine.run("show")
     assert result.code == 1
     assert result.err.startswith("This project has no sessions")
+
+
+def test_a_conversation_is_shown_without_holding_it(machine: Machine) -> None:
+    with open_view(machine.session(A, entries=_rich())) as view:
+        viewing._write_head(view, None)
+        printer = Printer(full=True)
+        for entry in view.path:
+            printer.entry(entry)
+        assert not any(entry.is_loaded for entry in view.path)
+
+
+def test_json_holds_no_entry_that_it_has_written(machine: Machine) -> None:
+    with open_view(machine.session(A, entries=_branched())) as view:
+        viewing._write_json(view, view.path)
+        viewing._write_tree_json(view, list(viewing._lay_out(view.tree, view.tree.entries)))
+        assert {entry.type for entry in view.tree.entries if entry.is_loaded} == {"label"}
 
 
 # -- tree ----------------------------------------------------------------------------------------
@@ -248,6 +311,30 @@ def test_a_very_deep_tree_is_walked_without_recursion(machine: Machine) -> None:
     assert result.code == 0
     assert len(result.lines) == 5001
     assert result.lines[-1] == "● 00001388 assistant m4999 ← here"
+
+
+@pytest.mark.parametrize("command", ["show", "tree"])
+def test_a_long_prompt_is_no_heading(machine: Machine, command: str) -> None:
+    machine.session(A, "why " * 5000, "because")
+    heading = machine.run(command).lines[0]
+    assert heading.startswith("why why ")
+    assert len(heading.removesuffix(f"  {A}")) <= 40
+    assert "…" in heading
+
+
+def test_of_branches_upon_branches_the_nearest_levels_are_drawn(machine: Machine) -> None:
+    moment = {"timestamp": "2026-02-16T10:00:00.000Z"}
+    parting = [
+        {**user(f"{way} {n}"), **moment, "id": f"{way}{n}", "parentId": f"on{n - 1}" if n else None}
+        for n in range(2000)
+        for way in ("off", "on")
+    ]
+    machine.session(A, entries=parting)
+    lines = machine.run("tree").lines
+    assert len(lines) == 4001
+    assert lines[-1] == "   " * 11 + "└─ ● on1999 you on 1999 ← here"
+    depths = [entry["depth"] for entry in machine.run("tree", "--json").json["entries"]]
+    assert max(depths) == 2000
 
 
 def test_a_session_without_a_name_goes_by_its_latest_compaction(machine: Machine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from sessiontree.cli.tables import Column
 from sessiontree.cli.targets import Target, find_target, open_target, session_argument
 from sessiontree.core.context import iter_messages
 from sessiontree.core.usage import Usage, model_ref_of, usage_of
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 
 _GROUPS = ("session", "model", "project", "day")
 # Tokens read from a provider's cache, and written to it, are the last two.
@@ -63,9 +64,12 @@ def usage_command(
         raise click.UsageError("--all goes without an ID.", click.get_current_context())
     by = group or ("model" if session else "session")
     tally = _Tally(by, since.astimezone(UTC) if since else None)
-    for target, info, seen in _targets(session, scope, all_projects):
-        with open_target(target, scope) as view:
-            tally.add(view, info, seen)
+    unreadable = 0
+    if session is None:
+        unreadable = _add_listed(tally, scope, all_projects)
+    else:
+        with open_target(find_target(session, scope, foreign=True), scope) as view:
+            tally.add(view, None, None)
     rows = tally.ordered()
     if as_json:
         output.write_json([_to_wire(tally, key) for key in rows])
@@ -76,8 +80,13 @@ def usage_command(
     if tally.copies:
         many = tables.plural(tally.copies, "copied answer")
         output.write_note((f"{many} (in forks and other copies): counted once", "dim"))
+    notes = []
     if rows and not as_json and not session and not all_projects and scope.session_dir is None:
-        output.write_note(("Not shown: other projects: --all", "dim"))
+        notes.append("other projects: --all")
+    if unreadable:
+        notes.append(tables.unreadable_files(unreadable))
+    if notes:
+        output.write_note(("Not shown: " + " · ".join(notes), "dim"))
 
 
 @dataclass(slots=True)
@@ -145,13 +154,10 @@ class _Tally:
         return used.cost, used.total_tokens
 
 
-def _targets(
-    session: str | None, scope: Scope, everywhere: bool
-) -> Iterator[tuple[Target, Any, SeenAnswers | None]]:
-    """The sessions to add up, those that are related one after the other."""
-    if session is not None:
-        yield find_target(session, scope, foreign=True), None, None
-        return
+def _add_listed(tally: _Tally, scope: Scope, everywhere: bool) -> int:
+    """Add up all sessions, those that are related one after the other; how many files could not
+    be read.
+    """
     from sessiontree.discovery.listing import list_all_sessions, list_sessions
 
     found = (
@@ -161,9 +167,17 @@ def _targets(
     )
     families = Families(found)
     seen = SeenAnswers(families)
+    unreadable = len(found.unreadable)
     for info in families.sort(found):
         seen.begin(info)
-        yield Target(info.path, info.id), info, seen
+        try:
+            opened = open_target(Target(info.path, info.id), scope)
+        except (NotASessionError, PersistenceError, SessionNotFoundError):
+            unreadable += 1
+            continue
+        with opened as view:
+            tally.add(view, info, seen)
+    return unreadable
 
 
 def _key(by: str, view: Any, message: Any, moment: datetime | None) -> str:

@@ -20,6 +20,8 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 
 _SHORT_LINES = 6
+_LONG_SEQUENCE = 200
+"""Characters that a terminal sequence seldom exceeds."""
 
 
 @dataclass(slots=True)
@@ -47,8 +49,8 @@ class Printer:
         self.shortened = Shortened()
 
     def entry(self, entry: Entry) -> None:
-        """Write one entry; what only programs read is passed over."""
-        data = entry.data
+        """Write one entry; what only programs read is passed over. Nothing of it is kept."""
+        data = entry.decode()
         match entry.type:
             case "message":
                 message = data.get("message")
@@ -209,12 +211,12 @@ class Printer:
 
 
 def one_line_of(entry: Entry) -> tuple[str, str, str]:
-    """An entry in one line, as (kind, its style, text)."""
-    data = entry.data
+    """An entry in one line, as (kind, its style, text). Nothing of it is kept."""
+    data = entry.decode()
     match entry.type:
         case "message":
             message = data.get("message")
-            return _message_line(message if isinstance(message, dict) else {})
+            return line_of_message(message if isinstance(message, dict) else {})
         case "custom_message":
             return _text(data.get("customType")) or "note", "magenta", text_of(data.get("content"))
         case "compaction":
@@ -239,7 +241,26 @@ def one_line_of(entry: Entry) -> tuple[str, str, str]:
             return other or "entry", "dim", ""
 
 
-def _message_line(message: Mapping[str, Any]) -> tuple[str, str, str]:
+def first_line(text: str, width: int) -> str:
+    """The text in one safe line, cut to ``width`` columns.
+
+    A tool may have printed megabytes: no more of it is read than fills the line, even where much of
+    it are colours and blanks that take no room.
+    """
+    size = 20 * width
+    while size < len(text):
+        # A sequence that begins just before the cut may be cut itself.
+        escape = text.rfind("\x1b", max(0, size - _LONG_SEQUENCE), size)
+        line = output.one_line(clean(text[: escape if escape >= 0 else size]))
+        fitted = output.fit(line, width)
+        if fitted != line:
+            return fitted
+        size *= 4
+    return output.fit(output.one_line(clean(text)), width)
+
+
+def line_of_message(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A message in one line, as (kind, its style, text)."""
     content = message.get("content")
     text = text_of(content)
     match message.get("role"):

@@ -145,9 +145,7 @@ def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: boo
         if others:
             notes.append(f"{others:,} in other projects: --all")
     if found.unreadable:
-        notes.append(
-            f"{tables.plural(len(found.unreadable), 'unreadable file')}: sessiontree doctor"
-        )
+        notes.append(tables.unreadable_files(len(found.unreadable)))
     if notes:
         output.write_note(("Not shown: " + " · ".join(notes), "dim"))
     for moved in found.moved:

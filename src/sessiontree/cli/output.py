@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
@@ -38,6 +38,8 @@ _STYLES = {
     "cyan": "36",
 }
 
+_BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
+
 Span = str | tuple[str, str]
 """A piece of a line: text, or text and the name of its style."""
 
@@ -57,6 +59,14 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
         text = codec.encode(value).decode("utf-8")
     # Inside JSON only strings can hold hazards, and the line breaks are ours.
     return HAZARDS_IN_BLOCK.sub(_json_escape, text)
+
+
+def _fit_json(text: str, stream: TextIO | None) -> str:
+    """JSON text as the stream can hold it, and still JSON: only its strings have what to escape."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    if not encoding.lower().startswith("utf"):
+        return _BEYOND_ASCII.sub(_json_escape, text)
+    return HAZARDS_IN_BLOCK.sub(_json_escape, text) if is_terminal(stream) else text
 
 
 def _json_escape(found: re.Match[str]) -> str:
@@ -111,32 +121,31 @@ def terminal_width() -> int | None:
 
 def text_width(text: str) -> int:
     """Columns that a safe line takes on a terminal."""
-    if text.isascii():
-        return len(text)
+    return len(text) if text.isascii() else sum(_widths(text))
+
+
+def _widths(text: str) -> Iterator[int]:
     import unicodedata
 
-    width = 0
     for character in text:
         if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
-            continue
-        width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-    return width
+            yield 0
+        else:
+            yield 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def fit(text: str, width: int) -> str:
-    """The line cut to ``width`` columns, the cut marked with ``…``."""
-    if text_width(text) <= width:
+    """The line cut to ``width`` columns, the cut marked with ``…``. Looks at no more of it."""
+    if text.isascii() and len(text) <= width:
         return text
-    if width <= 0:
-        return ""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text_width(text[:middle]) <= width - 1:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + "…"
+    used = cut = 0
+    for end, wide in enumerate(_widths(text), 1):
+        used += wide
+        if used > width:
+            return text[:cut].rstrip() + "…" if width > 0 else ""
+        if used < width:
+            cut = end
+    return text
 
 
 def wrap(line: str, width: int) -> list[str]:
@@ -188,14 +197,37 @@ def write_block(text: str, style: str = "") -> None:
 
 def write_json(value: object) -> None:
     """A JSON document on standard output."""
-    _write(sys.stdout, to_json(value) + "\n")
+    write_document([to_json(value) + "\n"], is_json=True)
 
 
-def write_document(chunks: Iterable[str]) -> None:
-    """A document (an export) on standard output: exact for a program, escaped for a terminal."""
+def write_json_list(frame: Mapping[str, object], name: str, items: Iterable[object]) -> None:
+    """A JSON document whose last field is a list: item by item, so that no two need be held."""
+    write_document(_spell_list(frame, name, items), is_json=True)
+
+
+def _spell_list(frame: Mapping[str, object], name: str, items: Iterable[object]) -> Iterator[str]:
+    before, _, after = to_json({**frame, name: []}).rpartition("[]")
+    yield before + "["
+    separator = "\n    "
+    for item in items:
+        # Inside JSON only the line breaks between values are line breaks.
+        yield separator + to_json(item).replace("\n", "\n    ")
+        separator = ",\n    "
+    end = "\n  ]" if separator.startswith(",") else "]"
+    yield f"{end}{after}\n"
+
+
+def write_document(chunks: Iterable[str], *, is_json: bool = False) -> None:
+    """A document (an export) on standard output: exact for a program, escaped for a terminal.
+
+    JSON is escaped the way JSON does it, and so for every stream that can't hold all characters.
+    """
     shown = is_terminal()
     for chunk in chunks:
-        _write(sys.stdout, block(chunk) if shown else chunk)
+        if is_json:
+            _write(sys.stdout, _fit_json(chunk, sys.stdout))
+        else:
+            _write(sys.stdout, block(chunk) if shown else chunk)
 
 
 def write_note(*spans: Span) -> None:

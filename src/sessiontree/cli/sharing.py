@@ -14,7 +14,13 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.scope import Scope, with_scope
-from sessiontree.cli.targets import Target, find_target, open_target, session_argument
+from sessiontree.cli.targets import (
+    Target,
+    find_target,
+    naming_the_cure,
+    open_target,
+    session_argument,
+)
 from sessiontree.export.formats import BUNDLE, FORMATS, choose_format
 from sessiontree.profiles import PROFILE_NAMES
 
@@ -93,7 +99,7 @@ def _export_text(
     with open_target(target, scope) as view:
         pieces = _render(view.at(at) if at else view, chosen, redactor, no_thinking, no_tools)
         if file is None:
-            output.write_document(pieces)
+            output.write_document(pieces, is_json=chosen == "json")
         else:
             _write_file(file, pieces)
             output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
@@ -140,9 +146,10 @@ def _export_bundle(
         raise click.UsageError("A bundle needs a file: -o FILE.zip")
     from sessiontree.export.bundle import export_bundle
 
-    report = export_bundle(
-        target.path, file, profile=scope.profile, overwrite=force, redactor=redactor
-    )
+    with naming_the_cure(target, scope):
+        report = export_bundle(
+            target.path, file, profile=scope.profile, overwrite=force, redactor=redactor
+        )
     output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
     _write_notes(report.notes)
 

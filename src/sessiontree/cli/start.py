@@ -75,11 +75,13 @@ def start_program(options: StartOptions, scope: Scope) -> int:
 
 
 def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
-    """The command line that resumes a session from here."""
+    """The command line that resumes a session from here; from where it was, if that still is."""
     from sessiontree.discovery.paths import same_cwd
 
     there = _resume_words(session_id, scope, profile or scope.profile)
-    return there if same_cwd(cwd, scope.cwd) else f"cd {shlex.quote(cwd)} && {there}"
+    if same_cwd(cwd, scope.cwd) or not os.path.isdir(cwd):
+        return there
+    return f"cd {shlex.quote(cwd)} && {there}"
 
 
 def _resume_words(value: str, scope: Scope, profile: Profile) -> str:

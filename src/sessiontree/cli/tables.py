@@ -171,6 +171,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}"
 
 
+def unreadable_files(count: int) -> str:
+    """What a listing says of files that it passed over, with the way to learn more."""
+    return f"{plural(count, 'unreadable file')}: sessiontree doctor"
+
+
 def whole_number(number: int) -> str:
     """``1,234,567``."""
     return f"{number:,}"

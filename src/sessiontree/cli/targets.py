@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -157,11 +157,15 @@ def _is_path(value: str) -> bool:
 
 
 def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
-    """A view of the session, wherever it comes from; never writes."""
+    """A view of the session, wherever it comes from; never writes.
+
+    Raises NotASessionError, PersistenceError, SessionNotFoundError if it is gone by now.
+    """
     from sessiontree.export.view import SessionView, open_view
 
     if target.agent is None:
-        return open_view(target.path, profile=scope.profile)
+        with naming_the_cure(target, scope):
+            return open_view(target.path, profile=scope.profile)
     from sessiontree.importers.foreign import load_foreign
 
     document = load_foreign(target.path)
@@ -174,6 +178,31 @@ def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
             path=document.get_branch(),
         )
     )
+
+
+@contextmanager
+def naming_the_cure(target: Target, scope: Scope) -> Iterator[None]:
+    """A session that can't be read for want of a header is refused with the way to mend it."""
+    try:
+        yield
+    except NotASessionError as error:
+        if not _is_looked_after(target.path, scope):
+            raise
+        words = ["sessiontree", "doctor", "--repair"]
+        if scope.is_profile_named:
+            words += ["--profile", scope.profile.name]
+        if scope.session_dir is not None:
+            words += ["--session-dir", scope.session_dir]
+        reason = f"{error.reason} (to recover what it holds: {shlex.join(words)})"
+        raise NotASessionError(error.path, reason) from None
+
+
+def _is_looked_after(path: str, scope: Scope) -> bool:
+    """Whether ``doctor`` comes to this file: right in the session folder, or in a project's."""
+    folder = os.path.dirname(path)
+    if scope.session_dir is not None:
+        return folder == scope.session_dir
+    return os.path.dirname(folder) == scope.profile.sessions_dir
 
 
 def _newest(scope: Scope) -> Target:

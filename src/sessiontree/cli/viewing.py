@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.conversation import Printer, one_line_of
+from sessiontree.cli.conversation import Printer, first_line, line_of_message, one_line_of
 from sessiontree.cli.scope import Count, Scope, with_scope
 from sessiontree.cli.targets import find_target, open_target, session_argument
+from sessiontree.core.context import iter_messages
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.usage import blocks_of, total_usage
-from sessiontree.discovery.display import clean_line
-from sessiontree.export.prose import clean
+from sessiontree.discovery.display import clean_line, make_name
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 
 _CUTS = ("compaction", "reset_boundary")
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
+_MAX_GUIDES = 12
+"""Levels of branches that are drawn; of deeper ones the nearest."""
 
 
 # -- show ------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def show_command(
             _write_rest(chosen, hidden, cut, None)
         else:
             _write_head(chosen, target.agent)
-            printer = Printer(full=full, find_call=partial(_find_call, view.tree))
+            printer = Printer(full=full, find_call=_HiddenCalls(chosen.path, entries).find)
             for entry in entries:
                 printer.entry(entry)
             output.write_line()
@@ -79,26 +80,45 @@ def _in_sight(path: Sequence[Entry]) -> list[Entry]:
     return [path[at], *path[kept:at], *path[at + 1 :]]
 
 
-def _find_call(tree: SessionTree, entry: Entry, call_id: str) -> Mapping[str, Any] | None:
-    """The call that a tool result answers: it is above it, in the same turn."""
-    seen = {entry.id}
-    at = tree.by_id.get(entry.parent_id or "")
-    while at is not None and at.id not in seen:
-        seen.add(at.id)
-        message = at.decode().get("message") if at.type == "message" else None
-        role = message.get("role") if isinstance(message, dict) else None
-        if role == "user":
-            return None
-        for call in blocks_of(message, "toolCall") if role == "assistant" and message else ():
-            if call.get("id") == call_id:
-                return call
-        at = tree.by_id.get(at.parent_id or "")
-    return None
+class _HiddenCalls:
+    """The calls that are not shown themselves, for the shown results that answer them.
+
+    A result's call is above it, in the same turn. The path is read once, when the first is missed.
+    """
+
+    def __init__(self, path: Sequence[Entry], shown: Sequence[Entry]) -> None:
+        self._path = path
+        self._shown = shown
+        self._by_result: dict[str, Mapping[str, Any]] | None = None
+
+    def find(self, result: Entry, _call_id: str) -> Mapping[str, Any] | None:
+        """The call that this result answers."""
+        if self._by_result is None:
+            self._by_result = dict(self._match())
+        return self._by_result.get(result.id)
+
+    def _match(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        shown = {entry.id for entry in self._shown}
+        in_turn: dict[object, Mapping[str, Any]] = {}
+        for entry, message in iter_messages(self._path):
+            role = message.get("role")
+            if role == "user":
+                in_turn = {}
+            elif role == "assistant" and entry.id not in shown:
+                calls = list(blocks_of(message, "toolCall"))
+                in_turn |= {call["id"]: call for call in reversed(calls) if _has_id(call)}
+            elif role == "toolResult" and entry.id in shown and _has_id(message, "toolCallId"):
+                call = in_turn.get(message["toolCallId"])
+                if call is not None:
+                    yield entry.id, call
+
+
+def _has_id(value: Mapping[str, Any], key: str = "id") -> bool:
+    return isinstance(value.get(key), str)
 
 
 def _write_head(view: SessionView, agent: str | None) -> None:
-    messages = _messages(view.path)
-    used = total_usage(messages)
+    used = total_usage(_messages(view.path))
     output.write_line((_title(view), "bold"))
     # A listing counts those of all branches.
     in_all = sum(1 for entry in view.tree.entries if entry.type == "message")
@@ -116,7 +136,7 @@ def _write_head(view: SessionView, agent: str | None) -> None:
 
 
 def _title(view: SessionView) -> str:
-    """The session's name, else what its latest compaction calls it, else its first prompt."""
+    """Its name, else what its latest compaction calls it, else its first prompt in short."""
     if view.name:
         return view.name
     for entry in reversed(view.tree.entries):
@@ -125,13 +145,12 @@ def _title(view: SessionView) -> str:
             return clean_line(short)
     for message in _messages(view.path):
         if message.get("role") == "user":
-            return clean_line(text_of(message.get("content"))) or "(no title)"
+            return make_name(text_of(message.get("content"))) or "(no title)"
     return "(no title)"
 
 
-def _messages(path: Sequence[Entry]) -> list[dict[str, Any]]:
-    found = (entry.data.get("message") for entry in path if entry.type == "message")
-    return [message for message in found if isinstance(message, dict)]
+def _messages(path: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    return (message for _, message in iter_messages(path))
 
 
 def _write_rest(view: SessionView, hidden: int, cut: int, printer: Printer | None) -> None:
@@ -158,16 +177,14 @@ def _write_rest(view: SessionView, hidden: int, cut: int, printer: Printer | Non
 
 
 def _write_json(view: SessionView, entries: Sequence[Entry]) -> None:
-    output.write_json(
-        {
-            "id": view.id,
-            "name": view.name,
-            "cwd": view.cwd,
-            "path": view.file,
-            "leafId": view.path[-1].id if view.path else None,
-            "entries": [entry.data for entry in entries],
-        }
-    )
+    frame = {
+        "id": view.id,
+        "name": view.name,
+        "cwd": view.cwd,
+        "path": view.file,
+        "leafId": view.path[-1].id if view.path else None,
+    }
+    output.write_json_list(frame, "entries", (entry.decode() for entry in entries))
 
 
 # -- tree ------------------------------------------------------------------------------------------
@@ -194,7 +211,7 @@ def tree_command(scope: Scope, session: str | None, everything: bool, as_json: b
         shown = [entry for entry in view.tree.entries if everything or as_json or _is_talk(entry)]
         lines = list(_lay_out(view.tree, shown))
         if as_json:
-            output.write_json(_tree_wire(view, lines))
+            _write_tree_json(view, lines)
             return
         _write_tree(view, lines)
         hidden = len(view.tree.entries) - len(shown)
@@ -203,38 +220,47 @@ def tree_command(scope: Scope, session: str | None, everything: bool, as_json: b
             output.write_note((f"Not shown: {hidden:,} {what}: --all", "dim"))
 
 
+class _Line(NamedTuple):
+    """An entry, what is drawn before it, and how often branches parted above it."""
+
+    entry: Entry
+    mark: str
+    depth: int
+
+
 def _is_talk(entry: Entry) -> bool:
     if entry.type != "message":
         return entry.type in _TALK
-    message = entry.data.get("message")
+    message = entry.decode().get("message")
     if not isinstance(message, dict) or message.get("role") == "toolResult":
         return False
-    kind, _, text = one_line_of(entry)
+    kind, _, text = line_of_message(message)
     return kind != "assistant" or not text.startswith("→ ")
 
 
-def _lay_out(tree: SessionTree, shown: Sequence[Entry]) -> Iterator[tuple[str, Entry]]:
-    """The shown entries in the order of the tree, each with what is drawn before it."""
+def _lay_out(tree: SessionTree, shown: Sequence[Entry]) -> Iterator[_Line]:
+    """The shown entries in the order of the tree."""
     visible = {entry.id for entry in shown}
     above = _visible_ancestors(tree, visible)
     children: dict[str | None, list[Entry]] = {}
     for entry in sorted(shown, key=lambda entry: entry.timestamp):
         children.setdefault(above[entry.id], []).append(entry)
-    stack = list(_siblings(children.get(None, []), ""))
+    stack = list(_siblings(children.get(None, []), "", 0))
     while stack:
-        entry, mark, indent = stack.pop()
-        yield mark, entry
-        stack += _siblings(children.get(entry.id, []), indent)
+        line, below = stack.pop()
+        yield line
+        stack += _siblings(children.get(line.entry.id, []), below, line.depth)
 
 
-def _siblings(entries: Sequence[Entry], indent: str) -> Iterator[tuple[Entry, str, str]]:
-    """Entries of one parent, last first: each with what is drawn before it, and below it."""
+def _siblings(entries: Sequence[Entry], indent: str, depth: int) -> Iterator[tuple[_Line, str]]:
+    """Entries of one parent, last first: each with what is drawn before those below it."""
     if len(entries) == 1:
-        yield entries[0], indent, indent
+        yield _Line(entries[0], indent, depth), indent
         return
+    kept = indent[-3 * (_MAX_GUIDES - 1) :]
     for number, entry in enumerate(reversed(entries)):
         mark, below = ("└─ ", "   ") if number == 0 else ("├─ ", "│  ")
-        yield entry, indent + mark, indent + below
+        yield _Line(entry, kept + mark, depth + 1), kept + below
 
 
 def _visible_ancestors(tree: SessionTree, visible: set[str]) -> dict[str, str | None]:
@@ -256,20 +282,20 @@ def _visible_ancestors(tree: SessionTree, visible: set[str]) -> dict[str, str | 
     return found
 
 
-def _write_tree(view: SessionView, lines: Sequence[tuple[str, Entry]]) -> None:
+def _write_tree(view: SessionView, lines: Sequence[_Line]) -> None:
     active = {entry.id for entry in view.path}
-    shown = {entry.id for _, entry in lines}
+    shown = {line.entry.id for line in lines}
     leaf = next((entry.id for entry in reversed(view.path) if entry.id in shown), None)
     labels = view.tree.labels()
     room = output.terminal_width()
     output.write_line((_title(view), "bold"), (f"  {view.id}", "dim"))
-    for mark, entry in lines:
+    for entry, mark, _ in lines:
         kind, style, text = one_line_of(entry)
         dot = "●" if entry.id in active else "○"
         label = f" [{labels[entry.id][0]}]" if entry.id in labels else ""
         here = " ← here" if entry.id == leaf else ""
         taken = sum(map(output.text_width, (mark, kind, output.one_line(label), here))) + 14
-        line = output.fit(output.one_line(clean(text)), max(10, (room or 240) - taken))
+        line = first_line(text, max(10, (room or 240) - taken))
         output.write_line(
             (mark, "dim"),
             (f"{dot} ", "green" if entry.id in active else "dim"),
@@ -281,24 +307,23 @@ def _write_tree(view: SessionView, lines: Sequence[tuple[str, Entry]]) -> None:
         )
 
 
-def _tree_wire(view: SessionView, lines: Sequence[tuple[str, Entry]]) -> dict[str, Any]:
+def _write_tree_json(view: SessionView, lines: Sequence[_Line]) -> None:
     active = {entry.id for entry in view.path}
     labels = view.tree.labels()
-    return {
-        "id": view.id,
-        "name": view.name,
-        "leafId": view.path[-1].id if view.path else None,
-        "entries": [
-            {
-                "id": entry.id,
-                "parentId": entry.parent_id,
-                "type": entry.type,
-                "timestamp": entry.timestamp,
-                "depth": len(mark) // 3,
-                "active": entry.id in active,
-                "label": labels[entry.id][0] if entry.id in labels else None,
-                "text": one_line_of(entry)[2],
-            }
-            for mark, entry in lines
-        ],
-    }
+    leaf_id = view.path[-1].id if view.path else None
+    entries = (
+        {
+            "id": entry.id,
+            "parentId": entry.parent_id,
+            "type": entry.type,
+            "timestamp": entry.timestamp,
+            "depth": depth,
+            "active": entry.id in active,
+            "label": labels[entry.id][0] if entry.id in labels else None,
+            "text": one_line_of(entry)[2],
+        }
+        for entry, _, depth in lines
+    )
+    output.write_json_list(
+        {"id": view.id, "name": view.name, "leafId": leaf_id}, "entries", entries
+    )
