@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from sessiontree.tui import escaping
-from sessiontree.tui.dialogs import draw_keys
+from sessiontree.tui.dialogs import draw_keys, scroll_body
 from sessiontree.tui.highlighting import highlight
 from sessiontree.tui.theme import palette_of
 
@@ -67,7 +67,7 @@ class ToolDialog(ModalScreen[Answer]):
             self.dismiss("no")  # called off while something else was shown above it
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(".dialog-body").scroll_relative(y=lines, animate=False)
+        scroll_body(self, lines)
 
 
 class Confirmer:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from sessiontree.tui import escaping
@@ -22,6 +22,12 @@ from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.row_list import RowList
 from sessiontree.tui.theme import palette_of
+
+
+def scroll_body(dialog: Screen[Any], lines: int) -> None:
+    """Scroll what a dialog shows, now: keys that come before the next drawing add up."""
+    for body in dialog.query(".dialog-body"):
+        body.scroll_relative(y=lines, animate=False, immediate=True)
 
 
 class ConfirmDialog(ModalScreen[bool]):
@@ -55,8 +61,7 @@ class ConfirmDialog(ModalScreen[bool]):
         self.dismiss(answer)
 
     def action_scroll(self, lines: int) -> None:
-        for body in self.query(".dialog-body"):
-            body.scroll_relative(y=lines, animate=False)
+        scroll_body(self, lines)
 
 
 class TextDialog(ModalScreen[str | None]):

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from sessiontree.tui import escaping
 from sessiontree.tui.chat_panels import LinesPanel
-from sessiontree.tui.dialogs import draw_keys
+from sessiontree.tui.dialogs import draw_keys, scroll_body
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import palette_of
 
@@ -65,4 +65,4 @@ class ReadingPane(ModalScreen[None]):
         self.dismiss(None)
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(".dialog-body").scroll_relative(y=lines, animate=False)
+        scroll_body(self, lines)
