@@ -103,10 +103,10 @@ async def test_scrolling_up_line_by_line_shows_every_line_once_and_in_order() ->
 async def test_ten_thousand_blocks_open_at_once() -> None:
     blocks = talk(5_000)
     async with showing([]) as (app, transcript, pilot):
-        started = time.perf_counter()
+        started = time.process_time()
         transcript.show(blocks)
         await pilot.pause()
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 5
         assert "line of 4999" in screen_lines(app)[-1]
         transcript.scroll_home(animate=False)
         await pilot.pause()

@@ -172,9 +172,9 @@ def test_deep_trees_are_laid_out_in_time_and_keep_only_the_nearest_guides() -> N
     entries = [entry("e0", None)]
     for n in range(1, 30_000):
         entries += [entry(f"e{n}", f"e{n - 1}"), entry(f"s{n}", f"e{n - 1}")]
-    started = time.perf_counter()
+    started = time.process_time()
     rows = tree(*entries, leaf="e29999").rows("all")
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
     assert len(rows) == 59_999
     assert max(row.depth for row in rows) == 29_999
     assert max(len(row.guides) for row in rows) <= 36
