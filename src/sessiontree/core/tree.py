@@ -278,6 +278,21 @@ def graft(
     _cut_cycles(tree, unknown, warnings)
 
 
+def hang_back(
+    tree: SessionTree, parents: Mapping[str, str], warnings: list[SessionWarning]
+) -> None:
+    """Hang entries on parents that have come after all; a cycle that this closes is cut."""
+    tree.forget_indexes()
+    if not parents:
+        return
+    suspects = []
+    for index, entry in enumerate(tree.entries):
+        if entry.id in parents:
+            entry.parent_id = parents[entry.id]
+            suspects.append(index)
+    _cut_cycles(tree, suspects, warnings)
+
+
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
     fresh = derived_entry_id(tree.by_id, entry.id, len(tree.entries))
     reason = f"duplicate id {entry.id}" if entry.id else f"{entry.type} entry without an id"
