@@ -369,6 +369,19 @@ def test_an_entry_that_could_not_be_written_back_is_not_written_twice(file: Path
     assert len(session.get_entries()) == 6
 
 
+def test_an_entry_whose_id_was_taken_is_the_same_one_further_down_in_a_replaced_file(
+    file: Path,
+) -> None:
+    double = message("a3", "a4", user("double"))
+    write(file, header(), *TALK, double)
+    session = SessionManager.open(file)
+    held = session.get_entries()
+    replace(file, header(), message("a0", None), *TALK, double)
+    assert session.refresh() == 1
+    assert session.get_entries()[1:] == held
+    assert len(read(file)) == 7
+
+
 # -- gone, emptied, overwritten ----------------------------------------
 
 

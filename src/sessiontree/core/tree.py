@@ -294,7 +294,14 @@ def hang_back(
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
-    fresh = derived_entry_id(tree.by_id, entry.id, len(tree.entries))
+    """An id that follows from the entry, so that it is the same one wherever its line will stand.
+
+    Only of entries that are alike in all of this their place tells which is which.
+    """
+    own = (entry.id, entry.type, entry.parent_id, entry.timestamp)
+    fresh = derived_entry_id((), *own)
+    if fresh in tree.by_id:
+        fresh = derived_entry_id(tree.by_id, *own, len(tree.entries))
     reason = f"duplicate id {entry.id}" if entry.id else f"{entry.type} entry without an id"
     warnings.append(SessionWarning(f"{reason}; the later entry is now {fresh}"))
     entry.place(fresh, entry.parent_id)
