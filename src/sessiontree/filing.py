@@ -205,10 +205,14 @@ def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:
         return None
     if not content:
         return None
-    stamp = format_timestamp(now_ms).replace(":", "-").replace(".", "-")
-    aside = f"{path}.corrupt-{stamp}"
+    while storage.exists(aside := f"{path}.corrupt-{_stamp(now_ms)}"):
+        now_ms += 1
     storage.write_atomic(aside, content)
     return aside
+
+
+def _stamp(time_ms: int) -> str:
+    return format_timestamp(time_ms).replace(":", "-").replace(".", "-")
 
 
 def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -215,14 +215,29 @@ class SessionLog(SharedFile):
     def _start_file(self, header: Header) -> None:
         """The draft of a new session, with its header."""
         self._storage.ensure_dir(os.path.dirname(self.path))
-        self.create(codec.encode(header) + b"\n", self.file)
+        if not self.create(codec.encode(header) + b"\n", self.file):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.file)
 
     @_stopping
-    def create(self, head: bytes, path: str) -> None:
-        """Write a file that so far is only a head, and stand on it."""
+    def create(self, head: bytes, path: str) -> bool:
+        """Write a file that so far is only a head, and stand on it; False if there is one."""
         writer = self._storage.open_writer(path)
-        start = writer.write_line(head)
+        try:
+            if writer.lock() != 0:
+                writer.close()
+                return False
+            document = self._write_head(writer, head, path)
+        except BaseException:
+            writer.close()
+            raise
+        writer.unlock()
         self._writer = writer
+        document.tree = self.tree
+        self.adopt(document, is_draft=self.is_draft)
+        return True
+
+    def _write_head(self, writer: SessionStorageWriter, head: bytes, path: str) -> SessionDocument:
+        start = writer.write_line(head)
         try:
             document = load_document(self._storage, path, self._blobs)
             if document is None:
@@ -230,8 +245,7 @@ class SessionLog(SharedFile):
         except BaseException:
             _take_back(writer, start, len(head))
             raise
-        document.tree = self.tree
-        self.adopt(document, is_draft=self.is_draft)
+        return document
 
     def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
         """The first answer is here: the draft becomes the session file, in one rename."""

@@ -425,6 +425,30 @@ def test_a_deleted_file_is_noticed_and_written_anew(file: Path) -> None:
     assert any("deleted" in str(warning) for warning in session.warnings)
 
 
+def test_of_two_that_miss_a_deleted_file_none_overwrites_the_other(file: Path) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    session, other = SessionManager.open(file, storage=storage), SessionManager.open(file)
+    file.unlink()
+
+    def be_faster() -> None:
+        other.append_message(user("theirs"))
+        other.close()
+
+    storage.interrupt("ensure_dir", be_faster)
+    session.append_message(user("ours"))
+    session.close()
+    assert [found["message"]["content"] for found in read(file)[3:5]] == ["theirs", "ours"]
+
+
+def test_an_empty_file_in_place_of_a_deleted_one_is_none(file: Path) -> None:
+    """Whoever began to write it anew was killed."""
+    session = SessionManager.open(file)
+    file.unlink()
+    file.touch()
+    session.append_message(user("3"))
+    assert said(SessionManager.open(file)) == ["1", "2", "3"]
+
+
 def test_a_deleted_folder_is_noticed_and_made_anew(tmp_path: Path) -> None:
     import shutil
 
