@@ -90,19 +90,12 @@ class LiveSession:
     def name(self) -> str | None:
         """The session's name in the words of its dialect, else in the other's."""
         title = get_title(self.header)
-        info = self._info_name() if self.log.dialect == "pi" or not title else None
+        info = self.tree.info_name() if self.log.dialect == "pi" or not title else None
         return (info or title) if self.log.dialect == "pi" else (title or info)
 
-    def _info_name(self) -> str | None:
-        for entry in reversed(self.tree.entries):
-            if entry.type == "session_info":
-                name = entry.data.get("name")
-                return (name.strip() or None) if isinstance(name, str) else None
-        return None
-
-    def warn(self, reason: str) -> None:
-        """Tell something among the warnings."""
-        self._warnings.append(SessionWarning(reason))
+    def warn(self, *warnings: SessionWarning) -> None:
+        """Tell something among the warnings; once, however often it happens."""
+        self._warnings += [warning for warning in warnings if warning not in self._warnings]
 
     # -- appending -------------------------------------------------------------------------
 
@@ -162,7 +155,7 @@ class LiveSession:
         if changes.replaced is not None:
             homeless = self._follow(changes.replaced, changes.is_old_intact)
         self._foreign += changes.foreign
-        self._warnings += changes.warnings
+        self.warn(*changes.warnings)
         changes.clear()
         if homeless and isinstance(self.log, SessionLog):
             self._is_touched = True
@@ -177,7 +170,7 @@ class LiveSession:
             set_fields(self.header, self._wanted)
         done = succeed(replaced, self.tree, self.log.dialect, is_old_intact=is_old_intact)
         self._foreign += done.foreign
-        self._warnings += done.warnings
+        self.warn(*done.warnings)
         return done.homeless
 
     # -- context ---------------------------------------------------------------------------
@@ -329,7 +322,7 @@ class LiveSession:
             if told is None:  # by now it is a session again
                 with self.caught_up():
                     return
-            self._warnings.append(told)
+            self.warn(told)
             self._builder = None
 
     def close(self) -> None:

@@ -61,6 +61,13 @@ def _lies_in(profile: Profile, path: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(profile.agent_dir) + os.sep)
 
 
+def dialect_of(document: SessionDocument, profile: Profile) -> Dialect:
+    """A file's dialect: that of its profile's folder if it lies there, else the one it shows."""
+    if _lies_in(profile, document.path):
+        return profile.dialect
+    return detect_dialect(document.title is not None, document.tree.entries) or profile.dialect
+
+
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
     """The profile's blobs; of a file that lies elsewhere also those it may refer to, to read.
 
@@ -175,12 +182,8 @@ def open_session(
         session_dir is not None,
         clock,
     )
-    seen = (
-        None
-        if profile is not None or _lies_in(found, path)
-        else detect_dialect(document.title is not None, document.tree.entries)
-    )
-    log = make_log(place, path, seen or found.dialect, durability)
+    dialect = found.dialect if profile is not None else dialect_of(document, found)
+    log = make_log(place, path, dialect, durability)
     if target is not None:
         log.begin(target)
     log.adopt(document, is_draft=target is not None)

@@ -120,6 +120,14 @@ class SessionTree:
                     self._apply_label(self._labels, entry)
         return self._labels
 
+    def info_name(self) -> str | None:
+        """The name that the last ``session_info`` entry of the file gives; None if it clears it."""
+        for entry in reversed(self.entries):
+            if entry.type == "session_info":
+                name = entry.data.get("name")
+                return (name.strip() or None) if isinstance(name, str) else None
+        return None
+
     @staticmethod
     def _apply_label(labels: dict[str, tuple[str, str]], entry: Entry) -> None:
         data = entry.data
