@@ -224,8 +224,9 @@ class SharedFile:
         is_overwritten = document.stat.is_same_file(before.stat) and not self._is_stale
         self._changes.is_old_intact &= not is_overwritten
         document.tree.leaf_id = before.tree.leaf_id
-        known = set(document.warnings)
-        document.warnings[:0] = [warning for warning in before.warnings if warning not in known]
+        # what is told again is told of the lines that there are now
+        told = {warning.reason for warning in document.warnings}
+        document.warnings[:0] = [each for each in before.warnings if each.reason not in told]
         self.adopt(document, is_draft=self.is_draft)
 
     def _take_in(self, document: SessionDocument, end: int) -> None:

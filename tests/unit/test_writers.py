@@ -500,6 +500,21 @@ def test_what_is_wrong_with_a_replaced_file_is_told_once(file: Path) -> None:
     assert [warning.line for warning in session.warnings if warning.line] == [4]
 
 
+def test_warnings_of_files_that_come_and_go_do_not_grow_without_end(file: Path) -> None:
+    session = SessionManager.open(file)
+    counts = []
+    for number in range(20):
+        other = file.with_suffix(".other")
+        write(other, header(), *TALK, b"\n" * number, b"garbage\n")
+        os.replace(other, file)
+        session.refresh()
+        file.unlink()
+        session.append_custom_entry("x")
+        counts.append(len(session.warnings))
+    assert len(set(counts[1:])) == 1
+    assert "line 23: skipped: not JSON" in map(str, session.warnings)
+
+
 def test_a_file_replaced_by_less_gets_back_what_it_lost(file: Path) -> None:
     session = SessionManager.open(file)
     lost = [session.append_message(user("3")), session.append_message(assistant("4"))]
