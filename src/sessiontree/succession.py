@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sessiontree.core.tree import SessionTree, hang_back
+from sessiontree.core.tree import SessionTree, adopt_orphans
 from sessiontree.core.trimming import trim
 from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
@@ -43,23 +43,21 @@ def succeed(
     ``is_old_intact`` says that the lines of the old file are what they were.
     """
     done = Succession()
-    above: dict[str, str] = {}
     given_way = 0
     for index, found in enumerate(new.entries):
         held = old.by_id.get(found.id)
         if held is None:
             done.foreign += 1
         elif held is not found:
-            if held.parent_id is not None and held.parent_id not in new.by_id:
-                above[found.id] = held.parent_id
             given_way += _move_over(held, found, dialect, is_old_intact)
             new.entries[index] = new.by_id[found.id] = held
     missing = [entry for entry in old.entries if entry.id not in new.by_id]
     done.homeless, instead = keep_known(missing)
     for entry in done.homeless:
         new.add(entry)
-    back = {child: parent for child, parent in above.items() if _has_come_back(new, child, parent)}
-    hang_back(new, back, done.warnings)
+    new.forget_indexes()
+    _carry_orphans(old, new, {entry.id for entry in done.homeless})
+    adopt_orphans(new, [lost for lost in new.orphans if lost in new.by_id], done.warnings)
     if new.leaf_id is not None and new.leaf_id not in new.by_id:
         new.leaf_id = instead.get(new.leaf_id) or new.last_id
     if given_way:
@@ -72,6 +70,13 @@ def succeed(
             SessionWarning(f"{len(instead)} entries were overwritten by another program")
         )
     return done
+
+
+def _carry_orphans(old: SessionTree, new: SessionTree, moved: set[str]) -> None:
+    """What some of the entries that moved wait for, they go on waiting for."""
+    for lost, children in old.orphans.items():
+        if waiting := [child_id for child_id in children if child_id in moved]:
+            new.orphans.setdefault(lost, []).extend(waiting)
 
 
 def keep_known(entries: Iterable[Entry]) -> tuple[list[Entry], dict[str | None, str | None]]:
@@ -120,16 +125,6 @@ def _is_line_of(entry: Entry, raw: bytes) -> bool:
     )
 
 
-def _has_come_back(tree: SessionTree, child_id: str, parent_id: str) -> bool:
-    """Whether the parent that an entry's line names is there after all."""
-    raw = tree.by_id[child_id].raw()
-    return (
-        parent_id in tree.by_id
-        and raw is not None
-        and codec.decode(raw).get("parentId") == parent_id
-    )
-
-
 def _move_over(held: Entry, found: Entry, dialect: Dialect, is_old_intact: bool) -> bool:
     """Let the object that somebody may hold stand for a line that was read again.
 
@@ -137,13 +132,15 @@ def _move_over(held: Entry, found: Entry, dialect: Dialect, is_old_intact: bool)
     has changed it and theirs counts; whether something of ours may have had to give way is given.
     """
     is_kept, gives_way = _compare(held, found, dialect, is_old_intact)
+    was_changed = held.is_changed
     held.type, held.timestamp, held.parent_id = found.type, found.timestamp, found.parent_id
     if found.source is not None:
         held.attach(found.source, found.offset, found.length)
     if not is_kept:
         held.release()
-    if found.is_changed:
+    if was_changed or found.is_changed:
         held.place(found.id, found.parent_id)
+        held.is_changed = found.is_changed
     return gives_way
 
 

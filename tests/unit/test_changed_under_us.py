@@ -344,6 +344,29 @@ def test_an_entry_that_another_program_left_out_is_again_between_the_others(file
     assert said(SessionManager.open(file)) == said(session)
 
 
+def test_an_entry_whose_parent_comes_later_hangs_on_it_as_in_a_fresh_opening(file: Path) -> None:
+    """The parent was left out by one program and is brought back by another."""
+    session, other = SessionManager.open(file), SessionManager.open(file)
+    made = other.append_message(user("5"))
+    data = session.get_entries()[0].data
+    child = message("f1", made, user("6"))
+    replace(file, header(), *TALK, b"garbage\n", child)
+    session.refresh()
+    waiting = session.get_entry("f1")
+    assert waiting is not None
+    assert (waiting.parent_id, waiting.data["parentId"]) == ("a4", "a4")
+    other.refresh()
+    session.refresh()
+    for found in (session, other, SessionManager.open(file)):
+        entry = found.get_entry("f1")
+        assert entry is not None
+        assert (entry.parent_id, entry.data) == (made, child)
+        assert [each.id for each in found.get_children(made)] == ["f1"]
+    session.set_session_name("Mine")
+    assert read(file)[5:] == [child, *read(file)[6:]]
+    assert session.get_entries()[0].data is data
+
+
 def test_an_entry_between_others_that_now_hang_the_other_way_closes_no_cycle(file: Path) -> None:
     session = SessionManager.open(file)
     replace(file, header(), message("a1", "a3"), *TALK[2:])

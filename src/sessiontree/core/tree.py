@@ -40,6 +40,8 @@ class SessionTree:
         self.entries: list[Entry] = list(entries)
         self.by_id: dict[str, Entry] = {entry.id: entry for entry in self.entries}
         self.leaf_id: str | None = self.last_id
+        # by the parent that is missing, the entries that name it: it may come later
+        self.orphans: dict[str, list[str]] = {}
         self._children: dict[str | None, list[Entry]] | None = None
         self._labels: dict[str, tuple[str, str]] | None = None
 
@@ -270,6 +272,8 @@ def graft(
         added.append(entry)
         previous = entry.id
         by_id[previous] = entry
+    if tree.orphans:
+        adopt_orphans(tree, (entry.id for entry in islice(added, first, None)), warnings)
     if not unknown:
         tree.index(first)
         return
@@ -286,19 +290,19 @@ def graft(
     _cut_cycles(tree, unknown, warnings)
 
 
-def hang_back(
-    tree: SessionTree, parents: Mapping[str, str], warnings: list[SessionWarning]
+def adopt_orphans(
+    tree: SessionTree, parent_ids: Iterable[str], warnings: list[SessionWarning]
 ) -> None:
-    """Hang entries on parents that have come after all; a cycle that this closes is cut."""
-    tree.forget_indexes()
-    if not parents:
-        return
-    suspects = []
-    for index, entry in enumerate(tree.entries):
-        if entry.id in parents:
-            entry.parent_id = parents[entry.id]
-            suspects.append(index)
-    _cut_cycles(tree, suspects, warnings)
+    """Hang entries on the parents that they name, which are there now; cycles closed are cut."""
+    adopted: set[str] = set()
+    for parent_id in parent_ids:
+        for child_id in tree.orphans.pop(parent_id, ()):
+            if tree.by_id[child_id].hang_back(parent_id):
+                adopted.add(child_id)
+    if adopted:
+        tree.forget_indexes()
+        suspects = [at for at, entry in enumerate(tree.entries) if entry.id in adopted]
+        _cut_cycles(tree, suspects, warnings)
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
@@ -320,7 +324,8 @@ def _hang_orphan(
 ) -> None:
     """The lost parent was most likely in the nearest lost text before the entry."""
     entry = tree.entries[index]
-    lost = entry.parent_id
+    lost = str(entry.parent_id)
+    tree.orphans.setdefault(lost, []).append(entry.id)
     at = bisect_right(gaps, index)
     if at == 0:
         entry.parent_id = None  # its line still names the lost parent, and stays as it is
