@@ -203,6 +203,16 @@ def test_an_agent_of_another_name_is_spoken_to_in_its_dialect(
     assert read(str(forked.session_file))[1]["type"] == kind
 
 
+def test_a_model_without_a_provider_comes_back_from_pi_as_it_was(tmp_path: Path) -> None:
+    change = entry("model_change", "m1", None, model="local")
+    talk = (message("a1", "m1", user("1")), message("a2", "a1", assistant("2")))
+    source = write(tmp_path / "elsewhere.jsonl", header(), change, *talk)
+    theirs = SessionManager.fork_from(source, tmp_path, profile="pi")
+    assert read(str(theirs.session_file))[1]["type"] == "custom"
+    back = SessionManager.fork_from(str(theirs.session_file), tmp_path, profile="omp")
+    assert read(str(back.session_file))[1] == change
+
+
 def test_a_fork_to_pi_holds_one_of_many_pictures_at_a_time(tmp_path: Path) -> None:
     image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
     with SessionManager.create(tmp_path, profile="omp") as source:

@@ -105,8 +105,9 @@ class Wording:
         has_spelling = "modelId" in entry if self.profile.dialect == "pi" else "model" in entry
         if has_spelling:
             return entry
-        if self.profile.dialect == "pi" and role != "default":
-            # pi has one model; there a change for another role would change that one.
+        if self.profile.dialect == "pi" and (role != "default" or "/" not in model):
+            # pi has one model; there a change for another role would change that one. And a model
+            # without a provider would be a provider without a model.
             return self._keep(entry, "model_change")
         spelled = {
             key: value
