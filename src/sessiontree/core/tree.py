@@ -341,7 +341,7 @@ def _hang_orphan(
 def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
     """Every cycle has an entry that stands before its parent: walk up from those."""
     safe: set[str] = set()
-    positions: dict[str, int] = {}
+    ranks: dict[str, tuple[bool, int]] = {}
     for index in suspects:
         walked: set[str] = set()
         entry: Entry | None = tree.entries[index]
@@ -349,23 +349,30 @@ def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWa
             walked.add(entry.id)
             entry = tree.by_id.get(entry.parent_id) if entry.parent_id is not None else None
         if entry is not None and entry.id not in safe:
-            positions = positions or {entry.id: at for at, entry in enumerate(tree.entries)}
-            _cut_cycle(tree, entry, positions, warnings)
+            ranks = ranks or _rank(tree)
+            _cut_cycle(tree, entry, ranks, warnings)
         safe |= walked
 
 
-def _cut_cycle(
-    tree: SessionTree, member: Entry, positions: dict[str, int], warnings: list[SessionWarning]
-) -> None:
-    """Parents are written before their children, so the earliest entry's parent is the wrong one:
+def _rank(tree: SessionTree) -> dict[str, tuple[bool, int]]:
+    """Whose parent is the wrong one in a cycle: the least of it.
 
-    cutting there keeps the rest of the cycle as one path.
+    One that was only guessed. Else, since parents are written before their children, that of the
+    earliest entry: cutting there keeps the rest of the cycle as one path.
     """
-    earliest = member
-    entry = tree.by_id[str(member.parent_id)]
-    while entry.id != member.id:
-        if positions[entry.id] < positions[earliest.id]:
-            earliest = entry
-        entry = tree.by_id[str(entry.parent_id)]
-    earliest.place(earliest.id, None)
-    warnings.append(SessionWarning(f"entry {earliest.id} closed a cycle of parents; now a root"))
+    guessed = {child_id for children in tree.orphans.values() for child_id in children}
+    return {entry.id: (entry.id not in guessed, at) for at, entry in enumerate(tree.entries)}
+
+
+def _cut_cycle(
+    tree: SessionTree,
+    member: Entry,
+    ranks: Mapping[str, tuple[bool, int]],
+    warnings: list[SessionWarning],
+) -> None:
+    cycle = [member]
+    while (entry := tree.by_id[str(cycle[-1].parent_id)]) is not member:
+        cycle.append(entry)
+    wrong = min(cycle, key=lambda entry: ranks[entry.id])
+    wrong.place(wrong.id, None)
+    warnings.append(SessionWarning(f"entry {wrong.id} closed a cycle of parents; now a root"))
