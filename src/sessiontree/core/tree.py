@@ -273,7 +273,7 @@ def graft(
         previous = entry.id
         by_id[previous] = entry
     if tree.orphans:
-        adopt_orphans(tree, (entry.id for entry in islice(added, first, None)), warnings)
+        adopt_orphans(tree, (entry.id for entry in added[first:]), warnings)
     if not unknown:
         tree.index(first)
         return
@@ -287,22 +287,20 @@ def graft(
             warnings.append(SessionWarning(f"entry {entry.id} was its own parent; now a root"))
         elif entry.parent_id not in by_id:
             _hang_orphan(tree, index, gaps, warnings)
-    _cut_cycles(tree, unknown, warnings)
+    _cut_cycles(tree, [tree.entries[index] for index in unknown], warnings)
 
 
 def adopt_orphans(
     tree: SessionTree, parent_ids: Iterable[str], warnings: list[SessionWarning]
 ) -> None:
     """Hang entries on the parents that they name, which are there now; cycles closed are cut."""
-    adopted: set[str] = set()
+    adopted: list[Entry] = []
     for parent_id in parent_ids:
-        for child_id in tree.orphans.pop(parent_id, ()):
-            if tree.by_id[child_id].hang_back(parent_id):
-                adopted.add(child_id)
+        children = [tree.by_id[child_id] for child_id in tree.orphans.pop(parent_id, ())]
+        adopted += [child for child in children if child.hang_back(parent_id)]
     if adopted:
         tree.forget_indexes()
-        suspects = [at for at, entry in enumerate(tree.entries) if entry.id in adopted]
-        _cut_cycles(tree, suspects, warnings)
+        _cut_cycles(tree, adopted, warnings)
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
@@ -338,13 +336,13 @@ def _hang_orphan(
     warnings.append(SessionWarning(f"the parent {lost} of entry {entry.id} was lost; {where}"))
 
 
-def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
+def _cut_cycles(tree: SessionTree, suspects: list[Entry], warnings: list[SessionWarning]) -> None:
     """Every cycle has an entry that stands before its parent: walk up from those."""
     safe: set[str] = set()
     ranks: dict[str, tuple[bool, int]] = {}
-    for index in suspects:
+    for suspect in suspects:
         walked: set[str] = set()
-        entry: Entry | None = tree.entries[index]
+        entry: Entry | None = suspect
         while entry is not None and entry.id not in safe and entry.id not in walked:
             walked.add(entry.id)
             entry = tree.by_id.get(entry.parent_id) if entry.parent_id is not None else None
