@@ -5,14 +5,12 @@ A value with the few rules that keep it true. How it is read is known to ``loadi
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sessiontree.core import trimming
 from sessiontree.core.tree import SessionTree, paused_gc
 from sessiontree.errors import PersistenceError
-from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot, get_title
 from sessiontree.model.scanning import SessionWarning, SkippedText
@@ -190,67 +188,3 @@ def iter_raw_lines(document: SessionDocument) -> Iterator[bytes]:
     """The skipped pieces of a document, as they were read."""
     for text in document.skipped:
         yield document.payloads.reader.read_at(text.offset, text.length)
-
-
-# Any JSON may stand where a line was overwritten, or none.
-_UNREADABLE = (PersistenceError, ValueError, TypeError, AttributeError)
-
-
-def keep_in_memory(entry: Entry) -> bool:
-    """Whether an entry whose file may have been overwritten is still known; then it has no line."""
-    message = entry.message
-    with contextlib.suppress(*_UNREADABLE):
-        if entry.data.get("id") == entry.id:
-            entry.source = None
-            return True
-    if message is None:
-        entry.release()
-        return False
-    # at every moment it holds what is known of it
-    entry.cached = {
-        "type": entry.type,
-        "id": entry.id,
-        "parentId": entry.parent_id,
-        "timestamp": entry.timestamp,
-        "message": message,
-    }
-    entry.message = None
-    entry.source = None
-    return True
-
-
-def keep_known(tree: SessionTree) -> tuple[list[Entry], dict[str | None, str | None]]:
-    """The entries that are still known, joined where some are lost; who is above each of those."""
-    kept: list[Entry] = []
-    instead: dict[str | None, str | None] = {}
-    for entry in tree.entries:
-        parent_id = instead.get(entry.parent_id, entry.parent_id)
-        if not keep_in_memory(entry):
-            instead[entry.id] = parent_id
-            continue
-        if parent_id != entry.parent_id:
-            entry.place(entry.id, parent_id)
-        kept.append(entry)
-    return kept, instead
-
-
-def move_over(held: Entry, found: Entry, *, is_old_intact: bool) -> bool:
-    """Let the object that somebody may hold stand for a line that was read again.
-
-    What was decoded, and perhaps changed, stays if the line says what it did. If not, somebody else
-    has changed it and theirs counts; whether ours had been changed too is given.
-    """
-    is_kept = is_edited = False
-    if is_old_intact and held.is_loaded:
-        with contextlib.suppress(*_UNREADABLE):
-            is_kept = held.raw() == found.raw() or (
-                codec.encode(held.decode()) == codec.encode(found.decode())
-            )
-            is_edited = not is_kept and held.is_edited()
-    held.type, held.timestamp, held.parent_id = found.type, found.timestamp, found.parent_id
-    if found.source is not None:
-        held.attach(found.source, found.offset, found.length)
-    held.is_changed = found.is_changed
-    if not is_kept:
-        held.release()
-    return is_edited

@@ -56,7 +56,7 @@ class SessionFiler:
         self.blobs = blobs
         self.dialect = dialect
 
-    def to_line(self, data: WireEntry) -> bytes:
+    def _to_line(self, data: WireEntry) -> bytes:
         """The persisted form of an entry, its blobs stored."""
         trimmed = trim(data, self.dialect)
         for blob in trimmed.blobs:
@@ -118,7 +118,7 @@ class SessionFiler:
                 length = entry.length
                 run = _Run(entry.source, reader, entry.offset, entry.offset + length + 1)
             else:
-                line = self._line_of(entry, find_changes)
+                line = self.line_of(entry, find_changes=find_changes)
                 if source_blobs is not None and b"blob:sha256:" in line:
                     self._copy_blobs(line, source_blobs, copied)
                 length = len(line)
@@ -130,12 +130,10 @@ class SessionFiler:
         if run is not None:
             yield from run.pieces()
 
-    def _line_of(self, entry: Entry, find_changes: bool) -> bytes:
+    def line_of(self, entry: Entry, *, find_changes: bool = False) -> bytes:
         """The entry's own bytes, unless it has none or its data was changed since."""
-        if entry.source is None:
-            return self.to_line(entry.data)
-        if find_changes and entry.is_edited():
-            return self.to_line(entry.data)
+        if entry.source is None or (find_changes and entry.is_edited()):
+            return self._to_line(entry.data)
         return entry.line()
 
     def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
@@ -207,10 +205,14 @@ def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:
         return None
     if not content:
         return None
-    stamp = format_timestamp(now_ms).replace(":", "-").replace(".", "-")
-    aside = f"{path}.corrupt-{stamp}"
+    while storage.exists(aside := f"{path}.corrupt-{_stamp(now_ms)}"):
+        now_ms += 1
     storage.write_atomic(aside, content)
     return aside
+
+
+def _stamp(time_ms: int) -> str:
+    return format_timestamp(time_ms).replace(":", "-").replace(".", "-")
 
 
 def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:

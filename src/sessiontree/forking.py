@@ -20,7 +20,7 @@ from sessiontree.copying import (
     settle_copy,
     write_session,
 )
-from sessiontree.core.trimming import may_need_restore
+from sessiontree.core.trimming import may_need_restore, trim
 from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_verbatim_copy
@@ -29,10 +29,10 @@ from sessiontree.live import LiveSession
 from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog, logger
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry
+from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, get_title
 from sessiontree.naming import rename_live
-from sessiontree.opening import make_blob_store, profile_for, require_durability
+from sessiontree.opening import dialect_of, make_blob_store, profile_for, require_durability
 from sessiontree.place import Place
 from sessiontree.storage.base import FileRange, FileStat, Piece
 from sessiontree.storage.file import FileSessionStorage
@@ -45,14 +45,14 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
     require_durability(durability)
     source_path = os.path.abspath(source_path)
     blobs = make_blob_store(place.profile, source_path, place.storage)
-    is_other_dialect = profile_for(source_path, None).dialect != place.profile.dialect
+    origin = profile_for(source_path, None)
     ahead: _CopyAhead | None = None
 
     def begin(found: Header, head_end: int, stat: FileStat) -> None:
         nonlocal ahead
         # other storages may not like a second thread, and the lines may have to be looked at
         is_plain = isinstance(place.storage, FileSessionStorage) and not blobs.has_fallbacks
-        if is_other_dialect or not is_plain:
+        if not is_plain:
             return
         with contextlib.suppress(RuntimeError):  # no more threads
             ahead = _CopyAhead(place, _fork_header(place, source_path, found), head_end, stat)
@@ -66,11 +66,13 @@ def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSes
         if source is None:
             raise SessionNotFoundError(source_path)
         entries, name = source.tree.entries, None
+        is_other_dialect = dialect_of(source, origin) != place.profile.dialect
         if is_other_dialect:
             wording = Wording(place.profile)
-            entries, name = [_say(entry, wording) for entry in entries], _last_name(source)
+            entries, name = [_say(entry, wording) for entry in entries], source.tree.info_name()
         try:
-            copy = _take(ahead, source, place, durability) or write_session(
+            taken = None if is_other_dialect else _take(ahead, source, place, durability)
+            copy = taken or write_session(
                 place,
                 _fork_header(place, source_path, source.header, name),
                 entries,
@@ -98,27 +100,36 @@ def _fork_header(place: Place, source_path: str, source: Header, name: str | Non
 
 
 def _say(entry: Entry, wording: Wording) -> Entry:
-    """The entry in the words of another dialect; the same one if it has nothing to change.
-
-    pi has no blobs: what lies there goes into the line.
-    """
-    line = entry.line()
-    if may_need_restore(line) and wording.profile.dialect == "pi":
-        return Entry.from_wire(wording.say(entry.decode()))
+    """The entry in the words of another dialect; the same one if it has nothing to change."""
     if entry.type in ("message", "custom_message"):
-        return entry
+        is_to_inline = wording.profile.dialect == "pi" and may_need_restore(entry.line())
+        return _inline(entry) if is_to_inline else entry
     data = entry.decode()
     said = wording.say(data)
+    if wording.profile.dialect == "pi" and may_need_restore(entry.line()):
+        return Entry.from_wire(said)
     return entry if said is data else Entry.from_wire(said)
 
 
-def _last_name(source: SessionDocument) -> str | None:
-    """The name that a session of pi's has."""
-    for entry in reversed(source.tree.entries):
-        if entry.type == "session_info":
-            name = entry.decode().get("name")
-            return name.strip() or None if isinstance(name, str) else None
-    return None
+def _inline(entry: Entry) -> Entry:
+    """The entry as pi has it, which has no blobs: what lies there goes into the line."""
+    return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, _InlineLine(entry))
+
+
+class _InlineLine:
+    """Makes a line when it is written: all that lies in a session's blobs may be very much."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    def read_line(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - it has no place yet
+        return trim(self._entry.decode(), "pi").line
+
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:  # noqa: ARG002
+        return data
+
+    def is_plain(self, block: bytes) -> bool:  # noqa: ARG002
+        return True
 
 
 def _take(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
 from sessiontree.core.tree import SessionTree, paused_gc
-from sessiontree.document import SessionDocument, keep_in_memory, move_over
+from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError
 from sessiontree.filing import may_be_edited
 from sessiontree.log import SessionLog
@@ -24,6 +24,7 @@ from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.scanning import SessionWarning
 from sessiontree.place import Place
 from sessiontree.shared_file import Changes
+from sessiontree.succession import succeed
 from sessiontree.unsaved import UnsavedLog
 
 LEAF_MARKER = "sessiontree.leaf"
@@ -52,7 +53,6 @@ class LiveSession:
         self._wanted: dict[str, Any] = {}
         self._unwanted: dict[str, Any] = {}
         self._foreign = 0
-        self._homeless: list[Entry] = []
 
     # -- state -----------------------------------------------------------------------------
 
@@ -90,26 +90,19 @@ class LiveSession:
     def name(self) -> str | None:
         """The session's name in the words of its dialect, else in the other's."""
         title = get_title(self.header)
-        info = self._info_name() if self.log.dialect == "pi" or not title else None
+        info = self.tree.info_name() if self.log.dialect == "pi" or not title else None
         return (info or title) if self.log.dialect == "pi" else (title or info)
 
-    def _info_name(self) -> str | None:
-        for entry in reversed(self.tree.entries):
-            if entry.type == "session_info":
-                name = entry.data.get("name")
-                return (name.strip() or None) if isinstance(name, str) else None
-        return None
-
-    def warn(self, reason: str) -> None:
-        """Tell something among the warnings."""
-        self._warnings.append(SessionWarning(reason))
+    def warn(self, *warnings: SessionWarning) -> None:
+        """Tell something among the warnings; once, however often it happens."""
+        self._warnings += [warning for warning in warnings if warning not in self._warnings]
 
     # -- appending -------------------------------------------------------------------------
 
     def append(self, entry_type: str, fields: WireEntry) -> str:
         """Add one entry as child of the leaf, which it becomes; its id."""
         with self.log.exclusive() as changes:
-            if changes is not None or self._homeless:
+            if changes is not None:
                 self._merge(changes)
             return self._append(entry_type, fields).id
 
@@ -142,7 +135,7 @@ class LiveSession:
         """
         before = self._foreign
         self.log.check()
-        if self._homeless or (self.log.is_behind() and not self.log.is_gone()):
+        if self.log.is_behind() and not self.log.is_gone():
             with self.caught_up():
                 pass
         return self._foreign - before
@@ -156,60 +149,29 @@ class LiveSession:
 
     def _merge(self, changes: Changes | None) -> None:
         """Take in what others did, and write what that leaves without a place."""
-        if changes is not None:
-            if changes.replaced is not None:
-                self._follow(changes.replaced, changes.is_old_intact)
-            self._foreign += changes.foreign
-            self._warnings += changes.warnings
-            changes.clear()
-        if self._homeless:
-            self._house()
+        if changes is None:
+            return
+        homeless: list[Entry] = []
+        if changes.replaced is not None:
+            homeless = self._follow(changes.replaced, changes.is_old_intact)
+        self._foreign += changes.foreign
+        self.warn(*changes.warnings)
+        changes.clear()
+        if homeless and isinstance(self.log, SessionLog):
+            self._is_touched = True
+            self.log.house(homeless, self.header)
 
-    def _follow(self, replaced: SessionTree, is_old_intact: bool) -> None:
-        """The file is another one now: what only the replaced one held is homeless.
-
-        What was homeless before is in the replaced tree too, and is found there again. Entries go
-        on being the objects they were, with what was changed in them.
-        """
-        tree = self.tree
-        self._homeless = [entry for entry in self._homeless if tree.by_id.get(entry.id) is entry]
+    def _follow(self, replaced: SessionTree, is_old_intact: bool) -> list[Entry]:
+        """The file is another one now: go on with it; the entries that only the old one held."""
         self._builder = None
         if self.log.document is not None:
             self.header = self.log.document.header
             self._unwanted = {key: self.header.get(key) for key in self._wanted}
             set_fields(self.header, self._wanted)
-        given_way = lost = 0
-        for index, found in enumerate(tree.entries):
-            held = replaced.by_id.get(found.id)
-            if held is None:
-                self._foreign += 1
-            elif held is not found:
-                given_way += move_over(held, found, is_old_intact=is_old_intact)
-                tree.entries[index] = tree.by_id[found.id] = held
-        for entry in replaced.entries:
-            if entry.id in tree.by_id:
-                continue
-            if not keep_in_memory(entry):
-                lost += 1
-                continue
-            self._homeless.append(entry)
-            tree.add(entry)
-        if given_way:
-            self.warn(f"{given_way} entries changed here were changed by another program, too")
-        if lost:
-            self.warn(f"{lost} entries were overwritten by another program")
-        if tree.leaf_id is not None and tree.leaf_id not in tree.by_id:
-            tree.leaf_id = tree.last_id
-
-    def _house(self) -> None:
-        """Write the entries that a replaced file lacks; those that fail stay in memory."""
-        housed = 0
-        try:
-            for entry in self._homeless:
-                self.log.append(entry, self.header)
-                housed += 1
-        finally:
-            del self._homeless[:housed]
+        done = succeed(replaced, self.tree, self.log.dialect, is_old_intact=is_old_intact)
+        self._foreign += done.foreign
+        self.warn(*done.warnings)
+        return done.homeless
 
     # -- context ---------------------------------------------------------------------------
 
@@ -350,7 +312,7 @@ class LiveSession:
         try:
             if self.log.recover():
                 self.rewrite()
-            elif self._homeless or self.log.is_behind():
+            elif self.log.is_behind():
                 with self.caught_up():
                     pass
         except PersistenceError:
@@ -360,8 +322,7 @@ class LiveSession:
             if told is None:  # by now it is a session again
                 with self.caught_up():
                     return
-            self._warnings.append(told)
-            self._homeless = []
+            self.warn(told)
             self._builder = None
 
     def close(self) -> None:

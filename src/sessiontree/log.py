@@ -16,17 +16,11 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.document import (
-    TAIL_BYTES,
-    FilePayloads,
-    SessionDocument,
-    keep_known,
-    note_end,
-)
+from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.errors import PersistenceError, SessionBusyError
 from sessiontree.filing import SessionFiler, WrittenFile, set_aside
 from sessiontree.loading import load_document
@@ -39,6 +33,7 @@ from sessiontree.shared_file import Changes, SharedFile
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.locks import DEFAULT_TIMEOUT_S
+from sessiontree.succession import keep_known
 
 logger = logging.getLogger("sessiontree")
 
@@ -180,7 +175,7 @@ class SessionLog(SharedFile):
     @_stopping
     def append(self, entry: Entry, header: Header) -> None:
         """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
-        line = self.filer.to_line(entry.data)
+        line = self.filer.line_of(entry)
         if self.document is None:
             self._start_file(header)
         document = self._document()
@@ -197,7 +192,7 @@ class SessionLog(SharedFile):
                 self._sync(writer)
         except OSError:
             if not _take_back(writer, start, len(whole)):
-                self._is_stale = True  # an entry that was homeless has a line now
+                self._is_stale = True  # the entry has a line now
             raise
         entry.attach(document.payloads, start + len(lead), len(line))
         document.end = start + len(whole)
@@ -205,17 +200,44 @@ class SessionLog(SharedFile):
         document.has_final_newline = True
         document.line += 2 if lead else 1
 
+    def house(self, entries: Iterable[Entry], header: Header) -> None:
+        """Write entries that the tree has and the file lacks; only inside ``exclusive``.
+
+        If that fails others may write them meanwhile: the file is read anew before the next try.
+        """
+        try:
+            for entry in entries:
+                self.append(entry, header)
+        except BaseException:
+            self._is_stale = True
+            raise
+
     def _start_file(self, header: Header) -> None:
         """The draft of a new session, with its header."""
         self._storage.ensure_dir(os.path.dirname(self.path))
-        self.create(codec.encode(header) + b"\n", self.file)
+        if not self.create(codec.encode(header) + b"\n", self.file):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.file)
 
     @_stopping
-    def create(self, head: bytes, path: str) -> None:
-        """Write a file that so far is only a head, and stand on it."""
+    def create(self, head: bytes, path: str) -> bool:
+        """Write a file that so far is only a head, and stand on it; False if there is one."""
         writer = self._storage.open_writer(path)
-        start = writer.write_line(head)
+        try:
+            if writer.lock() != 0:
+                writer.close()
+                return False
+            document = self._write_head(writer, head, path)
+        except BaseException:
+            writer.close()
+            raise
+        writer.unlock()
         self._writer = writer
+        document.tree = self.tree
+        self.adopt(document, is_draft=self.is_draft)
+        return True
+
+    def _write_head(self, writer: SessionStorageWriter, head: bytes, path: str) -> SessionDocument:
+        start = writer.write_line(head)
         try:
             document = load_document(self._storage, path, self._blobs)
             if document is None:
@@ -223,8 +245,7 @@ class SessionLog(SharedFile):
         except BaseException:
             _take_back(writer, start, len(head))
             raise
-        document.tree = self.tree
-        self.adopt(document, is_draft=self.is_draft)
+        return document
 
     def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
         """The first answer is here: the draft becomes the session file, in one rename."""
@@ -255,7 +276,7 @@ class SessionLog(SharedFile):
             writer.close()
 
     def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
-        kept, instead = keep_known(self.tree)
+        kept, instead = keep_known(self.tree.entries)
         aside = set_aside(self._storage, self.file, now_ms)
         written = self.filer.write_file(self.file, head, kept)
         document = self._document()

@@ -15,6 +15,7 @@ from sessiontree.live import LiveSession
 from sessiontree.log import SessionLog
 from sessiontree.model.header import TitleSlot, apply_title_slot
 from sessiontree.model.ids import format_timestamp
+from sessiontree.model.scanning import SessionWarning
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -51,7 +52,8 @@ def _rename_in_slot(
         line=b"",
     ).sealed()
     if made.title != title:
-        session.warn(f"the name was cut to the {len(made.title)} characters there is room for")
+        cut = f"the name was cut to the {len(made.title)} characters there is room for"
+        session.warn(SessionWarning(cut))
     if slot.is_in_place and isinstance(session.log, SessionLog):
         # the header line keeps its old title until a rewrite; readers believe the slot
         session.log.overwrite_slot(made)

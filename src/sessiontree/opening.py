@@ -6,6 +6,7 @@ Owns SPEC §5's ``set_session_file`` and the writing half of §4.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from typing import get_args
@@ -60,6 +61,13 @@ def _lies_in(profile: Profile, path: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(profile.agent_dir) + os.sep)
 
 
+def dialect_of(document: SessionDocument, profile: Profile) -> Dialect:
+    """A file's dialect: that of its profile's folder if it lies there, else the one it shows."""
+    if _lies_in(profile, document.path):
+        return profile.dialect
+    return detect_dialect(document.title is not None, document.tree.entries) or profile.dialect
+
+
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
     """The profile's blobs; of a file that lies elsewhere also those it may refer to, to read.
 
@@ -94,7 +102,10 @@ def start_session(
     session_id: str | None = None,
     path: str | None = None,
 ) -> LiveSession:
-    """A new session. Its file appears with the first answer, or at once at an explicit ``path``."""
+    """A new session. Its file appears with the first answer, or at once at an explicit ``path``.
+
+    FileExistsError if somebody was faster there.
+    """
     require_durability(durability)
     timestamp = format_timestamp(place.clock())
     named = paths.parse_session_file_name(path) if path is not None else None
@@ -112,7 +123,8 @@ def start_session(
             place.storage.ensure_dir(os.path.dirname(file))
         except OSError as error:
             raise PersistenceError.from_os_error(file, error) from error
-        log.create(codec.encode(header) + b"\n", file)
+        if not log.create(codec.encode(header) + b"\n", file):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
     return LiveSession(place, header, log)
 
 
@@ -149,17 +161,19 @@ def open_session(
     warnings: list[SessionWarning] = []
     fallback_cwd = cwd or os.getcwd()
     folder = session_dir or os.path.dirname(path)
-    try:
-        document = load_document(storage, path, blobs)
-    except NotASessionError:
-        if not path.endswith((paths.SESSION_SUFFIX, paths.SESSION_SUFFIX + paths.DRAFT_SUFFIX)):
-            raise
-        document = _recover(storage, path, blobs, found, fallback_cwd, warnings, clock)
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
+
+    def read() -> SessionDocument | None:
+        return _read(storage, path, blobs, found, fallback_cwd, warnings, clock)
+
+    document = read()
     if document is None:
         place = Place(found, storage, fallback_cwd, folder, session_dir is not None, clock)
-        return start_session(place, durability, path=target or path)
+        try:
+            return start_session(place, durability, path=target or path)
+        except FileExistsError as error:
+            document = read()
+            if document is None:
+                raise PersistenceError.from_os_error(path, error) from error
     place = Place(
         found,
         storage,
@@ -168,12 +182,8 @@ def open_session(
         session_dir is not None,
         clock,
     )
-    seen = (
-        None
-        if profile is not None or _lies_in(found, path)
-        else detect_dialect(document.title is not None, document.tree.entries)
-    )
-    log = make_log(place, path, seen or found.dialect, durability)
+    dialect = found.dialect if profile is not None else dialect_of(document, found)
+    log = make_log(place, path, dialect, durability)
     if target is not None:
         log.begin(target)
     log.adopt(document, is_draft=target is not None)
@@ -204,7 +214,7 @@ def make_log(place: Place, file: str, dialect: Dialect, durability: Durability) 
     return SessionLog(place.storage, blobs, dialect, durability, paths.draft_path)
 
 
-def _recover(
+def _read(
     storage: SessionStorage,
     path: str,
     blobs: BlobStore,
@@ -213,6 +223,26 @@ def _recover(
     warnings: list[SessionWarning],
     clock: Clock,
 ) -> SessionDocument | None:
+    """The session at ``path``, recovered if it is damaged; None if there is nothing."""
+    try:
+        try:
+            return load_document(storage, path, blobs)
+        except NotASessionError:
+            if not path.endswith((paths.SESSION_SUFFIX, paths.SESSION_SUFFIX + paths.DRAFT_SUFFIX)):
+                raise
+        with contextlib.closing(storage.open_writer(path, create=False)) as writer:
+            writer.lock()
+            with contextlib.suppress(NotASessionError):
+                return load_document(storage, path, blobs)  # somebody else has recovered it
+            warnings += _recover(storage, path, profile, cwd, clock)
+            return load_document(storage, path, blobs)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+
+
+def _recover(
+    storage: SessionStorage, path: str, profile: Profile, cwd: str, clock: Clock
+) -> list[SessionWarning]:
     """Keep the damaged file whole under another name, and its entries in a new session."""
     now = clock()
     named = paths.parse_session_file_name(paths.session_of_draft(path) or path)
@@ -221,24 +251,18 @@ def _recover(
         named[0] if named else format_timestamp(now),
         _project_of(path, profile, cwd, storage),
     )
-    try:
-        header, entries, skipped = salvage_document(storage, path, fallback)
-        # The copy is complete before the new file takes its place: at no moment is there neither.
-        aside = set_aside(storage, path, now)
-        lines = [codec.encode(header), *(entry.line() for entry in entries)]
-        storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
-        document = load_document(storage, path, blobs)
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
-    known = document.warnings if document is not None else []
-    warnings += [warning for warning in skipped if warning not in known]
-    warnings.append(
+    header, entries, told = salvage_document(storage, path, fallback)
+    # The copy is complete before the new file takes its place: at no moment is there neither.
+    aside = set_aside(storage, path, now)
+    lines = [codec.encode(header), *(entry.line() for entry in entries)]
+    storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
+    told.append(
         SessionWarning(
             f"{path} had no valid header; the file is kept as {aside}, "
             f"{len(entries)} entries were recovered"
         )
     )
-    return document
+    return told
 
 
 def _project_of(path: str, profile: Profile, cwd: str, storage: SessionStorage) -> str:

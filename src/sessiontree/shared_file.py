@@ -152,6 +152,8 @@ class SharedFile:
             document = self._document()
             if size is None:
                 self._close_writer()
+            elif size == 0 and not writer.owns(document.stat) and is_tail_kept(document):
+                self._write_again(document)
             elif writer.owns(document.stat) and self._catch_up(document, size):
                 is_held = True
             else:
@@ -178,7 +180,7 @@ class SharedFile:
         return True
 
     def _restore_deleted(self) -> None:
-        """The file is gone, but its bytes are still to be had from the open reader.
+        """The file is gone, but its bytes are still to be had from the open reader: make room.
 
         A draft that is gone may have become the session file by another process's doing.
         """
@@ -187,15 +189,19 @@ class SharedFile:
             self.is_draft = False
             self._reload()
             return
-        reader = document.payloads.reader
         if not is_tail_kept(document):
             raise PersistenceError(self.file, "was overwritten and deleted by another program")
         self._storage.ensure_dir(os.path.dirname(self.file))
-        self._storage.write_atomic(self.file, read_chunks(reader, 0, document.end))
+        # whoever of those that miss it has the lock first writes it
+        self._storage.open_writer(self.file).close()
+
+    def _write_again(self, document: SessionDocument) -> None:
+        """Write what was read where an empty file stands."""
+        content = read_chunks(document.payloads.reader, 0, document.end)
+        self._storage.write_atomic(self.file, content)
         self._changes.warnings.append(
             SessionWarning(f"{self.file} was deleted by another program; written anew")
         )
-        self._reload()
 
     def _reload(self) -> None:
         """The name stands for other bytes than were read: read them."""
@@ -218,8 +224,9 @@ class SharedFile:
         is_overwritten = document.stat.is_same_file(before.stat) and not self._is_stale
         self._changes.is_old_intact &= not is_overwritten
         document.tree.leaf_id = before.tree.leaf_id
-        known = set(document.warnings)
-        document.warnings[:0] = [warning for warning in before.warnings if warning not in known]
+        # what is told again is told of the lines that there are now
+        told = {warning.reason for warning in document.warnings}
+        document.warnings[:0] = [each for each in before.warnings if each.reason not in told]
         self.adopt(document, is_draft=self.is_draft)
 
     def _take_in(self, document: SessionDocument, end: int) -> None:

@@ -6,6 +6,7 @@ What is written must fit the file that is there, and what was changed in memory 
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +269,140 @@ def test_entries_of_others_are_counted_however_the_file_came_to_be(file: Path) -
         other.set_session_name("Theirs")
     assert session.refresh() == 1
     assert any("1 entry was appended" in str(warning) for warning in session.warnings)
+
+
+def test_a_change_here_in_a_file_overwritten_in_place_does_not_vanish_unsaid(file: Path) -> None:
+    session = SessionManager.open(file)
+    session.get_entries()[0].data["message"]["content"] = "ours"
+    overwrite(file, header(), *TALK, message("a5", "a4", user("and more")))
+    overwrite(file, header(), *TALK[:3], message("a4", "a3", assistant("and more")))
+    session.rewrite_entries()
+    assert any("changed by another program" in str(warning) for warning in session.warnings)
+
+
+def test_what_was_read_of_a_file_overwritten_in_place_by_the_same_stays(file: Path) -> None:
+    session = SessionManager.open(file)
+    call = {"type": "toolCall", "id": "c", "name": "x", "arguments": {}, "partialJson": "{"}
+    made = session.append_message(assistant(content=[call]))
+    data = session.get_entries()[-1].data
+    found = read(file)
+    overwrite(file, header(), *found[1:4], message("a4", "a3", assistant("and more")), found[5])
+    session.refresh()
+    entry = session.get_entry(made)
+    assert entry is not None
+    assert entry.data is data
+    assert not any("changed by another" in str(warning) for warning in session.warnings)
+
+
+# -- entries that a replaced file lacks ----------------------------------------
+
+
+def spaced(record: dict[str, Any]) -> bytes:
+    """A line that is spelled as nobody here would."""
+    return json.dumps(record).encode() + b"\n"
+
+
+def test_entries_that_a_replaced_file_lacks_get_their_own_bytes_back(file: Path) -> None:
+    write(file, header(), *map(spaced, TALK))
+    whole = file.read_bytes()
+    session = SessionManager.open(file)
+    replace(file, header(), *map(spaced, TALK[:2]))
+    session.refresh()
+    assert file.read_bytes() == whole
+
+
+def test_a_file_written_anew_has_the_bytes_that_can_still_be_read(file: Path) -> None:
+    write(file, header(), *map(spaced, TALK))
+    whole = file.read_bytes()
+    session = SessionManager.open(file)
+    session.build_session_context()
+    replace(file, b"garbage\n")
+    with pytest.raises(PersistenceError):
+        session.append_message(user("5"))
+    session.recover()
+    assert file.read_bytes() == whole
+
+
+def test_entries_around_lost_ones_are_joined(file: Path) -> None:
+    talk = chain(*(user(f"{number}") for number in range(1, 7)))
+    write(file, header(), *talk)
+    session = SessionManager.open(file)
+    for index in (2, 4):
+        assert session.get_entries()[index].data
+    overwrite(file, header(), *talk[:2])
+    session.refresh()
+    assert any("2 entries were overwritten" in str(warning) for warning in session.warnings)
+    assert said(session) == said(SessionManager.open(file)) == ["1", "2", "3", "5"]
+
+
+def test_an_entry_that_another_program_left_out_is_again_between_the_others(file: Path) -> None:
+    session = SessionManager.open(file)
+    replace(file, header(), TALK[0], *TALK[2:])
+    session.refresh()
+    assert said(session) == ["1", "<toolCall>", "3", "4"]
+    session.close()
+    assert said(SessionManager.open(file)) == said(session)
+
+
+def test_an_entry_whose_parent_comes_later_hangs_on_it_as_in_a_fresh_opening(file: Path) -> None:
+    """The parent was left out by one program and is brought back by another."""
+    session, other = SessionManager.open(file), SessionManager.open(file)
+    made = other.append_message(user("5"))
+    data = session.get_entries()[0].data
+    child = message("f1", made, user("6"))
+    replace(file, header(), *TALK, b"garbage\n", child)
+    session.refresh()
+    waiting = session.get_entry("f1")
+    assert waiting is not None
+    assert (waiting.parent_id, waiting.data["parentId"]) == ("a4", "a4")
+    other.refresh()
+    session.refresh()
+    for found in (session, other, SessionManager.open(file)):
+        entry = found.get_entry("f1")
+        assert entry is not None
+        assert (entry.parent_id, entry.data) == (made, child)
+        assert [each.id for each in found.get_children(made)] == ["f1"]
+    session.set_session_name("Mine")
+    assert read(file)[5:] == [child, *read(file)[6:]]
+    assert session.get_entries()[0].data is data
+
+
+def test_an_entry_between_others_that_now_hang_the_other_way_closes_no_cycle(file: Path) -> None:
+    session = SessionManager.open(file)
+    replace(file, header(), message("a1", "a3"), *TALK[2:])
+    session.refresh()
+    assert {entry.id for entry in session.get_entries()} == {"a1", "a2", "a3", "a4"}
+    for entry in session.get_entries():
+        assert session.get_branch(entry.id)[-1] is entry
+    assert any("cycle" in str(warning) for warning in session.warnings)
+
+
+def test_an_entry_that_could_not_be_written_back_is_not_written_twice(file: Path) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    session, other = SessionManager.open(file, storage=storage), SessionManager.open(file)
+    replace(file, header(), *TALK[:2])
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("ours"))
+    other.append_message(user("theirs"))
+    session.recover()
+    session.append_message(user("ours"))
+    assert [found["id"] for found in read(file)[1:5]] == ["a1", "a2", "a3", "a4"]
+    assert [found["message"]["content"] for found in read(file)[5:]] == ["theirs", "ours"]
+    assert len(session.get_entries()) == 6
+
+
+def test_an_entry_whose_id_was_taken_is_the_same_one_further_down_in_a_replaced_file(
+    file: Path,
+) -> None:
+    double = message("a3", "a4", user("double"))
+    write(file, header(), *TALK, double)
+    session = SessionManager.open(file)
+    held = session.get_entries()
+    replace(file, header(), message("a0", None), *TALK, double)
+    assert session.refresh() == 1
+    assert session.get_entries()[1:] == held
+    assert len(read(file)) == 7
 
 
 # -- gone, emptied, overwritten ----------------------------------------

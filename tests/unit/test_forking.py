@@ -32,6 +32,7 @@ from sessiontree import (
     SessionManager,
     SessionNotFoundError,
 )
+from sessiontree.profiles import Dialect, Profile
 from sessiontree.testing import FaultyStorage
 
 TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
@@ -165,6 +166,66 @@ def test_a_session_of_pi_forked_to_omp_keeps_its_name_and_model(tmp_path: Path) 
     assert head["title"] == "Named"
     assert model["model"] == "anthropic/claude"
     assert forked.session_name == "Named"
+
+
+def test_a_session_of_pi_in_a_folder_of_its_own_is_known_by_what_it_says(tmp_path: Path) -> None:
+    """Its folder tells nothing, and ours is no guess."""
+    source = write(
+        tmp_path / "elsewhere.jsonl",
+        header(),
+        entry("model_change", "m1", None, provider="anthropic", modelId="claude"),
+        entry("session_info", "i1", "m1", name="Named"),
+        message("a1", "i1", user("1")),
+        message("a2", "a1", assistant("2")),
+    )
+    forked = SessionManager.fork_from(source, tmp_path, profile="omp")
+    head, model, *_ = read(str(forked.session_file))
+    assert (head["title"], model["model"]) == ("Named", "anthropic/claude")
+    assert "modelId" not in model
+    same = SessionManager.fork_from(source, tmp_path, profile="pi")
+    assert read(str(same.session_file))[1:] == read(source)[1:]
+
+
+@pytest.mark.parametrize(("dialect", "kind"), [("pi", "custom"), ("omp", "mode_change")])
+def test_an_agent_of_another_name_is_spoken_to_in_its_dialect(
+    tmp_path: Path, dialect: Dialect, kind: str
+) -> None:
+    source = write(
+        tmp_path / "elsewhere.jsonl",
+        header(),
+        entry("mode_change", "m1", None, mode="plan"),
+        entry("session_info", "i1", "m1", name="Named"),
+        message("a1", "i1", user("1")),
+        message("a2", "a1", assistant("2")),
+    )
+    theirs = Profile("theirs", str(tmp_path / "agent"), dialect)
+    forked = SessionManager.fork_from(source, tmp_path, profile=theirs)
+    assert read(str(forked.session_file))[1]["type"] == kind
+
+
+def test_a_model_without_a_provider_comes_back_from_pi_as_it_was(tmp_path: Path) -> None:
+    change = entry("model_change", "m1", None, model="local")
+    talk = (message("a1", "m1", user("1")), message("a2", "a1", assistant("2")))
+    source = write(tmp_path / "elsewhere.jsonl", header(), change, *talk)
+    theirs = SessionManager.fork_from(source, tmp_path, profile="pi")
+    assert read(str(theirs.session_file))[1]["type"] == "custom"
+    back = SessionManager.fork_from(str(theirs.session_file), tmp_path, profile="omp")
+    assert read(str(back.session_file))[1] == change
+
+
+def test_a_fork_to_pi_holds_one_of_many_pictures_at_a_time(tmp_path: Path) -> None:
+    image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+    with SessionManager.create(tmp_path, profile="omp") as source:
+        for _ in range(3):
+            source.append_message(user([image]))
+        source.append_message(assistant("fine"))
+    forked = SessionManager.fork_from(str(source.session_file), tmp_path, profile="pi")
+    assert [found["message"]["content"] for found in read(str(forked.session_file))[1:4]] == [
+        [image],
+        [image],
+        [image],
+    ]
+    assert not any(found.is_loaded for found in forked.get_entries()[:3])
 
 
 @pytest.mark.parametrize("profile", ["omp", "pi"])

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,58 @@ def test_a_file_damaged_twice_is_set_aside_twice(file: Path) -> None:
         write(file, damaged)
         SessionManager.open(file).close()
     assert sorted(aside.read_bytes() for aside in asides(file)) == sorted(contents)
+
+
+def test_a_file_damaged_twice_in_a_moment_is_set_aside_twice(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_771_237_230.0)
+    monkeypatch.setattr("time.time_ns", lambda: 1_771_237_230 * 10**9)
+    contents = [lines(b"junk %d\n" % n, *TALK) for n in range(3)]
+    for damaged in contents:
+        write(file, damaged)
+        SessionManager.open(file).close()
+    assert sorted(aside.read_bytes() for aside in asides(file)) == sorted(contents)
+
+
+def test_of_two_that_recover_a_file_none_overwrites_the_other(file: Path) -> None:
+    write(file, b"junk\n", *TALK)
+    storage = FaultyStorage(FileSessionStorage())
+
+    def open_too() -> None:
+        with SessionManager.open(file) as other:
+            other.append_message(user("theirs"))
+
+    thread = threading.Thread(target=open_too)
+
+    def let_the_other_try() -> None:
+        thread.start()
+        thread.join(0.5)
+
+    storage.interrupt("write_atomic", let_the_other_try)
+    session = SessionManager.open(file, storage=storage)
+    thread.join()
+    session.append_message(user("ours"))
+    session.close()
+    assert [found["message"]["content"] for found in read(file)[-2:]] == ["theirs", "ours"]
+    assert len(asides(file)) == 1
+
+
+def test_of_two_that_begin_a_file_none_overwrites_the_other(tmp_path: Path) -> None:
+    file = tmp_path / "new.jsonl"
+    storage = FaultyStorage(FileSessionStorage())
+
+    def be_faster() -> None:
+        with SessionManager.open(file) as other:
+            other.append_message(user("theirs"))
+
+    storage.interrupt("open_writer", be_faster, path_part="new.jsonl")
+    with SessionManager.open(file, storage=storage) as session:
+        session.append_message(user("ours"))
+        session.set_session_name("Mine")
+    assert [found["type"] for found in read(file)] == ["session", "message", "message"]
+    assert [found["message"]["content"] for found in read(file)[1:]] == ["theirs", "ours"]
+    assert read(file)[0]["id"] == session.session_id
 
 
 def test_what_is_set_aside_is_private(file: Path) -> None:

@@ -425,6 +425,30 @@ def test_a_deleted_file_is_noticed_and_written_anew(file: Path) -> None:
     assert any("deleted" in str(warning) for warning in session.warnings)
 
 
+def test_of_two_that_miss_a_deleted_file_none_overwrites_the_other(file: Path) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    session, other = SessionManager.open(file, storage=storage), SessionManager.open(file)
+    file.unlink()
+
+    def be_faster() -> None:
+        other.append_message(user("theirs"))
+        other.close()
+
+    storage.interrupt("ensure_dir", be_faster)
+    session.append_message(user("ours"))
+    session.close()
+    assert [found["message"]["content"] for found in read(file)[3:5]] == ["theirs", "ours"]
+
+
+def test_an_empty_file_in_place_of_a_deleted_one_is_none(file: Path) -> None:
+    """Whoever began to write it anew was killed."""
+    session = SessionManager.open(file)
+    file.unlink()
+    file.touch()
+    session.append_message(user("3"))
+    assert said(SessionManager.open(file)) == ["1", "2", "3"]
+
+
 def test_a_deleted_folder_is_noticed_and_made_anew(tmp_path: Path) -> None:
     import shutil
 
@@ -474,6 +498,21 @@ def test_what_is_wrong_with_a_replaced_file_is_told_once(file: Path) -> None:
         replace(file, *records, message(f"f{number}", "a2"))
         session.refresh()
     assert [warning.line for warning in session.warnings if warning.line] == [4]
+
+
+def test_warnings_of_files_that_come_and_go_do_not_grow_without_end(file: Path) -> None:
+    session = SessionManager.open(file)
+    counts = []
+    for number in range(20):
+        other = file.with_suffix(".other")
+        write(other, header(), *TALK, b"\n" * number, b"garbage\n")
+        os.replace(other, file)
+        session.refresh()
+        file.unlink()
+        session.append_custom_entry("x")
+        counts.append(len(session.warnings))
+    assert len(set(counts[1:])) == 1
+    assert "line 23: skipped: not JSON" in map(str, session.warnings)
 
 
 def test_a_file_replaced_by_less_gets_back_what_it_lost(file: Path) -> None:

@@ -40,6 +40,8 @@ class SessionTree:
         self.entries: list[Entry] = list(entries)
         self.by_id: dict[str, Entry] = {entry.id: entry for entry in self.entries}
         self.leaf_id: str | None = self.last_id
+        # by the parent that is missing, the entries that name it: it may come later
+        self.orphans: dict[str, list[str]] = {}
         self._children: dict[str | None, list[Entry]] | None = None
         self._labels: dict[str, tuple[str, str]] | None = None
 
@@ -119,6 +121,14 @@ class SessionTree:
                 if entry.type == "label":
                     self._apply_label(self._labels, entry)
         return self._labels
+
+    def info_name(self) -> str | None:
+        """The name that the last ``session_info`` entry of the file gives; None if it clears it."""
+        for entry in reversed(self.entries):
+            if entry.type == "session_info":
+                name = entry.data.get("name")
+                return (name.strip() or None) if isinstance(name, str) else None
+        return None
 
     @staticmethod
     def _apply_label(labels: dict[str, tuple[str, str]], entry: Entry) -> None:
@@ -262,6 +272,8 @@ def graft(
         added.append(entry)
         previous = entry.id
         by_id[previous] = entry
+    if tree.orphans:
+        adopt_orphans(tree, (entry.id for entry in added[first:]), warnings)
     if not unknown:
         tree.index(first)
         return
@@ -275,11 +287,31 @@ def graft(
             warnings.append(SessionWarning(f"entry {entry.id} was its own parent; now a root"))
         elif entry.parent_id not in by_id:
             _hang_orphan(tree, index, gaps, warnings)
-    _cut_cycles(tree, unknown, warnings)
+    _cut_cycles(tree, [tree.entries[index] for index in unknown], warnings)
+
+
+def adopt_orphans(
+    tree: SessionTree, parent_ids: Iterable[str], warnings: list[SessionWarning]
+) -> None:
+    """Hang entries on the parents that they name, which are there now; cycles closed are cut."""
+    adopted: list[Entry] = []
+    for parent_id in parent_ids:
+        children = [tree.by_id[child_id] for child_id in tree.orphans.pop(parent_id, ())]
+        adopted += [child for child in children if child.hang_back(parent_id)]
+    if adopted:
+        tree.forget_indexes()
+        _cut_cycles(tree, adopted, warnings)
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
-    fresh = derived_entry_id(tree.by_id, entry.id, len(tree.entries))
+    """An id that follows from the entry, so that it is the same one wherever its line will stand.
+
+    Only of entries that are alike in all of this their place tells which is which.
+    """
+    own = (entry.id, entry.type, entry.parent_id, entry.timestamp)
+    fresh = derived_entry_id((), *own)
+    if fresh in tree.by_id:
+        fresh = derived_entry_id(tree.by_id, *own, len(tree.entries))
     reason = f"duplicate id {entry.id}" if entry.id else f"{entry.type} entry without an id"
     warnings.append(SessionWarning(f"{reason}; the later entry is now {fresh}"))
     entry.place(fresh, entry.parent_id)
@@ -290,7 +322,8 @@ def _hang_orphan(
 ) -> None:
     """The lost parent was most likely in the nearest lost text before the entry."""
     entry = tree.entries[index]
-    lost = entry.parent_id
+    lost = str(entry.parent_id)
+    tree.orphans.setdefault(lost, []).append(entry.id)
     at = bisect_right(gaps, index)
     if at == 0:
         entry.parent_id = None  # its line still names the lost parent, and stays as it is
@@ -303,34 +336,41 @@ def _hang_orphan(
     warnings.append(SessionWarning(f"the parent {lost} of entry {entry.id} was lost; {where}"))
 
 
-def _cut_cycles(tree: SessionTree, suspects: list[int], warnings: list[SessionWarning]) -> None:
+def _cut_cycles(tree: SessionTree, suspects: list[Entry], warnings: list[SessionWarning]) -> None:
     """Every cycle has an entry that stands before its parent: walk up from those."""
     safe: set[str] = set()
-    positions: dict[str, int] = {}
-    for index in suspects:
+    ranks: dict[str, tuple[bool, int]] = {}
+    for suspect in suspects:
         walked: set[str] = set()
-        entry: Entry | None = tree.entries[index]
+        entry: Entry | None = suspect
         while entry is not None and entry.id not in safe and entry.id not in walked:
             walked.add(entry.id)
             entry = tree.by_id.get(entry.parent_id) if entry.parent_id is not None else None
         if entry is not None and entry.id not in safe:
-            positions = positions or {entry.id: at for at, entry in enumerate(tree.entries)}
-            _cut_cycle(tree, entry, positions, warnings)
+            ranks = ranks or _rank(tree)
+            _cut_cycle(tree, entry, ranks, warnings)
         safe |= walked
 
 
-def _cut_cycle(
-    tree: SessionTree, member: Entry, positions: dict[str, int], warnings: list[SessionWarning]
-) -> None:
-    """Parents are written before their children, so the earliest entry's parent is the wrong one:
+def _rank(tree: SessionTree) -> dict[str, tuple[bool, int]]:
+    """Whose parent is the wrong one in a cycle: the least of it.
 
-    cutting there keeps the rest of the cycle as one path.
+    One that was only guessed. Else, since parents are written before their children, that of the
+    earliest entry: cutting there keeps the rest of the cycle as one path.
     """
-    earliest = member
-    entry = tree.by_id[str(member.parent_id)]
-    while entry.id != member.id:
-        if positions[entry.id] < positions[earliest.id]:
-            earliest = entry
-        entry = tree.by_id[str(entry.parent_id)]
-    earliest.place(earliest.id, None)
-    warnings.append(SessionWarning(f"entry {earliest.id} closed a cycle of parents; now a root"))
+    guessed = {child_id for children in tree.orphans.values() for child_id in children}
+    return {entry.id: (entry.id not in guessed, at) for at, entry in enumerate(tree.entries)}
+
+
+def _cut_cycle(
+    tree: SessionTree,
+    member: Entry,
+    ranks: Mapping[str, tuple[bool, int]],
+    warnings: list[SessionWarning],
+) -> None:
+    cycle = [member]
+    while (entry := tree.by_id[str(cycle[-1].parent_id)]) is not member:
+        cycle.append(entry)
+    wrong = min(cycle, key=lambda entry: ranks[entry.id])
+    wrong.place(wrong.id, None)
+    warnings.append(SessionWarning(f"entry {wrong.id} closed a cycle of parents; now a root"))

@@ -37,6 +37,8 @@ _KNOWN_BY = {
     "xcsh": _SEED_TYPES | _XCSH_TYPES,
     "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES,
 }
+_KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}
+"""Of an agent that nobody has met here its dialect tells."""
 _SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
 """Types that not every agent knows. Any other is known to all, or to nobody and simply data."""
 
@@ -49,13 +51,17 @@ class Wording:
     kept: Counter[str] = field(default_factory=Counter)
     reopened: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def _known(self) -> frozenset[str]:
+        return _KNOWN_BY.get(self.profile.name) or _KNOWN_IN[self.profile.dialect]
+
     def say(self, entry: WireEntry) -> WireEntry:
         """The entry as the agent knows it; the very same object if nothing changes."""
         opened = self._open(entry)
         kind = opened.get("type")
         if not isinstance(kind, str):
             return opened
-        if kind in _SOMEBODYS and kind not in _KNOWN_BY[self.profile.name]:
+        if kind in _SOMEBODYS and kind not in self._known:
             return self._keep(opened, kind)
         if kind == "model_change":
             return self._say_model(opened)
@@ -73,7 +79,7 @@ class Wording:
         if not isinstance(kind, str) or not isinstance(fields, dict):
             return entry
         is_role = kind == "model_change" and self.profile.dialect != "pi"
-        if kind not in _KNOWN_BY[self.profile.name] and not is_role:
+        if kind not in self._known and not is_role:
             return entry
         self.reopened[kind] += 1
         own = {key: entry[key] for key in _BASE if key in entry}
@@ -99,8 +105,9 @@ class Wording:
         has_spelling = "modelId" in entry if self.profile.dialect == "pi" else "model" in entry
         if has_spelling:
             return entry
-        if self.profile.dialect == "pi" and role != "default":
-            # pi has one model; there a change for another role would change that one.
+        if self.profile.dialect == "pi" and (role != "default" or "/" not in model):
+            # pi has one model; there a change for another role would change that one. And a model
+            # without a provider would be a provider without a model.
             return self._keep(entry, "model_change")
         spelled = {
             key: value

@@ -141,6 +141,16 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
             self.cached["id"] = entry_id
             self.cached["parentId"] = parent_id
 
+    def hang_back(self, parent_id: str) -> bool:
+        """Hang the entry again on the parent that its line names; False if that is another."""
+        raw = self.raw()
+        said = self.data if raw is None else codec.decode(raw)
+        if said.get("parentId") != parent_id:
+            return False
+        self.place(self.id, parent_id)
+        self.is_changed = said.get("id") != self.id
+        return True
+
     def attach(self, payloads: PayloadSource, offset: int, length: int) -> None:
         """From now on the entry's line is at ``offset``; what was decoded stays."""
         self.source = payloads

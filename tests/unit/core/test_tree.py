@@ -211,6 +211,19 @@ def test_a_cycle_is_cut_and_told_and_nothing_is_dropped(size: int) -> None:
     assert len(flat(tree.nodes())) == size + 2
 
 
+def test_a_cycle_that_only_a_bridge_closes_is_cut_at_the_bridge() -> None:
+    tree = grow(bare("b", "a"), bare("a", "lost"), gaps=(1,))
+    assert [(each.id, each.parent_id) for each in tree.entries] == [("b", "a"), ("a", None)]
+
+
+def test_an_orphan_hangs_on_its_parent_as_soon_as_that_comes() -> None:
+    tree = grow(bare("a", None), bare("c", "b"))
+    assert ids(tree.children(None)) == ["a", "c"]
+    graft(tree, [Entry.from_wire(bare("b", "a"))], (), [])
+    assert ids(tree.path("c")) == ["a", "b", "c"]
+    assert ids(tree.children("b")) == ["c"]
+
+
 def test_two_cycles_and_a_tail_into_each_are_cut() -> None:
     tree, warnings = mend(
         *[message("a", "b"), message("b", "a"), message("x", "y"), message("y", "x")],
