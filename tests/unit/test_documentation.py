@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ def test_the_format_shows_every_entry_type_that_the_manager_writes() -> None:
         "session_info",
     ]:
         assert f'"type":"{kind}"' in text
+
+
+def test_make_finds_all_it_needs_in_a_source_archive() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    used = {
+        *project["tool"]["mypy"]["files"],
+        *re.findall(r"(?<![\w/])(\w+)/[\w/]+\.(?:sh|py)\b", makefile),
+    }
+    assert used - {*project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
