@@ -134,6 +134,15 @@ def test_any_other_words_are_a_prompt(machine: Machine, args: list[str]) -> None
     )
 
 
+def test_a_dumb_terminal_is_named_as_what_is_in_the_way(machine: Machine) -> None:
+    result = machine.on_terminal("hello", TERM="dumb", columns=200)
+    assert result.code == 2
+    assert result.out == (
+        "The interactive program needs a terminal that can draw (TERM is dumb); "
+        "one answer without: sessiontree -p PROMPT\n"
+    )
+
+
 def test_the_options_of_the_scope_may_stand_before_or_after_the_command(machine: Machine) -> None:
     elsewhere = machine.root / "elsewhere"
     machine.session("0199a3f2c0de1234", "hello", "hi", folder=elsewhere)
