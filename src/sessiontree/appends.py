@@ -23,7 +23,10 @@ class SessionAppends:
     _session: LiveSession
 
     def append_message(self, message: WireMessage) -> str:
-        """Add a message of the user, the model or a tool."""
+        """Add a message of the user, the model or a tool, as it stands in the file."""
+        if not isinstance(message, dict):
+            # It could be written, but whoever reads a session passes over such a message.
+            raise TypeError(f"A message is a dictionary, not {type(message).__name__}")
         return self._session.append("message", {"message": message})
 
     def append_thinking_level_change(self, level: str) -> str:
