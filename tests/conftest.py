@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite(
-    "sessiontree.testing.file_contract", "sessiontree.testing.writer_contract"
-)
-
 # A change is judged by what it did, not by what was never tried before.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 if os.environ.get("CI"):

@@ -43,7 +43,13 @@ Progress = Callable[[int, int], object]
 
 
 class SessionManager(SessionAppends):
-    """A session to read, append to, branch, fork and move. Also a context manager."""
+    """A session to read, append to, branch, fork and move. Also a context manager.
+
+    Made by ``create``, ``open``, ``continue_recent``, ``fork_from`` or ``in_memory``. All of them
+    take ``profile`` (whose session: a name; by default ``SESSIONTREE_PROFILE``, else ours),
+    ``storage`` (where sessions live; by default files) and ``durability`` ("flush": the medium is
+    waited for by ``flush()``; "entry": by every append). What cannot be done is a SessionTreeError.
+    """
 
     def __init__(self, session: LiveSession, durability: Durability = "flush") -> None:
         self._session = session
@@ -178,6 +184,7 @@ class SessionManager(SessionAppends):
 
     @property
     def session_id(self) -> str:
+        """The id in the header."""
         return str(self._session.header.get("id", ""))
 
     @property
@@ -187,6 +194,7 @@ class SessionManager(SessionAppends):
 
     @property
     def session_dir(self) -> str:
+        """The folder that the session lies in, or would."""
         return self._session.place.session_dir
 
     @property
@@ -197,18 +205,22 @@ class SessionManager(SessionAppends):
 
     @property
     def cwd(self) -> str:
+        """The project that the session belongs to."""
         return self._session.place.cwd
 
     @property
     def profile(self) -> Profile:
+        """Whose session it is."""
         return self._session.place.profile
 
     @property
     def storage(self) -> SessionStorage:
+        """Where it is kept."""
         return self._session.place.storage
 
     @property
     def durability(self) -> Durability:
+        """When appends wait for the medium: at a flush, or at every entry."""
         return self._durability
 
     @property
@@ -223,18 +235,22 @@ class SessionManager(SessionAppends):
 
     @property
     def session_name(self) -> str | None:
+        """The name it was given, if any."""
         return self._session.name
 
     @property
     def is_persisted(self) -> bool:
+        """Whether the session is kept at all: not so for one that is in memory only."""
         return isinstance(self._session.log, SessionLog)
 
     @property
     def leaf_id(self) -> str | None:
+        """Where the conversation stands: the parent of what is appended next."""
         return self._session.tree.leaf_id
 
     @property
     def leaf_entry(self) -> Entry | None:
+        """The entry at the leaf; None before the first entry."""
         leaf_id = self.leaf_id
         return self._session.tree.by_id.get(leaf_id) if leaf_id is not None else None
 
@@ -246,6 +262,7 @@ class SessionManager(SessionAppends):
     # -- tree ------------------------------------------------------------------------------
 
     def get_entry(self, id: str) -> Entry | None:  # noqa: A002 - the name is fixed
+        """The entry of this id, if there is one."""
         return self._session.tree.by_id.get(id)
 
     def get_entries(self) -> Entries:
@@ -261,9 +278,11 @@ class SessionManager(SessionAppends):
         return self._session.tree.nodes()
 
     def get_children(self, parent_id: str | None) -> Entries:
+        """The entries right below one, oldest first; below None, the roots."""
         return self._session.tree.children(parent_id)
 
     def get_label(self, id: str) -> str | None:  # noqa: A002 - the name is fixed
+        """The label of an entry, if it has one."""
         found = self._session.tree.labels().get(id)
         return found[0] if found is not None else None
 

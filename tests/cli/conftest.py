@@ -96,8 +96,7 @@ class Machine:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            # Its own controlling terminal, so that Ctrl+C reaches it.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+            preexec_fn=_take_terminal,  # noqa: PLW1509
         )
         os.close(slave)
         try:
@@ -172,6 +171,12 @@ def assistant(*blocks: dict[str, Any] | str, **fields: Any) -> dict[str, Any]:
 def _talk(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
     for number, text in enumerate(texts):
         yield user(text) if number % 2 == 0 else assistant(text)
+
+
+def _take_terminal() -> None:
+    """In the child: Ctrl+C reaches it, even if whoever runs the tests (nohup) is deaf to it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple[str, str]]) -> str:

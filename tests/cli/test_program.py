@@ -93,6 +93,8 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         (["--wrong"], "No such option '--wrong'"),
         (["ls", "--wrong"], "See sessiontree ls --help"),
         (["ls", "-n", "many"], "'many' is not a whole number"),
+        (["search", "x", "--since", "today"], "'today' is not a day such as 2026-01-31."),
+        (["usage", "--since", "2026-02-30"], "'2026-02-30' is not a day such as 2026-01-31."),
         (["show", "a", "b"], "unexpected extra argument"),
         (["rm"], "Missing argument 'ID...'"),
         (["--profile", "nobody", "ls"], "'nobody' is not one of"),
@@ -131,6 +133,15 @@ def test_any_other_words_are_a_prompt(machine: Machine, args: list[str]) -> None
     assert result.code == 2
     assert result.err == (
         "The interactive program needs a terminal; one answer without: sessiontree -p PROMPT\n"
+    )
+
+
+def test_a_dumb_terminal_is_named_as_what_is_in_the_way(machine: Machine) -> None:
+    result = machine.on_terminal("hello", TERM="dumb", columns=200)
+    assert result.code == 2
+    assert result.out == (
+        "The interactive program needs a terminal that can draw (TERM is dumb); "
+        "one answer without: sessiontree -p PROMPT\n"
     )
 
 

@@ -187,6 +187,25 @@ async def test_keys_that_come_all_at_once_take_effect_in_their_order(shop: Shop)
         await rig.until_screen(ReadingPane)
 
 
+@pytest.mark.parametrize("height", [15, 24, 40, 60])
+async def test_the_end_of_a_long_prompt_is_seen_on_a_screen_of_any_height(
+    shop: Shop, height: int
+) -> None:
+    async with running_chat(shop.create(), size=(80, height)) as rig:
+        rig.chat.editor.put("".join(f"line {number}\n" for number in range(100)))
+        await rig.type("the end")
+        await rig.until(lambda: "the end" in rig.text)
+        assert rig.chat.editor.size.height <= max(height // 2, 1)
+
+
+async def test_the_cursor_stays_in_sight_when_the_screen_gets_smaller(shop: Shop) -> None:
+    async with running_chat(shop.create(), size=(80, 40)) as rig:
+        rig.chat.editor.put("".join(f"line {number}\n" for number in range(100)) + "the end")
+        await rig.until(lambda: "the end" in rig.text)
+        await rig.pilot.resize_terminal(50, 15)
+        await rig.until(lambda: rig.chat.editor.size.height <= 7 and "the end" in rig.text)
+
+
 async def test_an_empty_editor_sends_nothing(shop: Shop) -> None:
     async with running_chat(shop.create()) as rig:
         await rig.press("enter", "space", "enter", "alt+enter")

@@ -181,6 +181,19 @@ def test_branches_are_counted_and_ours_is_told(shop: Shop) -> None:
     assert read_branches(manager) == Branches(2, 2, "fork")
 
 
+def test_a_branch_keeps_its_number_whoever_speaks_last() -> None:
+    manager = SessionManager.in_memory()
+    root = manager.append_message(user("one"))
+    first = manager.append_message(assistant("first"))
+    manager.branch(root)
+    manager.append_message(assistant("second"))
+    assert read_branches(manager) == Branches(2, 2)
+    manager.branch(first)
+    assert read_branches(manager) == Branches(1, 2)
+    manager.append_message(user("go on"))
+    assert read_branches(manager) == Branches(1, 2)
+
+
 def test_the_tree_is_read_with_its_labels_and_its_leaf(shop: Shop) -> None:
     manager = shop.create()
     talk(manager, 1)

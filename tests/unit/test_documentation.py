@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,7 @@ def blocks(document: Path, language: str) -> list[str]:
     return [body for kind, body in _BLOCK.findall(text) if kind == language]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/building.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/building.md", "docs/discovery.md"])
 def test_the_python_examples_of_a_document_run_one_after_the_other(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,6 +38,25 @@ def test_the_python_examples_of_a_document_run_one_after_the_other(
     scope: dict[str, object] = {"__name__": "example"}
     for example in examples:
         exec(compile(example, name, "exec"), scope)
+
+
+def test_the_python_examples_pass_strict_type_checks_as_they_stand(tmp_path: Path) -> None:
+    files = []
+    for document in DOCUMENTS:
+        # The agents' guide would have all of pydantic-ai checked, which takes half a minute.
+        if document.name != "agents.md" and (examples := blocks(document, "python")):
+            file = tmp_path / f"{document.stem.lower()}_examples.py"
+            file.write_text("\n".join(examples), encoding="utf-8")
+            files.append(file)
+    assert len(files) > 3
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_readme_example_is_about_ten_lines() -> None:
@@ -78,6 +100,16 @@ def test_the_format_shows_every_entry_type_that_the_manager_writes() -> None:
         "session_info",
     ]:
         assert f'"type":"{kind}"' in text
+
+
+def test_make_finds_all_it_needs_in_a_source_archive() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    used = {
+        *project["tool"]["mypy"]["files"],
+        *re.findall(r"(?<![\w/])(\w+)/[\w/]+\.(?:sh|py)\b", makefile),
+    }
+    assert used - {*project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

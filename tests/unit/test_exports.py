@@ -11,6 +11,7 @@ import pytest
 from tests import processes
 
 import sessiontree
+import sessiontree.testing
 from sessiontree import SessionManager
 from sessiontree.errors import SessionTreeError
 
@@ -127,8 +128,11 @@ def test_every_name_that_is_listed_is_there() -> None:
 
 
 def test_an_unknown_name_is_no_attribute() -> None:
+    # That the comments for mypy are needed is half of the test: it knows these names for misspelt.
     with pytest.raises(AttributeError, match="Nonsense"):
-        sessiontree.Nonsense  # noqa: B018
+        sessiontree.Nonsense  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="Nonsense"):
+        sessiontree.testing.Nonsense  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError):
         importlib.import_module("sessiontree.nonsense")
 
@@ -165,6 +169,20 @@ def test_a_compaction_takes_its_options_by_keyword() -> None:
 def test_state_is_read_as_properties(name: str) -> None:
     assert isinstance(inspect.getattr_static(SessionManager, name), property)
     getattr(SessionManager.in_memory(), name)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        SessionManager,
+        sessiontree.SessionStorage,
+        sessiontree.SessionStorageReader,
+        sessiontree.SessionStorageWriter,
+    ],
+)
+def test_help_says_what_every_member_is(described: type) -> None:
+    members = [name for name in dir(described) if not name.startswith("_")]
+    assert [name for name in members if not inspect.getattr_static(described, name).__doc__] == []
 
 
 def test_listings_are_static() -> None:

@@ -50,6 +50,14 @@ def said(session: SessionManager) -> list[str]:
 # -- new sessions ----------------------------------------
 
 
+@pytest.mark.parametrize("value", ["hello", None, [{"type": "text", "text": "hello"}]])
+def test_what_is_no_message_is_refused_at_once_and_not_passed_over_later(value: Any) -> None:
+    session = SessionManager.in_memory()
+    with pytest.raises(TypeError, match=r"A message is a dictionary, not (str|NoneType|list)"):
+        session.append_message(value)
+    assert session.get_entries() == []
+
+
 def test_a_new_session_has_a_file_name_of_time_and_id(tmp_path: Path, home: Path) -> None:
     session = SessionManager.create("/work/some:where")
     file = Path(str(session.session_file))

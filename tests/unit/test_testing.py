@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +105,38 @@ def test_a_clock_stands_still_or_moves_by_its_step() -> None:
     still, moving = fixed_clock(), fixed_clock(1_000, 5)
     assert [still() for _ in range(3)] == [1_771_237_230_000] * 3
     assert [moving() for _ in range(3)] == [1_000, 1_005, 1_010]
+
+
+FORGETFUL = """
+import pytest
+from sessiontree import MemorySessionStorage
+from sessiontree.testing import StorageContract
+
+
+class Forgetful(MemorySessionStorage):
+    def read_prefix(self, path, length):
+        return b"forgotten"
+
+
+class TestForgetful(StorageContract):
+    @pytest.fixture
+    def storage(self):
+        return Forgetful()
+
+    @pytest.fixture
+    def root(self):
+        return "/contract"
+"""
+
+
+def test_the_contract_shows_what_a_storage_gave_where_it_breaks_a_rule(tmp_path: Path) -> None:
+    (tmp_path / "test_forgetful.py").write_text(FORGETFUL, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "beginning", "test_forgetful.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+    assert "b'forgotten'" in done.stdout

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentChoice", "MakeAgent", "create_agent", "create_session_agent"]
 
 OFFLINE = "offline"
+NOT_INSTALLED = 'pydantic-ai is not installed: pip install "sessiontree[agent]"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def _choose(
     if wanted is not None and wanted.partition("/")[0] == OFFLINE:
         return None, "The offline agent was asked for"
     if importlib.util.find_spec("pydantic_ai") is None:
-        return None, 'pydantic-ai is not installed: pip install "sessiontree[agent]"'
+        return None, NOT_INSTALLED
     if wanted is not None:
         model = _find(wanted, models)
         if not is_set_up(model.provider, environ):

@@ -15,14 +15,19 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from sessiontree.agents import NOT_INSTALLED
+
+try:
+    from pydantic_ai.messages import (
+        BinaryContent,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(NOT_INSTALLED, name=error.name) from error
 
 from sessiontree.agents.parts import (
     request_usage,

@@ -23,7 +23,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from pydantic_ai.direct import model_request_stream
+from sessiontree.agents import NOT_INSTALLED
+
+try:
+    from pydantic_ai.direct import model_request_stream
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(NOT_INSTALLED, name=error.name) from error
 from pydantic_ai.messages import (
     InstructionPart,
     ModelResponse,

@@ -12,7 +12,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.copies import Families, SeenAnswers
-from sessiontree.cli.scope import Scope, with_scope
+from sessiontree.cli.scope import Scope, since_option, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.cli.targets import Target, find_target, open_target, session_argument
 from sessiontree.core.context import iter_messages
@@ -34,9 +34,7 @@ _HEADS = ("ANSWERS", "INPUT", "OUTPUT", "CACHED", "STORED")
     help="Add up by session, model, project or day.",
 )
 @click.option("-a", "--all", "all_projects", is_flag=True, help="The sessions of all projects.")
-@click.option(
-    "--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on."
-)
+@since_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
 @with_scope
 def usage_command(

@@ -7,8 +7,9 @@ so that a question answered with no, a missing terminal or a wrong id leaves not
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -257,14 +258,18 @@ def _pick(scope: Scope) -> Choice:
     ):
         raise NothingChosen("No sessions found", is_empty=True)
     if not has_screen:
-        output.fail(
-            "Choosing a session needs a terminal; name one with --resume ID (see sessiontree ls)",
-            output.USAGE,
-        )
+        fail_without_screen("Choosing a session", "name one with --resume ID (see sessiontree ls)")
     path = _open_picker(scope, None)
     if path is None:
         raise NothingChosen("No session selected")
     return _resuming(path, scope)
+
+
+def fail_without_screen(what: str, instead: str) -> NoReturn:
+    """End the command: ``what`` cannot be shown here, and why."""
+    is_dumb = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout)
+    needed = "a terminal that can draw (TERM is dumb)" if is_dumb else "a terminal"
+    output.fail(f"{what} needs {needed}; {instead}", output.USAGE)
 
 
 def _has_any_session(scope: Scope) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.scope import Scope, limit_option, with_scope
+from sessiontree.cli.scope import Scope, limit_option, since_option, with_scope
 
 _ROLES = ("user", "assistant", "tool")
 Marks = tuple[tuple[int, int], ...]
@@ -59,9 +59,7 @@ def _is_exclusion(word: str) -> bool:
     help="Only what the user, assistant or tool said.",
 )
 @click.option("--tools", is_flag=True, help="Also in tool calls and their output.")
-@click.option(
-    "--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on."
-)
+@since_option
 @click.option("--all-agents", is_flag=True, help="Also in sessions of Claude Code and Codex.")
 @limit_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")

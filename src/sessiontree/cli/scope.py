@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -38,6 +39,21 @@ class Count(click.ParamType[int]):
         return number
 
 
+class Day(click.DateTime):
+    """A day; unlike click's own, it says so in words and not as a format of ``strptime``."""
+
+    def __init__(self) -> None:
+        super().__init__(["%Y-%m-%d"])
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a day such as 2026-01-31.", param, ctx)
+
+
 def limit_option(command: _Command) -> _Command:
     """``-n``, which all listings have."""
     return click.option(
@@ -47,6 +63,13 @@ def limit_option(command: _Command) -> _Command:
         metavar="N",
         type=Count(),
         help="How many to show, by default 20; 0 shows all.",
+    )(command)
+
+
+def since_option(command: _Command) -> _Command:
+    """``--since``, for what has a time."""
+    return click.option(
+        "--since", metavar="DATE", type=Day(), help="Only from this day on (2026-01-31)."
     )(command)
 
 

@@ -12,7 +12,14 @@ import sys
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.choosing import NothingChosen, StartOptions, choose, open_choice, owner_of
+from sessiontree.cli.choosing import (
+    NothingChosen,
+    StartOptions,
+    choose,
+    fail_without_screen,
+    open_choice,
+    owner_of,
+)
 from sessiontree.cli.scope import Scope
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 
@@ -33,10 +40,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
             _hint_at_others(scope)
         return output.OK
     if options.print_prompt is None and not output.can_show_screen():
-        output.fail(
-            "The interactive program needs a terminal; one answer without: sessiontree -p PROMPT",
-            output.USAGE,
-        )
+        fail_without_screen("The interactive program", "one answer without: sessiontree -p PROMPT")
     prompt = _read_prompt(options.print_prompt)
     manager = open_choice(choice, scope)
     try:

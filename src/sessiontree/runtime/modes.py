@@ -67,7 +67,9 @@ class ModeRegistry:
         return tuple(self._modes)
 
     def get(self, name: str) -> Mode:
-        """The mode of this name. Raises KeyError."""
+        """The mode of this name. Raises KeyError, which names those that there are."""
+        if name not in self._modes:
+            raise KeyError(f'No mode "{name}"; there are {", ".join(self._modes)}')
         return self._modes[name]
 
 

@@ -40,7 +40,8 @@ class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class SessionStorageReader(Protocol):
     """An open file: keeps reading the same bytes even if its name goes to another file."""
 
-    def stat(self) -> FileStat: ...
+    def stat(self) -> FileStat:
+        """The open file as it is now, under the path it was opened by."""
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; fewer only at the end."""
@@ -125,7 +126,8 @@ class SessionStorage(Protocol):
     def sync_dir(self, path: StrPath) -> None:
         """The folder's entries are on the medium."""
 
-    def exists(self, path: StrPath) -> bool: ...
+    def exists(self, path: StrPath) -> bool:
+        """Whether there is a file or a folder of this name."""
 
     def stat(self, path: StrPath) -> FileStat:
         """Raises FileNotFoundError; a folder is not a file (IsADirectoryError)."""
@@ -142,13 +144,17 @@ class SessionStorage(Protocol):
     def list_dirs(self, folder: StrPath) -> list[str]:
         """Full paths of the folders right in ``folder``; [] if there is none."""
 
-    def read(self, path: StrPath) -> bytes: ...
+    def read(self, path: StrPath) -> bytes:
+        """All bytes of a file. Raises FileNotFoundError."""
 
-    def read_prefix(self, path: StrPath, length: int) -> bytes: ...
+    def read_prefix(self, path: StrPath, length: int) -> bytes:
+        """The first ``length`` bytes, or all if there are fewer. Raises FileNotFoundError."""
 
-    def read_suffix(self, path: StrPath, length: int) -> bytes: ...
+    def read_suffix(self, path: StrPath, length: int) -> bytes:
+        """The last ``length`` bytes, or all if there are fewer. Raises FileNotFoundError."""
 
-    def open_reader(self, path: StrPath) -> SessionStorageReader: ...
+    def open_reader(self, path: StrPath) -> SessionStorageReader:
+        """The file, open for reading. Raises FileNotFoundError."""
 
     def write_atomic(
         self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True

@@ -33,9 +33,11 @@ def fixed_clock(start_ms: int = 1_771_237_230_000, step_ms: int = 0) -> Callable
     return lambda: next(times)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "ScriptedAgent":
-        from sessiontree.runtime.testing_agent import ScriptedAgent
+if not TYPE_CHECKING:  # a type checker that sees it takes every misspelt name for one of ours
 
-        return ScriptedAgent
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "ScriptedAgent":
+            from sessiontree.runtime.testing_agent import ScriptedAgent
+
+            return ScriptedAgent
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

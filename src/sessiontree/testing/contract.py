@@ -6,6 +6,14 @@ package and any other run the same tests. Needs no import of pytest itself.
 
 from __future__ import annotations
 
+import sys
+
+if "pytest" in sys.modules:
+    # Before they are imported: else a broken rule is an AssertionError without the two values.
+    sys.modules["pytest"].register_assert_rewrite(
+        "sessiontree.testing.file_contract", "sessiontree.testing.writer_contract"
+    )
+
 from sessiontree.testing.file_contract import FileContract
 from sessiontree.testing.writer_contract import WriterContract
 

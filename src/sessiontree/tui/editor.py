@@ -123,6 +123,10 @@ class Editor(TextArea):
             self.post_message(self.Sent(self.text, is_queued))
             self.put("")
 
+    def on_resize(self) -> None:
+        """What is written stays in sight, however small the screen gets."""
+        self.scroll_cursor_visible()
+
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()

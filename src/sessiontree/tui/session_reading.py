@@ -6,7 +6,7 @@ decode no more than they show and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sessiontree.manager import SessionManager
@@ -116,7 +116,10 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def read_branches(manager: SessionManager) -> Branches:
-    """How many ends the conversation has, and which of them is ours."""
+    """How many ends the conversation has, and which of them is ours, counted as the tree has them.
+
+    In the order of their last lines, whoever spoke last would be on the last branch.
+    """
     entries = manager.get_entries()
     by_id = {entry.id: entry for entry in entries}
     parents = {entry.parent_id for entry in entries}
@@ -129,10 +132,25 @@ def read_branches(manager: SessionManager) -> Branches:
     # An entry above another end is no end of its own: only settings follow it there.
     inner = _ancestors_of(tips, by_id)
     ends = [tip for tip in tips if tip not in inner]
+    if len(ends) > 1:
+        known = {*ends}
+        ends = [entry.id for entry in _in_tree_order(entries, by_id) if entry.id in known]
     here = by_id.get(manager.leaf_id or "")
     current = _nearest_talk(here, by_id) if here is not None else None
     number = ends.index(current) + 1 if current in ends else 0
     return Branches(number, max(len(ends), 1), _nearest_label(manager), not ends)
+
+
+def _in_tree_order(entries: Sequence[Entry], by_id: Mapping[str, Entry]) -> Iterator[Entry]:
+    children: dict[str | None, list[Entry]] = {}
+    for entry in entries:
+        parent_id = entry.parent_id if entry.parent_id in by_id else None
+        children.setdefault(parent_id, []).append(entry)
+    waiting = children.get(None, [])[::-1]
+    while waiting:
+        entry = waiting.pop()
+        yield entry
+        waiting += reversed(children.get(entry.id, ()))
 
 
 def _nearest_talk(entry: Entry | None, by_id: dict[str, Entry]) -> str | None:

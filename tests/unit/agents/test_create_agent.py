@@ -205,3 +205,12 @@ def test_the_offline_agent_needs_no_optional_package(project: Path) -> None:
     assert done.stdout.strip() == (
         'True pydantic-ai is not installed: pip install "sessiontree[agent]"'
     )
+
+
+@pytest.mark.parametrize("module", ["pydantic_ai", "messages"])
+def test_what_needs_the_extra_says_how_to_get_it_when_it_is_imported(module: str) -> None:
+    code = f"import sys; sys.modules['pydantic_ai'] = None\nimport sessiontree.agents.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        'ModuleNotFoundError: pydantic-ai is not installed: pip install "sessiontree[agent]"'
+    )

@@ -197,7 +197,7 @@ async def test_a_mode_that_refuses_is_not_saved(tmp_path: Path) -> None:
             await session.set_mode("plan")
         assert session.mode == ModeState()
         assert all(e.type != "mode_change" for e in session.manager.get_entries())
-        with pytest.raises(KeyError):
+        with pytest.raises(KeyError, match=r"No mode .*; there are none, plan"):
             await session.set_mode("hypnosis")
 
 
