@@ -72,10 +72,7 @@ class LiveSession:
         document = self.log.document
         if document is not None:
             found += document.warnings
-            found += [
-                SessionWarning(f"{ref} is missing or damaged in the blob store")
-                for ref in document.payloads.missing
-            ]
+            found += document.payloads.tell_missing() + document.payloads.tell_edited()
         if self._builder is not None:
             found += [
                 SessionWarning(f"entry {entry_id} holds no message; not in the context")

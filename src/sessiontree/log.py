@@ -366,7 +366,7 @@ class SessionLog(SharedFile):
             self._is_stale = True  # our entries can still be read where they were
             return
         payloads = FilePayloads(path, reader, self._blobs)
-        payloads.missing = before.payloads.missing
+        payloads.take_notes(before.payloads)
         for entry, start, following in written.placed():
             entry.attach(payloads, start, following - start - 1)
         before.payloads.reader.close()
