@@ -75,14 +75,17 @@ class SessionFiler:
         find_changes: bool = False,
         source_blobs: BlobStore | None = None,
         durable: bool = True,
+        private: bool = False,
     ) -> WrittenFile:
         """Write a whole session file; what was written.
 
-        Blobs that the lines name are first copied from ``source_blobs``, if given.
+        Blobs that the lines name are first copied from ``source_blobs``, if given. A file that is
+        there passes its rights on, unless this one is to be ``private``.
         """
         starts = array("q")
         pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
-        stat = self._storage.write_atomic(path, _join(pieces), durable=durable)
+        rights = {"private": True} if private else {}  # storages of others may not know it yet
+        stat = self._storage.write_atomic(path, _join(pieces), durable=durable, **rights)
         return WrittenFile(entries, starts, stat)
 
     def _pieces(

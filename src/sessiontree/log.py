@@ -257,7 +257,7 @@ class SessionLog(SharedFile):
     def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
         kept, instead = keep_known(self.tree)
         aside = set_aside(self._storage, self.file, now_ms)
-        written = self.filer.write_file(self.file, head, kept)
+        written = self.filer.write_file(self.file, head, kept, private=True)
         document = self._document()
         document.tree = SessionTree(kept)
         document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)

@@ -226,7 +226,7 @@ def _recover(
         # The copy is complete before the new file takes its place: at no moment is there neither.
         aside = set_aside(storage, path, now)
         lines = [codec.encode(header), *(entry.line() for entry in entries)]
-        storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
+        storage.write_atomic(path, b"".join(line + b"\n" for line in lines), private=True)
         document = load_document(storage, path, blobs)
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
