@@ -13,7 +13,6 @@ from itertools import islice
 
 from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
-from sessiontree.errors import PersistenceError
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.scanning import SessionWarning
@@ -57,13 +56,10 @@ class SessionFiler:
         self.dialect = dialect
 
     def to_line(self, data: WireEntry) -> bytes:
-        """The persisted form of an entry, its blobs stored."""
+        """The persisted form of an entry, its blobs stored. Raises PersistenceError."""
         trimmed = trim(data, self.dialect)
         for blob in trimmed.blobs:
-            try:
-                self.blobs.put(blob)
-            except OSError as error:
-                raise PersistenceError.from_os_error(self.blobs.folder, error) from error
+            self.blobs.put(blob)
         return trimmed.line
 
     def write_file(

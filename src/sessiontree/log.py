@@ -297,6 +297,7 @@ class SessionLog(SharedFile):
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
 
+    @_stopping
     def discard_draft(self) -> None:
         """Remove a draft that holds nothing of worth."""
         if self.is_draft and self.document is not None:

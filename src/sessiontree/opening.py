@@ -73,10 +73,17 @@ def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage
     fallbacks = tuple(
         folder
         for folder in dict.fromkeys(folders)
-        if folder != profile.blobs_dir and storage.exists(folder)
+        if folder != profile.blobs_dir and _may_exist(storage, folder)
     )
     user = os.path.realpath(os.path.dirname(session_file))
     return BlobStore(profile.blobs_dir, storage, fallbacks, user)
+
+
+def _may_exist(storage: SessionStorage, folder: str) -> bool:
+    try:
+        return storage.exists(folder)
+    except OSError:
+        return True  # whoever looks for a blob there will see
 
 
 def require_durability(durability: str) -> None:
@@ -143,7 +150,10 @@ def open_session(
     """
     require_durability(durability)
     path = os.path.abspath(path)
-    path, target = _find_draft(path, storage)
+    try:
+        path, target = _find_draft(path, storage)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
     found = profile_for(path, profile, default_profile)
     blobs = make_blob_store(found, path, storage)
     warnings: list[SessionWarning] = []
