@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sessiontree.core.context import find_cut, find_kept
 from sessiontree.manager import SessionManager
 from sessiontree.model.entries import Entry
 from sessiontree.tui.conversation import Conversation
@@ -65,15 +66,9 @@ def _read_part(path: Sequence[Entry], start: int, end: int) -> LoadedPart:
 
 
 def _first_kept(path: Sequence[Entry]) -> int:
-    """Where that part begins which the latest compaction kept; 0 without one."""
-    for index in range(len(path) - 1, -1, -1):
-        if path[index].type == "compaction":
-            kept = path[index].decode().get("firstKeptEntryId")
-            for at in range(index, -1, -1):
-                if path[at].id == kept:
-                    return at
-            return index
-    return 0
+    """Where that part begins which the latest compaction or reset left in sight; 0 without one."""
+    cut = find_cut(path)
+    return find_kept(path, cut) if cut >= 0 else 0
 
 
 def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
