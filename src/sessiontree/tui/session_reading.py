@@ -74,7 +74,7 @@ def _first_kept(path: Sequence[Entry]) -> int:
 def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
     """A little further back to where a turn begins, so that no result is without its call."""
     for index in range(start, max(-1, start - _LOOK_BACK), -1):
-        if index < len(path) and _is_prompt(path[index]):
+        if index < len(path) and _begins_a_turn(path[index]):
             return index
     return start
 
@@ -103,9 +103,9 @@ def read_tree(manager: SessionManager) -> TreeSnapshot:
     return TreeSnapshot(manager.get_entries(), manager.leaf_id, labels)
 
 
-def _is_prompt(entry: Entry) -> bool:
+def _begins_a_turn(entry: Entry) -> bool:
     if entry.type != "message":
-        return False
+        return entry.type == "reset_boundary"
     message = entry.decode().get("message")
     return isinstance(message, dict) and message.get("role") == "user"
 
