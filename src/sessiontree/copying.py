@@ -165,6 +165,7 @@ def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
 def fork_live(session: LiveSession) -> LiveSession | None:
     """A copy of an open session, all of it; None if there is no file to copy."""
     log = session.log
+    log.check()
     if not isinstance(log, SessionLog) or log.document is None:
         return None
     session.refresh()
@@ -192,6 +193,7 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
     still hold are made anew at the end.
     """
     log = session.log
+    log.check()
     path = session.tree.path(leaf_id)
     entries = _without_labels(path) if any(entry.type == "label" for entry in path) else path
     entries += _labels_anew(session.tree, entries)
@@ -261,6 +263,7 @@ def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
 
 def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:
     """Replace the arguments of a recorded tool call; whether there was one."""
+    session.log.check()
     if _find_call(session.tree, tool_call_id) is None:
         return False
     with session.caught_up():
@@ -309,6 +312,7 @@ def move_live(session: LiveSession, place: Place) -> None:
     The new file is complete before the old one goes, and the old one goes last.
     """
     log = session.log
+    log.check()
     if not isinstance(log, SessionLog) or log.document is None:
         session.change_header(cwd=place.cwd)
         if isinstance(log, SessionLog):

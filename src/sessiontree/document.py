@@ -24,7 +24,8 @@ TAIL_BYTES = 64
 class FilePayloads:
     """Gives entries their bytes from an open file, and their blobs from a store.
 
-    ``missing`` holds the references that could not be followed so far.
+    ``missing`` holds the references that could not be followed so far, ``edited`` the texts that
+    were not what their blob was cut to, as (entry id, pointer).
     """
 
     def __init__(self, path: str, reader: SessionStorageReader, blobs: BlobStore | None) -> None:
@@ -32,6 +33,7 @@ class FilePayloads:
         self.reader = reader
         self.is_regular = True
         self.missing: dict[str, None] = {}
+        self.edited: dict[tuple[str, str], None] = {}
         self._blobs = blobs
 
     def read_line(self, offset: int, length: int) -> bytes:
@@ -48,10 +50,34 @@ class FilePayloads:
     def restore(self, data: WireEntry, line: bytes) -> WireEntry:
         if self._blobs is None or self.is_plain(line):
             return data
-        return trimming.restore(data, self._blobs.get, self._note_missing)
+
+        def note_edited(edited: trimming.EditedText) -> None:
+            self.edited.setdefault((str(data.get("id")), edited.pointer))
+
+        return trimming.restore(data, self._blobs.get, self._note_missing, note_edited)
 
     def _note_missing(self, missing: trimming.MissingBlob) -> None:
         self.missing.setdefault(missing.ref)
+
+    def tell_missing(self) -> list[SessionWarning]:
+        """A report of the references that could not be followed so far."""
+        return [
+            SessionWarning(f"{ref} is missing or damaged in the blob store") for ref in self.missing
+        ]
+
+    def tell_edited(self) -> list[SessionWarning]:
+        """A report of the texts that have been found changed so far."""
+        return [
+            SessionWarning(
+                f"entry {entry_id}: the text at {pointer} was changed after it was cut; "
+                "it counts as it stands"
+            )
+            for entry_id, pointer in self.edited
+        ]
+
+    def take_notes(self, before: FilePayloads) -> None:
+        """Go on with what was noted of the file that this one has taken the place of."""
+        self.missing, self.edited = before.missing, before.edited
 
     def is_plain(self, block: bytes) -> bool:
         return not trimming.may_need_restore(block)

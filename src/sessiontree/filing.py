@@ -13,7 +13,6 @@ from itertools import islice
 
 from sessiontree.core.trimming import trim
 from sessiontree.document import FilePayloads, SessionDocument, iter_raw_lines
-from sessiontree.errors import PersistenceError
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.scanning import SessionWarning
@@ -57,13 +56,10 @@ class SessionFiler:
         self.dialect = dialect
 
     def _to_line(self, data: WireEntry) -> bytes:
-        """The persisted form of an entry, its blobs stored."""
+        """The persisted form of an entry, its blobs stored. Raises PersistenceError."""
         trimmed = trim(data, self.dialect)
         for blob in trimmed.blobs:
-            try:
-                self.blobs.put(blob)
-            except OSError as error:
-                raise PersistenceError.from_os_error(self.blobs.folder, error) from error
+            self.blobs.put(blob)
         return trimmed.line
 
     def write_file(
@@ -75,14 +71,17 @@ class SessionFiler:
         find_changes: bool = False,
         source_blobs: BlobStore | None = None,
         durable: bool = True,
+        private: bool = False,
     ) -> WrittenFile:
         """Write a whole session file; what was written.
 
-        Blobs that the lines name are first copied from ``source_blobs``, if given.
+        Blobs that the lines name are first copied from ``source_blobs``, if given. A file that is
+        there passes its rights on, unless this one is to be ``private``.
         """
         starts = array("q")
         pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
-        stat = self._storage.write_atomic(path, _join(pieces), durable=durable)
+        rights = {"private": True} if private else {}  # storages of others may not know it yet
+        stat = self._storage.write_atomic(path, _join(pieces), durable=durable, **rights)
         return WrittenFile(entries, starts, stat)
 
     def _pieces(

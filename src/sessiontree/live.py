@@ -72,10 +72,7 @@ class LiveSession:
         document = self.log.document
         if document is not None:
             found += document.warnings
-            found += [
-                SessionWarning(f"{ref} is missing or damaged in the blob store")
-                for ref in document.payloads.missing
-            ]
+            found += document.payloads.tell_missing() + document.payloads.tell_edited()
         if self._builder is not None:
             found += [
                 SessionWarning(f"entry {entry_id} holds no message; not in the context")
@@ -121,9 +118,14 @@ class LiveSession:
         return entry
 
     def move_leaf(self, entry_id: str | None) -> None:
-        """The conversation goes on from this entry; EntryNotFoundError."""
+        """The conversation goes on from this entry; EntryNotFoundError, and the latched error."""
+        self.log.check()
         if entry_id is not None:
             self.tree.get(entry_id)
+        self.put_leaf_back(entry_id)
+
+    def put_leaf_back(self, entry_id: str | None) -> None:
+        """Stand again where a step that failed began, also if its error is latched."""
         self.tree.leaf_id = entry_id
         self._is_touched = True
 
@@ -297,6 +299,7 @@ class LiveSession:
 
     def flush(self) -> None:
         """What was appended is on the medium, in the file that has the session's name."""
+        self.log.check()
         if self._is_touched:
             with self.caught_up():
                 self.log.flush()

@@ -16,7 +16,7 @@ import msgspec
 
 from sessiontree.core.tree import paused_gc, plant
 from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, line_of, tell_skipped
-from sessiontree.errors import NotASessionError
+from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry, respell
 from sessiontree.model.header import (
@@ -274,13 +274,15 @@ def load_entries_from_file(
 
     [] for a missing file and for one whose first record is no header. Lines that are no JSON
     object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
-    header's ``title``.
+    header's ``title``. Raises PersistenceError for what is there and cannot be read.
     """
     store = storage if storage is not None else FileSessionStorage()
     try:
         data = store.read(os.fspath(path))
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise PersistenceError.from_os_error(os.path.abspath(path), error) from error
     records = parse_jsonl_lenient(data, on_skip)
     slot = read_title_slot(records[0]) if records else None
     if slot is not None:

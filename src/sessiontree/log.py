@@ -278,7 +278,7 @@ class SessionLog(SharedFile):
     def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
         kept, instead = keep_known(self.tree.entries)
         aside = set_aside(self._storage, self.file, now_ms)
-        written = self.filer.write_file(self.file, head, kept)
+        written = self.filer.write_file(self.file, head, kept, private=True)
         document = self._document()
         document.tree = SessionTree(kept)
         document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)
@@ -318,6 +318,7 @@ class SessionLog(SharedFile):
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
 
+    @_stopping
     def discard_draft(self) -> None:
         """Remove a draft that holds nothing of worth."""
         if self.is_draft and self.document is not None:
@@ -387,7 +388,7 @@ class SessionLog(SharedFile):
             self._is_stale = True  # our entries can still be read where they were
             return
         payloads = FilePayloads(path, reader, self._blobs)
-        payloads.missing = before.payloads.missing
+        payloads.take_notes(before.payloads)
         for entry, start, following in written.placed():
             entry.attach(payloads, start, following - start - 1)
         before.payloads.reader.close()

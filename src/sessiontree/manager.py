@@ -287,12 +287,16 @@ class SessionManager(SessionAppends):
         return found[0] if found is not None else None
 
     def branch(self, id: str) -> None:  # noqa: A002 - the name is fixed
-        """Go on from an earlier entry. EntryNotFoundError."""
+        """Go on from an earlier entry. EntryNotFoundError; PersistenceError until ``recover``."""
         self._session.move_leaf(id)
 
     def reset_leaf(self) -> None:
-        """Go on from before the first entry."""
+        """Go on from before the first entry. PersistenceError until ``recover``."""
         self._session.move_leaf(None)
+
+    def put_leaf_back(self, leaf_id: str | None) -> None:
+        """Undo ``branch`` or ``reset_leaf``, also where an error came after it that is latched."""
+        self._session.put_leaf_back(leaf_id)
 
     def branch_with_summary(
         self,
@@ -313,7 +317,7 @@ class SessionManager(SessionAppends):
         try:
             return self._session.append("branch_summary", fields)
         except BaseException:
-            self._session.tree.leaf_id = before
+            self._session.put_leaf_back(before)
             raise
 
     def build_session_context(self) -> SessionContext:
@@ -404,7 +408,7 @@ class SessionManager(SessionAppends):
         return self._session.refresh()
 
     def flush(self) -> None:
-        """Everything appended is on the medium when this returns."""
+        """Everything appended is on the medium when this returns; PersistenceError if not."""
         self._session.flush()
 
     def recover(self) -> None:

@@ -81,10 +81,17 @@ def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage
     fallbacks = tuple(
         folder
         for folder in dict.fromkeys(folders)
-        if folder != profile.blobs_dir and storage.exists(folder)
+        if folder != profile.blobs_dir and _may_exist(storage, folder)
     )
     user = os.path.realpath(os.path.dirname(session_file))
     return BlobStore(profile.blobs_dir, storage, fallbacks, user)
+
+
+def _may_exist(storage: SessionStorage, folder: str) -> bool:
+    try:
+        return storage.exists(folder)
+    except OSError:
+        return True  # whoever looks for a blob there will see
 
 
 def require_durability(durability: str) -> None:
@@ -155,7 +162,10 @@ def open_session(
     """
     require_durability(durability)
     path = os.path.abspath(path)
-    path, target = _find_draft(path, storage)
+    try:
+        path, target = _find_draft(path, storage)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
     found = profile_for(path, profile, default_profile)
     blobs = make_blob_store(found, path, storage)
     warnings: list[SessionWarning] = []
@@ -234,8 +244,11 @@ def _read(
             writer.lock()
             with contextlib.suppress(NotASessionError):
                 return load_document(storage, path, blobs)  # somebody else has recovered it
-            warnings += _recover(storage, path, profile, cwd, clock)
-            return load_document(storage, path, blobs)
+            told = _recover(storage, path, profile, cwd, clock)
+            document = load_document(storage, path, blobs)
+            known = document.warnings if document is not None else []
+            warnings += [warning for warning in told if warning not in known]
+            return document
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
 
@@ -255,7 +268,7 @@ def _recover(
     # The copy is complete before the new file takes its place: at no moment is there neither.
     aside = set_aside(storage, path, now)
     lines = [codec.encode(header), *(entry.line() for entry in entries)]
-    storage.write_atomic(path, b"".join(line + b"\n" for line in lines))
+    storage.write_atomic(path, b"".join(line + b"\n" for line in lines), private=True)
     told.append(
         SessionWarning(
             f"{path} had no valid header; the file is kept as {aside}, "

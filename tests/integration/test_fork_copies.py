@@ -59,11 +59,16 @@ class MeddledStorage(FileSessionStorage):
         return reader
 
     def write_atomic(
-        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self,
+        path: StrPath,
+        pieces: bytes | Iterable[Piece],
+        *,
+        durable: bool = True,
+        private: bool = False,
     ) -> FileStat:
         if threading.current_thread() is threading.main_thread():
             self.seen.append(os.listdir(self._target))
-        return super().write_atomic(path, pieces, durable=durable)
+        return super().write_atomic(path, pieces, durable=durable, private=private)
 
     def _wait_and_meddle(self) -> None:
         size = self._source.stat().st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,20 @@ def test_what_a_compaction_hides_is_before_the_end(shop: Shop) -> None:
         "user",
         "answer",
     ]
+
+
+def test_what_a_reset_hides_is_before_the_end_too(shop: Shop) -> None:
+    manager = shop.create()
+    talk(manager, 5)
+    with open(str(manager.session_file), "a") as file:
+        reset = {"type": "reset_boundary", "id": "r", "parentId": manager.leaf_id, "timestamp": ""}
+        file.write(json.dumps(reset) + "\n")
+    manager.refresh()
+    manager.branch("r")
+    talk(manager, 1)
+    part = read_end(manager)
+    assert part.start == 10
+    assert [block.kind for block in part.conversation.blocks] == ["cleared", "user", "answer"]
 
 
 def test_branches_are_counted_and_ours_is_told(shop: Shop) -> None:

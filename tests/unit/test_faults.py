@@ -99,6 +99,9 @@ def test_an_error_stays_until_it_is_recovered_from(
     later: list[Callable[[], object]] = [
         lambda: session.append_message(user("y")),
         lambda: session.append_label_change("a1", "x"),
+        lambda: session.branch("a1"),
+        lambda: session.branch("nowhere"),
+        session.reset_leaf,
         lambda: session.branch_with_summary("a1", "x"),
         lambda: session.set_session_name("name"),
         session.rewrite_entries,
@@ -106,7 +109,10 @@ def test_an_error_stays_until_it_is_recovered_from(
         session.refresh,
         lambda: session.move_to("/elsewhere"),
         session.fork,
+        lambda: session.create_branched_session("a2"),
         lambda: session.rewrite_tool_call_args("call", {}),
+        lambda: session.rewrite_tool_call_args("no such call", {}),
+        session.close,
     ]
     before = state(session)
     for work in later:
@@ -120,6 +126,69 @@ def test_an_error_stays_until_it_is_recovered_from(
     session.append_message(user("5"))
     session.close()
     assert said(SessionManager.open(file))[-1] == "5"
+
+
+def test_after_an_error_everything_can_still_be_read(
+    session: SessionManager, storage: FaultyStorage
+) -> None:
+    session.append_label_change("a1", "here")
+
+    def look() -> list[object]:
+        return [
+            session.build_session_context(),
+            [entry.data for entry in session.get_entries()],
+            [entry.id for entry in session.get_branch("a2")],
+            [node.entry.id for node in session.get_tree()],
+            [entry.id for entry in session.get_children("a1")],
+            (session.get_label("a1"), session.leaf_id, session.session_name, session.header),
+        ]
+
+    before = look()
+    storage.fail("write_line", errno.ENOSPC, times=None)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("x"))
+    assert look() == before
+    with pytest.raises(PersistenceError):
+        session.close()
+    assert look() == before
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_session_whose_first_entry_failed_says_so_too(
+    tmp_path: Path, storage: FaultyStorage, is_removed: bool
+) -> None:
+    session = SessionManager.create("/work", tmp_path / "new", storage=storage)
+    storage.fail("open_writer", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("x"))
+    if is_removed:
+        shutil.rmtree(tmp_path / "new")
+    before = state(session)
+    for work in (session.flush, session.fork, lambda: session.move_to("/elsewhere"), session.close):
+        with pytest.raises(PersistenceError):
+            work()
+    assert state(session) == before
+    session.recover()
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    session.flush()
+    assert said(SessionManager.open(str(session.session_file))) == ["1", "2"]
+
+
+@pytest.mark.parametrize("way_out", ["new_session", "set_session_file"])
+def test_another_session_is_a_way_out(
+    session: SessionManager, storage: FaultyStorage, tmp_path: Path, way_out: str
+) -> None:
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError):
+        session.append_message(user("x"))
+    if way_out == "new_session":
+        session.new_session()
+    else:
+        session.set_session_file(tmp_path / "other.jsonl")
+    session.append_message(user("on"))
+    session.reset_leaf()
+    session.close()
 
 
 def test_the_first_error_is_logged_once_with_the_file(

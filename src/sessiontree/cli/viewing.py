@@ -11,7 +11,7 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.conversation import Printer, first_line, line_of_message, one_line_of
 from sessiontree.cli.scope import Count, Scope, with_scope
 from sessiontree.cli.targets import find_target, open_target, session_argument
-from sessiontree.core.context import iter_messages
+from sessiontree.core.context import find_cut, find_kept, iter_messages
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.usage import blocks_of, total_usage
 from sessiontree.discovery.display import clean_line, make_name
@@ -19,7 +19,6 @@ from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 
-_CUTS = ("compaction", "reset_boundary")
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
 _MAX_GUIDES = 12
 """Levels of branches that are drawn; of deeper ones the nearest."""
@@ -70,14 +69,10 @@ def show_command(
 
 def _in_sight(path: Sequence[Entry]) -> list[Entry]:
     """The part of a path that the model sees, from the latest cut on."""
-    at = max((i for i, entry in enumerate(path) if entry.type in _CUTS), default=-1)
+    at = find_cut(path)
     if at < 0:
         return list(path)
-    if path[at].type == "reset_boundary":
-        return list(path[at:])
-    first = path[at].data.get("firstKeptEntryId")
-    kept = next((i for i, entry in enumerate(path[:at]) if entry.id == first), at)
-    return [path[at], *path[kept:at], *path[at + 1 :]]
+    return [path[at], *path[find_kept(path, at) : at], *path[at + 1 :]]
 
 
 class _HiddenCalls:

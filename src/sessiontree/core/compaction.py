@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sessiontree.core.context import ContextBuilder
+from sessiontree.core.context import ContextBuilder, find_kept
 from sessiontree.core.summaries import FileLists, files_touched, message_text
 from sessiontree.core.usage import (
     ContextEstimate,
@@ -213,13 +213,7 @@ def _open_span(path: Sequence[Entry]) -> tuple[int, int | None]:
     boundary = _latest(path, "reset_boundary")
     floor = 0 if boundary is None else boundary + 1
     previous = _latest(path, "compaction", floor - 1)
-    if previous is None:
-        return floor, None
-    kept = path[previous].data.get("firstKeptEntryId")
-    for index in range(previous - 1, floor - 1, -1):
-        if path[index].id == kept:
-            return index, previous
-    return previous + 1, previous
+    return (floor, None) if previous is None else (find_kept(path, previous), previous)
 
 
 def _latest(path: Sequence[Entry], kind: str, after: int = -1) -> int | None:

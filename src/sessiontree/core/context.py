@@ -75,6 +75,33 @@ def _id_of(entry: Entry | Mapping[str, Any]) -> str:
     return entry.id if isinstance(entry, Entry) else Entry.from_wire(entry).id
 
 
+def find_cut(path: Sequence[Entry]) -> int:
+    """Where the latest compaction or reset of a path is; -1 if it has neither."""
+    for at in range(len(path) - 1, -1, -1):
+        if path[at].type in _CUT_TYPES:
+            return at
+    return -1
+
+
+def find_kept(path: Sequence[Entry], cut: int) -> int:
+    """Where that part begins which stays in sight before a cut; ``cut`` itself if there is none.
+
+    A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, but never what a
+    reset before it had hidden.
+    """
+    if path[cut].type != "compaction":
+        return cut
+    first_kept = path[cut].data.get("firstKeptEntryId")
+    floor: int | None = None
+    # found from the cut backwards: what is kept is near it
+    for at in range(cut - 1, -1, -1):
+        if floor is None and path[at].type == "reset_boundary":
+            floor = at + 1
+        if path[at].id == first_kept:
+            return at if floor is None else floor
+    return cut
+
+
 class ContextBuilder:
     """The context at the end of one path."""
 
@@ -130,16 +157,9 @@ class ContextBuilder:
         """Begin the messages as the latest cut demands; where the rest of the path goes on."""
         if at < 0:
             return 0
-        if path[at].type == "reset_boundary":
-            return at + 1
-        compaction = path[at].data
-        self._messages.append(_compaction_message(compaction, path[at].timestamp))
-        first_kept = compaction.get("firstKeptEntryId")
-        # found from the cut backwards: what is kept is near it
-        for start in range(at - 1, -1, -1):
-            if path[start].id == first_kept:
-                self._add_messages(path[start:at])
-                break
+        if path[at].type == "compaction":
+            self._messages.append(_compaction_message(path[at].data, path[at].timestamp))
+            self._add_messages(path[find_kept(path, at) : at])
         return at + 1
 
     def _add_state(self, data: WireEntry) -> None:

@@ -177,7 +177,11 @@ def _cut_strings(
         spilled[f"{pointer}/{_escape(str(key))}"] = _ref(raw)
         node[key] = cut
         if key == "content" and _has_line_count(node):
-            node["lineCount"] = cut.count("\n") + 1
+            node["lineCount"] = _count_lines(cut)
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + 1
 
 
 def _has_line_count(node: Any) -> bool:
@@ -214,12 +218,25 @@ class MissingBlob:
     pointer: str
 
 
+@dataclass(frozen=True, slots=True)
+class EditedText:
+    """A text that is not what was cut any more, where it stands, and what it was cut from."""
+
+    ref: str
+    pointer: str
+
+
 def restore(
     data: WireEntry,
     get_blob: Callable[[str], bytes | None],
     on_missing: Callable[[MissingBlob], object] | None = None,
+    on_edited: Callable[[EditedText], object] | None = None,
 ) -> WireEntry:
-    """Put externalised values back, in place. What cannot be had stays as it is."""
+    """Put externalised values back, in place.
+
+    What cannot be had stays as it is, and so does a text that somebody has changed since it was
+    cut; the reference stays with it.
+    """
 
     def fetch(ref: str, pointer: str) -> bytes | None:
         raw = get_blob(ref)
@@ -238,7 +255,7 @@ def restore(
 
     spilled = data.get(SPILLED)
     if isinstance(spilled, dict) and all(map(_is_ref, spilled.values())):
-        _restore_spilled(data, spilled, fetch_text)
+        _restore_spilled(data, spilled, fetch_text, on_edited)
     if data.get("type") in _WITH_IMAGES:
         for pointer, node, in_content in _walk(data):
             if isinstance(node, dict):
@@ -259,22 +276,37 @@ Fetch = Callable[[str, str], bytes | None]
 FetchText = Callable[[str, str], str | None]
 
 
-def _restore_spilled(data: WireEntry, spilled: dict[str, str], fetch_text: FetchText) -> None:
+def _restore_spilled(
+    data: WireEntry,
+    spilled: dict[str, str],
+    fetch_text: FetchText,
+    on_edited: Callable[[EditedText], object] | None,
+) -> None:
     kept = {}
     for pointer, ref in spilled.items():
         found = _find(data, pointer)
         text = fetch_text(ref, pointer) if found is not None else None
         if found is None or text is None:
             kept[pointer] = ref
-            continue
-        node, key = found
-        node[key] = text
-        if key == "content" and _has_line_count(node):
-            node["lineCount"] = text.count("\n") + 1
+        elif not _put_back(*found, text):
+            kept[pointer] = ref
+            if on_edited is not None:
+                on_edited(EditedText(ref, pointer))
     if kept:
         data[SPILLED] = kept
     else:
         del data[SPILLED]
+
+
+def _put_back(node: Any, key: Any, text: str) -> bool:
+    """Whether what stands there is what cutting ``text`` gives; then the text takes its place."""
+    cut = cut_text(text)
+    if node[key] != cut:
+        return False
+    node[key] = text
+    if key == "content" and _has_line_count(node) and node["lineCount"] == _count_lines(cut):
+        node["lineCount"] = _count_lines(text)
+    return True
 
 
 def _find(root: Any, pointer: str) -> tuple[Any, Any] | None:

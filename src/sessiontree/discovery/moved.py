@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -166,26 +166,40 @@ def _all_heads(
     profile: Profile, storage: SessionStorage, skipped: list[Unreadable]
 ) -> Iterator[tuple[FileStat, Head]]:
     """Every session and draft of a profile that tells its project."""
-    for folder in _project_folders(profile, storage):
-        drafts = [
-            stat
-            for stat in storage.list_files(folder, DRAFT_SUFFIX)
-            if session_of_draft(stat.path) is not None
-        ]
-        for stat in (*list_session_files(storage, folder), *drafts):
+
+    def skip(path: str, error: OSError) -> None:
+        skipped.append(Unreadable(path, error.strerror or str(error)))
+
+    for folder in _project_folders(profile, storage, skip):
+        try:
+            drafts = [
+                stat
+                for stat in storage.list_files(folder, DRAFT_SUFFIX)
+                if session_of_draft(stat.path) is not None
+            ]
+        except OSError as error:
+            skip(folder, error)
+            continue
+        for stat in (*list_session_files(storage, folder, skip), *drafts):
             try:
                 head = read_head(storage, stat.path)
             except OSError as error:
-                skipped.append(Unreadable(stat.path, error.strerror or str(error)))
+                skip(stat.path, error)
                 continue
             if head is not None and head.cwd:
                 yield stat, head
 
 
-def _project_folders(profile: Profile, storage: SessionStorage) -> list[str]:
+def _project_folders(
+    profile: Profile,
+    storage: SessionStorage,
+    on_error: Callable[[str, OSError], object] | None = None,
+) -> list[str]:
     try:
         return sorted(storage.list_dirs(profile.sessions_dir))
-    except OSError:
+    except OSError as error:
+        if on_error is not None:
+            on_error(profile.sessions_dir, error)
         return []
 
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 
+from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 
@@ -67,10 +68,16 @@ def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
 def default_session_dir(
     profile: Profile, cwd: str | os.PathLike[str], storage: SessionStorage
 ) -> str:
-    """The folder for a new session of this project: the one that is there, else the seeds' name."""
+    """The folder for a new session of this project: the one that is there, else the seeds' name.
+
+    Raises PersistenceError if which ones are there cannot be told.
+    """
     folders = session_folders(profile, cwd)
     if len(folders) > 1:
-        present = set(storage.list_dirs(profile.sessions_dir))
+        try:
+            present = set(storage.list_dirs(profile.sessions_dir))
+        except OSError as error:
+            raise PersistenceError.from_os_error(profile.sessions_dir, error) from error
         for folder in folders:
             if folder in present:
                 return folder

@@ -126,12 +126,12 @@ class _Query:
 
     def by_path(self) -> ResolvedSession:
         path = os.path.join(os.path.abspath(self.cwd), os.path.expanduser(self.value))
-        if not self.storage.exists(path):
-            draft = draft_path(path)
-            if not self.storage.exists(draft):
-                raise SessionNotFoundError(self.value)
-            path = draft
         try:
+            if not self.storage.exists(path):
+                draft = draft_path(path)
+                if not self.storage.exists(draft):
+                    raise SessionNotFoundError(self.value)
+                path = draft
             head = read_head(self.storage, path)
         except OSError as error:
             raise PersistenceError.from_os_error(path, error) from error

@@ -276,7 +276,8 @@ class _Conversion:
             report.notes.append(
                 f"{self._target.name} will show the model what a reset boundary hid"
             )
-        report.notes += [str(warning) for warning in self._document.warnings]
+        warnings = self._document.warnings + self._document.payloads.tell_edited()
+        report.notes += map(str, warnings)
 
 
 # Said alike by everyone. Short ones have no text to cut and no image to move.

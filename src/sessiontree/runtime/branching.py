@@ -185,7 +185,7 @@ class _Step:
 
     async def _go_back(self) -> None:
         wiring = self._wiring
-        await wiring.disk.run(_stand_at, self._before.recording.manager, self.old_leaf)
+        await wiring.disk.run(self._before.recording.manager.put_leaf_back, self.old_leaf)
         if self._messages is not None:
             self._before.recording.taken = self._taken
         await self._before.put_back(wiring, self._messages)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.log import Durability
 from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
@@ -119,7 +119,11 @@ class SessionSource:
         file = like.session_file
         if file is None:
             return None
-        if not self.storage.exists(file) and not self.storage.exists(paths.draft_path(file)):
+        try:
+            is_there = any(map(self.storage.exists, (file, paths.draft_path(file))))
+        except OSError as error:
+            raise PersistenceError.from_os_error(file, error) from error
+        if not is_there:
             raise NothingToForkError
         fresh = self.create(like.cwd)
         fresh.set_session_file(file)

@@ -157,13 +157,19 @@ class SessionStorage(Protocol):
         """The file, open for reading. Raises FileNotFoundError."""
 
     def write_atomic(
-        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self,
+        path: StrPath,
+        pieces: bytes | Iterable[Piece],
+        *,
+        durable: bool = True,
+        private: bool = False,
     ) -> FileStat:
         """The file holds exactly these bytes, on the medium, or is as it was and an error.
 
         Returns what was written: by now, the name may already stand for another file.
 
         Not ``durable`` means that a power cut may still lose it; a killed process never does.
+        A file that was there passes its rights on, unless the new one is to be ``private``.
         """
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:

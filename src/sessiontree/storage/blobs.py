@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 
+from sessiontree.errors import PersistenceError
 from sessiontree.model.digests import sha256_hex
 from sessiontree.storage.base import SessionStorage, StrPath
 
@@ -55,14 +56,17 @@ class BlobStore:
         """Store ``data`` and return its reference; one that is there already is not rewritten.
 
         It counts as young again: whoever removes old blobs must not take it before the line that
-        is about to name it is written.
+        is about to name it is written. Raises PersistenceError.
         """
-        self._note_user()
         digest = sha256_hex(data)
         path = os.path.join(self.folder, digest)
-        if self._read(path, digest) is None or not self._touch(path):
-            self._storage.ensure_dir(self.folder)
-            self._storage.write_atomic(path, data)
+        try:
+            self._note_user()
+            if self._read(path, digest) is None or not self._touch(path):
+                self._storage.ensure_dir(self.folder)
+                self._storage.write_atomic(path, data)
+        except OSError as error:
+            raise PersistenceError.from_os_error(self.folder, error) from error
         return REF_PREFIX + digest
 
     def _note_user(self) -> None:

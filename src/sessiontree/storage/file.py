@@ -115,7 +115,12 @@ class FileSessionStorage:
         return FileReader(path)
 
     def write_atomic(
-        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self,
+        path: StrPath,
+        pieces: bytes | Iterable[Piece],
+        *,
+        durable: bool = True,
+        private: bool = False,
     ) -> FileStat:
         path, mode = regular.find_replaced(os.fspath(path))
         folder, name = os.path.split(path)
@@ -128,7 +133,7 @@ class FileSessionStorage:
                         write_all(fd, piece)
                     else:
                         copy_range(fd, piece)
-                if mode != 0o600:
+                if mode != 0o600 and not private:
                     os.chmod(temp, mode)
                 if durable:
                     os.fsync(fd)

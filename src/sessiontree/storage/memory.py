@@ -113,6 +113,7 @@ class MemorySessionStorage:
         pieces: bytes | Iterable[Piece],
         *,
         durable: bool = True,  # noqa: ARG002
+        private: bool = False,  # noqa: ARG002
     ) -> FileStat:
         path = os.fspath(path)
         data = b"".join(

@@ -46,12 +46,17 @@ def copy_range(fd: int, source: FileRange) -> None:
 
 
 def move_across_devices(source: str, target: str) -> None:
-    """Copy, then remove: the target is whole before the source goes."""
+    """Copy, then remove: the target is whole before the source goes, and as private all the time.
+
+    The copies get the rights of what they are made of only once they are filled.
+    """
     temp = make_temp_path(target)
     try:
         if os.path.isdir(source):
-            shutil.copytree(source, temp, symlinks=True)
+            os.mkdir(temp, 0o700)
+            shutil.copytree(source, temp, symlinks=True, dirs_exist_ok=True)
         else:
+            os.close(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             shutil.copy2(source, temp)
         os.replace(temp, target)
     except BaseException:

@@ -180,10 +180,15 @@ class FaultyStorage:
         return _FaultyReader(self, path, self.inside.open_reader(path))
 
     def write_atomic(
-        self, path: StrPath, pieces: bytes | Iterable[Piece], *, durable: bool = True
+        self,
+        path: StrPath,
+        pieces: bytes | Iterable[Piece],
+        *,
+        durable: bool = True,
+        private: bool = False,
     ) -> FileStat:
         self.check("write_atomic", path)
-        return self.inside.write_atomic(path, pieces, durable=durable)
+        return self.inside.write_atomic(path, pieces, durable=durable, private=private)
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         self.check("rename", target)

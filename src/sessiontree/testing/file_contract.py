@@ -214,6 +214,8 @@ class FileContract:
         assert not before.is_same_file(storage.stat(f"{root}/x"))
         storage.write_atomic(f"{root}/x", b"third", durable=False)
         assert storage.read(f"{root}/x") == b"third"
+        storage.write_atomic(f"{root}/x", b"fourth", private=True)
+        assert storage.read(f"{root}/x") == b"fourth"
         assert storage.list_names(root) == ["x"]
 
     def test_pieces_of_an_open_file_can_be_copied(self, storage: SessionStorage, root: str) -> None:

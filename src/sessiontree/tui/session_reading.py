@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sessiontree.core.context import find_cut, find_kept
 from sessiontree.manager import SessionManager
 from sessiontree.model.entries import Entry
 from sessiontree.tui.conversation import Conversation
@@ -65,21 +66,15 @@ def _read_part(path: Sequence[Entry], start: int, end: int) -> LoadedPart:
 
 
 def _first_kept(path: Sequence[Entry]) -> int:
-    """Where that part begins which the latest compaction kept; 0 without one."""
-    for index in range(len(path) - 1, -1, -1):
-        if path[index].type == "compaction":
-            kept = path[index].decode().get("firstKeptEntryId")
-            for at in range(index, -1, -1):
-                if path[at].id == kept:
-                    return at
-            return index
-    return 0
+    """Where that part begins which the latest compaction or reset left in sight; 0 without one."""
+    cut = find_cut(path)
+    return find_kept(path, cut) if cut >= 0 else 0
 
 
 def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
     """A little further back to where a turn begins, so that no result is without its call."""
     for index in range(start, max(-1, start - _LOOK_BACK), -1):
-        if index < len(path) and _is_prompt(path[index]):
+        if index < len(path) and _begins_a_turn(path[index]):
             return index
     return start
 
@@ -108,9 +103,9 @@ def read_tree(manager: SessionManager) -> TreeSnapshot:
     return TreeSnapshot(manager.get_entries(), manager.leaf_id, labels)
 
 
-def _is_prompt(entry: Entry) -> bool:
+def _begins_a_turn(entry: Entry) -> bool:
     if entry.type != "message":
-        return False
+        return entry.type == "reset_boundary"
     message = entry.decode().get("message")
     return isinstance(message, dict) and message.get("role") == "user"
 

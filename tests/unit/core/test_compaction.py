@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessiontree import build_session_context
 from sessiontree.core import summaries
 from sessiontree.core.compaction import (
     AlreadyCompactedError,
@@ -311,6 +312,28 @@ def test_what_a_reset_hides_is_not_summarised() -> None:
     assert plan.entry_ids == ("e4",)
     assert plan.first_kept_entry_id == kept
     assert plan.previous_summary is None
+
+
+def test_a_second_compaction_summarises_what_a_reset_before_the_first_left_in_sight() -> None:
+    path = Path()
+    hidden = path.user(tokens(200))
+    path.add("reset_boundary")
+    seen = path.user(tokens(200))
+    path.compaction(hidden, "first notes")
+    kept = path.user(tokens(150))
+    context = build_session_context(path.entries).messages
+    plan = plan_compaction(path.entries, SMALL)
+    assert plan.entry_ids == (seen,)
+    assert plan.first_kept_entry_id == kept
+    assert plan.previous_summary == "first notes"
+    assert list(plan.messages) == context[1:-1]
+
+
+def test_after_a_reset_there_is_nothing_to_compact() -> None:
+    path, _ = compacted()
+    path.add("reset_boundary")
+    with pytest.raises(NothingToCompactError):
+        plan_compaction(path.entries, SMALL)
 
 
 def test_files_of_an_extensions_summary_are_not_ours_to_read() -> None:

@@ -254,15 +254,42 @@ def test_a_later_reset_hides_everything_before_it() -> None:
     assert said(*wires, leaf_id="k") == ["S", "2"]
 
 
-def test_a_reset_before_the_latest_compaction_is_superseded_by_it() -> None:
+@pytest.mark.parametrize("first_kept", ["a", "r", "b"])
+def test_a_compaction_after_a_reset_keeps_nothing_that_the_reset_hid(first_kept: str) -> None:
+    """Its summary is shown: it was made of what could be seen then."""
     wires = [
         message("a", None, user("1")),
         entry("reset_boundary", "r", "a"),
         message("b", "r", user("2")),
-        compaction("k", "b", "a"),
+        compaction("k", "b", first_kept),
         message("c", "k", user("3")),
     ]
-    assert said(*wires) == ["S", "1", "2", "3"]
+    assert said(*wires) == ["S", "2", "3"]
+
+
+def test_of_several_resets_the_latest_counts() -> None:
+    wires = [
+        message("a", None, user("1")),
+        entry("reset_boundary", "r", "a"),
+        message("b", "r", user("2")),
+        entry("reset_boundary", "s", "b"),
+        message("c", "s", user("3")),
+        compaction("k", "c", "a"),
+        message("d", "k", user("4")),
+        entry("reset_boundary", "t", "d"),
+        message("e", "t", user("5")),
+    ]
+    assert said(*wires) == ["5"]
+    assert said(*wires, leaf_id="d") == ["S", "3", "4"]
+    assert said(*wires, leaf_id="c") == ["3"]
+    assert said(*wires, leaf_id="b") == ["2"]
+
+
+def test_a_reset_as_leaf_is_an_empty_conversation() -> None:
+    wires = [*chain(user("1")), entry("reset_boundary", "r", "a1")]
+    assert said(*wires) == []
+    wires.append(compaction("k", "r", "a1"))
+    assert said(*wires) == ["S"]
 
 
 def test_state_is_taken_from_the_whole_path_whatever_is_hidden() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from tests.samples import entry, message, user
 
-from sessiontree.core.trimming import MissingBlob, cut_text, restore, trim
+from sessiontree.core.trimming import EditedText, MissingBlob, cut_text, restore, trim
 
 Wire = dict[str, Any]
 LIMIT = 500_000
@@ -252,6 +252,70 @@ def test_a_spilled_text_that_is_no_text_stays_cut_and_is_told() -> None:
     loaded, missing = load(line, {ref(b"\xff\x00"): b"\xff\x00"})
     assert loaded == line
     assert len(missing) == 1
+
+
+ROOM = LIMIT - len(NOTICE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG,
+        "é" * (LIMIT + 1),
+        "x" * (ROOM - 1) + EMOJI * 30,
+        EMOJI * LIMIT,
+        "x" * (ROOM - 1) + "\ud83d" * 60,
+        "x" * (ROOM - 1) + "\ud83d\ude00" * 60,
+        "x" * ROOM + NOTICE + "y",
+        "\n" * (LIMIT + 1),
+    ],
+)
+def test_what_was_cut_and_left_alone_comes_back_whole(text: str) -> None:
+    wire = json.loads(json.dumps(message("a", None, user(text))))
+    line, blobs = persist(wire)
+    edited: list[EditedText] = []
+    assert restore(copy.deepcopy(line), blobs.get, on_edited=edited.append) == wire
+    assert edited == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cut: "another text",
+        lambda cut: "",
+        lambda cut: cut + " ",
+        lambda cut: cut.removesuffix(NOTICE),
+        lambda cut: "X" + cut[1:],
+        lambda cut: cut[1:],
+        lambda cut: LONG[:ROOM] + "z" + NOTICE,
+    ],
+)
+def test_a_text_that_is_not_what_was_cut_stays_with_its_reference(change: Any) -> None:
+    wire = message(
+        "a", None, user([{"type": "text", "text": LONG}, {"type": "text", "text": EMOJI * LIMIT}])
+    )
+    line, blobs = persist(wire)
+    line["message"]["content"][0]["text"] = change(line["message"]["content"][0]["text"])
+    edited: list[EditedText] = []
+    loaded = restore(copy.deepcopy(line), blobs.get, on_edited=edited.append)
+    pointer = "/message/content/0/text"
+    assert loaded["message"]["content"][0] == line["message"]["content"][0]
+    assert loaded["message"]["content"][1] == wire["message"]["content"][1]
+    assert loaded["spilled"] == {pointer: ref(LONG)}
+    assert edited == [EditedText(ref(LONG), pointer)]
+    again, more = persist(loaded)
+    assert load(again, blobs | more)[0]["message"] == loaded["message"]
+
+
+def test_a_line_count_that_is_not_what_cutting_gave_stays() -> None:
+    content = "a\n" * LIMIT
+    wire = entry("custom", "a", None, data={"content": content, "lineCount": LIMIT + 1})
+    line, blobs = persist(wire)
+    assert load(line, blobs) == (wire, [])
+    line["data"]["lineCount"] = 7
+    assert load(line, blobs)[0]["data"] == {"content": content, "lineCount": 7}
+    line["data"] |= {"content": "b\nb", "lineCount": 2}
+    assert load(line, blobs)[0] == line
 
 
 # -- transient fields ----------------------------------------

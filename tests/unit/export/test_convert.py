@@ -23,6 +23,7 @@ from sessiontree.storage.memory import MemorySessionStorage
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 IMAGE = base64.b64encode(bytes(range(256)) * 8).decode()
 TIME = "2026-02-16T10:20:30.000Z"
+NOTICE = "\n\n[Session persistence truncated large content]"
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +226,7 @@ def test_images_go_inline_for_pi_and_out_again_for_omp(home: Path) -> None:
     blob.write_bytes(raw)
     image = {"type": "image", "data": f"blob:sha256:{digest}", "mimeType": "image/png"}
     long_text = "x" * 600_000
+    cut = "x" * (500_000 - len(NOTICE)) + NOTICE
     spilled = hashlib.sha256(long_text.encode()).hexdigest()
     (blob.parent / spilled).write_bytes(long_text.encode())
     source = write(
@@ -239,7 +241,7 @@ def test_images_go_inline_for_pi_and_out_again_for_omp(home: Path) -> None:
             "message",
             "a0000002",
             "a0000001",
-            message={"role": "user", "content": "xx", "timestamp": 1},
+            message={"role": "user", "content": cut, "timestamp": 1},
             spilled={"/message/content": f"blob:sha256:{spilled}"},
         ),
     )
@@ -265,6 +267,20 @@ def test_a_missing_blob_is_reported_and_its_reference_stays(home: Path) -> None:
     report = convert_session(source, "pi")
     assert report.blobs_missing == [ref]
     assert read(report)[1][0]["message"]["content"][0]["data"] == ref
+
+
+def test_a_cut_text_that_somebody_changed_goes_along_as_it_stands(home: Path) -> None:
+    blob = home / ".omp/agent/blobs" / hashlib.sha256(b"x" * 600_000).hexdigest()
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"x" * 600_000)
+    fields = {"spilled": {"/message/content": f"blob:sha256:{blob.name}"}}
+    source = write(
+        in_profile(home, ".omp"), {**user("a0000001", None, "redacted by hand"), **fields}
+    )
+    report = convert_session(source, "pi")
+    assert read(report)[1][0]["message"]["content"] == "redacted by hand"
+    assert (report.blobs_inlined, report.blobs_missing) == (0, [])
+    assert any("a0000001" in note and "changed" in note for note in report.notes)
 
 
 def test_an_entry_that_is_said_alike_keeps_its_bytes(home: Path) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiontree.errors import EntryNotFoundError, SessionTreeError
+from sessiontree import FileSessionStorage
+from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionTreeError
 from sessiontree.runtime import events
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.branching import Navigation
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.modes import Mode, ModeRegistry
 from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.testing import FaultyStorage
 
 from .rig import DEAR, THINKER, Boom, RecordingAgent, live, picture, saved, texts
 
@@ -318,5 +321,35 @@ async def test_a_fault_at_any_step_of_a_move_leaves_everything_as_it_was(
             await session.navigate_tree(target)
         assert picture(session) == before
         await session.clear_queues()
+        await session.prompt("c")
+        assert saved(session.session_file)[-2:] == [("user", "c"), ("assistant", "three")]
+
+
+async def test_a_move_that_ends_in_a_failed_write_is_undone_although_nothing_may_move_now(
+    tmp_path: Path,
+) -> None:
+    storage = FaultyStorage(FileSessionStorage())
+    opened: list[AgentSession] = []
+
+    def note_down(_: object) -> None:
+        if opened:
+            opened[0].manager.append_custom_entry("entered")
+
+    modes = ModeRegistry()
+    agent = ScriptedAgent(["one", "two", "three"])
+    async with live(agent, tmp_path, modes=modes, storage=storage) as session:
+        modes.register(Mode("plan", enter=note_down))
+        await session.set_mode("plan")
+        await talk(session, "a")
+        await session.set_mode("none")
+        await talk(session, "b")
+        before = picture(session)
+        opened.append(session)
+        storage.fail("write_line", errno.ENOSPC)
+        with pytest.raises(PersistenceError):
+            await session.navigate_tree(entry(session, "one"))
+        assert picture(session) == before
+        opened.clear()
+        await session.recover()
         await session.prompt("c")
         assert saved(session.session_file)[-2:] == [("user", "c"), ("assistant", "three")]

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import BlobStore, FileSessionStorage, MemorySessionStorage, SessionStorage
+from sessiontree import (
+    BlobStore,
+    FileSessionStorage,
+    MemorySessionStorage,
+    PersistenceError,
+    SessionStorage,
+)
 from sessiontree.testing import FaultyStorage
 
 DATA = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -115,7 +121,7 @@ def test_a_full_disk_is_the_callers_to_hear_of() -> None:
     storage = FaultyStorage(MemorySessionStorage())
     store = BlobStore("/own", storage)
     storage.fail("write_atomic", errno.ENOSPC)
-    with pytest.raises(OSError, match="space"):
+    with pytest.raises(PersistenceError, match="space"):
         store.put(DATA)
     assert store.get(store.put(DATA)) == DATA
 

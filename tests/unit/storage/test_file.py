@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import processes
@@ -348,6 +349,38 @@ def test_a_file_moves_to_another_file_system(
     storage.rename(str(tmp_path / "folder"), str(tmp_path / "moved"))
     assert sorted(os.listdir(tmp_path)) == ["moved", "z"]
     assert (tmp_path / "moved" / "sub" / "y").read_bytes() == b"2"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_moves_to_another_file_system_is_private_on_its_way(
+    storage: FileSessionStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    source = tmp_path / "x"
+    seen: list[int] = []
+    if kind == "folder":
+        source.mkdir(0o750)
+    (source if kind == "file" else source / "y").write_bytes(b"1")
+    (source if kind == "file" else source / "y").chmod(0o640)
+    give_rights, replace = shutil.copystat, os.replace
+
+    def refuse(source: str, target: str) -> None:
+        if ".tmp" not in str(source):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        replace(source, target)
+
+    def watch(*args: Any, **options: Any) -> None:
+        seen.extend(mode(path) for path in tmp_path.glob(".*.tmp"))
+        give_rights(*args, **options)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(shutil, "copystat", watch)
+    before = os.umask(0)
+    try:
+        storage.rename(source, tmp_path / "z")
+    finally:
+        os.umask(before)
+    assert set(seen) == {0o600 if kind == "file" else 0o700}
+    assert mode(tmp_path / "z") == (0o640 if kind == "file" else 0o750)
 
 
 def test_what_a_killed_move_left_is_swept_by_the_next_write(
