@@ -220,8 +220,8 @@ class ScriptMaker:
 
     def _compaction(self) -> None:
         keep = self._anywhere() if self.r.random() < 0.15 else self._on_path()
-        if keep is None or keep in self._hidden_by_a_reset():
-            return  # what a reset hid is kept by no compaction of omp's own making
+        if keep is None:
+            return
         step: Step = {
             "do": "compaction",
             "summary": self.text(),
@@ -344,21 +344,12 @@ class ScriptMaker:
         return self.r.choice(list(self.parent)) if self.parent else None
 
     def _on_path(self) -> int | None:
-        path = self._path_up()
-        return self.r.choice(path) if path else None
-
-    def _path_up(self) -> list[int]:
         path: list[int] = []
         at = self.leaf
         while at is not None:
             path.append(at)
             at = self.parent.get(at)
-        return path
-
-    def _hidden_by_a_reset(self) -> list[int]:
-        path = self._path_up()
-        kinds = [self.steps[number]["do"] for number in path]
-        return path[kinds.index("reset_boundary") :] if "reset_boundary" in kinds else []
+        return self.r.choice(path) if path else None
 
     def text(self) -> str:
         words = [self.r.choice(_WORDS) for _ in range(self.r.randint(1, 12))]

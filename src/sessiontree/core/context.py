@@ -86,19 +86,15 @@ def find_cut(path: Sequence[Entry]) -> int:
 def find_kept(path: Sequence[Entry], cut: int) -> int:
     """Where that part begins which stays in sight before a cut; ``cut`` itself if there is none.
 
-    A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, but never what a
-    reset before it had hidden.
+    A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, wherever that is.
     """
     if path[cut].type != "compaction":
         return cut
     first_kept = path[cut].data.get("firstKeptEntryId")
-    floor: int | None = None
     # found from the cut backwards: what is kept is near it
     for at in range(cut - 1, -1, -1):
-        if floor is None and path[at].type == "reset_boundary":
-            floor = at + 1
         if path[at].id == first_kept:
-            return at if floor is None else floor
+            return at
     return cut
 
 

@@ -254,9 +254,10 @@ def test_a_later_reset_hides_everything_before_it() -> None:
     assert said(*wires, leaf_id="k") == ["S", "2"]
 
 
-@pytest.mark.parametrize("first_kept", ["a", "r", "b"])
-def test_a_compaction_after_a_reset_keeps_nothing_that_the_reset_hid(first_kept: str) -> None:
-    """Its summary is shown: it was made of what could be seen then."""
+@pytest.mark.parametrize(("first_kept", "kept"), [("a", ["1", "2"]), ("r", ["2"]), ("b", ["2"])])
+def test_a_reset_before_the_latest_compaction_is_superseded_by_it(
+    first_kept: str, kept: list[str]
+) -> None:
     wires = [
         message("a", None, user("1")),
         entry("reset_boundary", "r", "a"),
@@ -264,7 +265,7 @@ def test_a_compaction_after_a_reset_keeps_nothing_that_the_reset_hid(first_kept:
         compaction("k", "b", first_kept),
         message("c", "k", user("3")),
     ]
-    assert said(*wires) == ["S", "2", "3"]
+    assert said(*wires) == ["S", *kept, "3"]
 
 
 def test_of_several_resets_the_latest_counts() -> None:
@@ -280,7 +281,7 @@ def test_of_several_resets_the_latest_counts() -> None:
         message("e", "t", user("5")),
     ]
     assert said(*wires) == ["5"]
-    assert said(*wires, leaf_id="d") == ["S", "3", "4"]
+    assert said(*wires, leaf_id="d") == ["S", "1", "2", "3", "4"]
     assert said(*wires, leaf_id="c") == ["3"]
     assert said(*wires, leaf_id="b") == ["2"]
 
@@ -288,7 +289,7 @@ def test_of_several_resets_the_latest_counts() -> None:
 def test_a_reset_as_leaf_is_an_empty_conversation() -> None:
     wires = [*chain(user("1")), entry("reset_boundary", "r", "a1")]
     assert said(*wires) == []
-    wires.append(compaction("k", "r", "a1"))
+    wires.append(compaction("k", "r", "r"))
     assert said(*wires) == ["S"]
 
 
