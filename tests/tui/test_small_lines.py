@@ -305,6 +305,12 @@ def test_a_match_in_the_talk_is_shown_beside_the_name() -> None:
     )
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_what_was_looked_for_is_seen_in_a_narrow_line_too(width: int) -> None:
+    said = "it was long ago in another country where the tokenizer fails"
+    assert "tokenizer" in line_of("tokenizer", width, name="Fix 1", all_messages_text=said)
+
+
 def test_a_damaged_session_is_marked() -> None:
     assert line_of(name="x", status="damaged").startswith("  ! x")
 

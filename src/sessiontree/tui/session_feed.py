@@ -100,6 +100,16 @@ class SessionFeed:
         return self._filtering is not None and not self._has_part
 
     @property
+    def word_texts(self) -> str:
+        """Whether what was said is searched in all sessions yet; nothing if it is."""
+        if self.query.is_empty or not self.is_complete:
+            return ""
+        if self._reading is not None and not self._reading.is_done:
+            return "reading texts"
+        unread = sum(not self._index.has_text(info.path) for info in self._index.infos)
+        return f"{unread:,} only by name" if unread else ""
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything is still on its way."""
         works = [*self._loading.values(), self._filtering, self._reading]
