@@ -263,13 +263,13 @@ class _Run:
             reverse=True,
         )
         wrong = 0
-        step = max(1, limit if limit is not None else len(scored))
-        for start in range(0, len(scored), step):
-            some = scored[start : start + step]
+        step = limit if limit is not None else len(scored)
+        while len(results) + wrong < len(scored) and (limit is None or len(results) < limit):
+            # as many as are missing: as a rule all of the first are hits
+            start = len(results) + wrong
+            some = scored[start : start + step - len(results)]
             infos = self._infos([candidate.stat for _, candidate in some])
             for score, candidate in some:
-                if limit is not None and len(results) >= limit:
-                    break
                 info = infos.get(candidate.stat.path)
                 match = self._match(candidate, info) if info is not None else None
                 if info is None or match is None:
