@@ -6,12 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
+# How fast examples are made and tried says how busy the machine is, and nothing of the code.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
 # A change is judged by what it did, not by what was never tried before.
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "patient")
 
 _FOREIGN = (
     *("SESSIONTREE_AGENT_DIR", "SESSIONTREE_PROFILE", "PI_CODING_AGENT_DIR"),

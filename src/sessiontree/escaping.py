@@ -24,6 +24,8 @@ _BREAKS = re.compile("(?<![ \t])[ \t]*+(?:\r\n|[\n\r\v\f\x85\u2028\u2029])\\s*+|
 
 def one_line(text: str) -> str:
     """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
+    if text.isprintable():  # neither breaks nor hazards are: most lines need no more than this look
+        return text
     return HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
 
 

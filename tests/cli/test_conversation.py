@@ -38,3 +38,10 @@ def test_of_a_huge_output_only_the_beginning_is_read(
 def test_a_line_behind_much_that_takes_no_room_is_found() -> None:
     assert first_line("\x1b[0m" * 10_000 + "here", 20) == "here"
     assert first_line("a" + "\n" * 100_000 + "b", 20) == "a b"
+
+
+def test_a_link_that_the_look_ends_in_leaves_nothing_of_itself() -> None:
+    link = f"\x1b]8;;https://example.org/{'x' * 3_000}\x07the page\x1b]8;;\x07"
+    for colours in range(90, 110):
+        text = "\x1b[0m" * colours + link + " and more" * 100
+        assert first_line(text, 20) == "the page and more a…"

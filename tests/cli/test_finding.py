@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,35 @@ def test_words_phrases_and_exclusions(machine: Machine) -> None:
     assert ids("pai*") == {B}
 
 
-def test_names_are_not_searched_and_this_is_said(machine: Machine) -> None:
-    machine.session(A, "hello", "hi", title="Quokka")
-    result = machine.run("search", "quokka", "--tools", "--all-agents")
-    assert (result.code, result.out) == (1, "Nothing found\n")
-    assert result.err == "Not searched or shown: names of sessions: sessiontree -r\n"
+def test_a_session_is_found_by_its_name(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", title="Payments refactor")
+    machine.session(B, "hello", "hi", title="\x1b[2JOther")
+    result = machine.run("search", '"payments refactor"', "--tools", "--all-agents")
+    assert (result.code, result.err) == (0, "")
+    assert result.lines == [
+        f"Payments refactor  just now · {machine.project}",
+        "  name: Payments refactor",
+        f"  sessiontree --resume {A}",
+    ]
+    (hit,) = machine.run("search", "payments", "--json").json
+    assert (hit["path"], hit["role"], hit["entryId"]) == (str(path), "name", None)
+    assert machine.run("rename", A, "Refunds").code == 0
+    assert machine.run("search", "payments").code == 1
+    assert machine.run("search", "refunds").code == 0
+    assert "\x1b" not in machine.on_terminal("search", "other", NO_COLOR="1").out
+
+
+def test_sessions_of_other_agents_are_found_by_their_names(machine: Machine) -> None:
+    folder = machine.home / ".claude" / "projects" / "-x"
+    folder.mkdir(parents=True)
+    line = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": B, "cwd": "/x"}
+    said = {**line, "timestamp": "2026-01-01T00:00:00.000Z", "message": user("hello")["message"]}
+    title = {"type": "custom-title", "customTitle": "Payments refactor", "sessionId": B}
+    name = folder / "0199b000-c0de-4678-8000-000000000000.jsonl"
+    name.write_text("".join(json.dumps(each) + "\n" for each in (said, title)))
+    (hit,) = machine.run("search", "payments", "--all-agents", "--json").json
+    assert (hit["agent"], hit["role"], hit["entryId"]) == ("claude-code", "name", None)
+    assert machine.run("search", "payments", "--all-agents", "--role", "user").code == 1
 
 
 def test_tool_output_only_on_request(machine: Machine) -> None:

@@ -348,6 +348,51 @@ def test_without_a_terminal_nobody_is_asked(machine: Machine) -> None:
     assert result.err == f'Session "{A[:8]}" is in another project ({machine.home})\n'
 
 
+def _behead(path: Path) -> Path:
+    path.write_bytes(path.read_bytes().split(b"\n", 1)[1])
+    return path
+
+
+def test_a_session_that_lost_its_header_is_not_taken_into_this_project(
+    machine: Machine, screens: Screens
+) -> None:
+    lost = _behead(machine.session(A, "hello", "hi", cwd=machine.home))
+    before = lost.read_bytes()
+    refusal = (
+        f'The project of session "{A[:8]}" is not known, for its header can not be read. '
+        "Mend it: sessiontree doctor --repair; "
+        f"or open it: sessiontree --resume {lost}"
+    )
+    piped = machine.run("-r", A[:8])
+    assert (piped.code, piped.out, piped.err) == (1, "", refusal + "\n")
+    result, seen = screens.start("-r", A[:8])
+    assert (result.code, seen, result.lines) == (1, [], [refusal])
+    assert lost.read_bytes() == before
+    opened, (chat,) = screens.start("-r", str(lost))
+    assert (chat["file"], chat["entries"]) == (str(lost), 2)
+    assert opened.lines[0] == 'Resuming "hello" · just now · project unknown'
+
+
+def test_a_session_that_lost_its_header_is_found_by_the_folder_of_its_project(
+    machine: Machine, screens: Screens
+) -> None:
+    lost = _behead(machine.session(A, "hello", "hi"))
+    result, (chat,) = screens.start("-r", A[:8])
+    assert (chat["file"], chat["cwd"]) == (str(lost), str(machine.project))
+    assert result.lines[0] == f'Resuming "hello" · just now · {machine.project}'
+
+
+def test_a_session_elsewhere_that_names_no_project_is_asked_about(
+    machine: Machine, screens: Screens
+) -> None:
+    machine.session(A, "hello", "hi", cwd=machine.home, header={"cwd": None})
+    result = machine.run("-r", A[:8])
+    what = f'Session "{A[:8]}" is in another project'
+    assert result.err == f"{what} (which one, its header does not say)\n"
+    _, (chat,) = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")])
+    assert chat["cwd"] == str(machine.project)
+
+
 def test_a_session_whose_folder_is_gone_can_be_forked_or_brought_here(
     machine: Machine, screens: Screens
 ) -> None:

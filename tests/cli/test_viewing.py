@@ -236,6 +236,16 @@ def test_the_cure_names_the_folder_that_was_asked_about(machine: Machine) -> Non
     assert (elsewhere.code, "doctor" in elsewhere.err) == (1, False)
 
 
+def test_of_very_many_sessions_of_an_id_the_newest_are_listed(machine: Machine) -> None:
+    for number in range(25):
+        machine.session(f"0199aaaa{number:04d}", f"prompt {number}", "hi", age_s=60 * number)
+    result = machine.run("show", "0199aaaa")
+    first, *listed, last = result.err.splitlines()
+    assert (result.code, first) == (2, 'Session "0199aaaa" is ambiguous: 25 sessions match.')
+    assert [line.split()[0] for line in listed] == [f"0199aaaa{n:04d}" for n in range(20)]
+    assert last == "  and 5 older ones: give more of the id, or see sessiontree ls"
+
+
 def test_an_id_of_several_lists_them(machine: Machine) -> None:
     machine.session(A, "one", "hi", title="First", age_s=3600)
     machine.session(B, "two", "hi", cwd=machine.home)

@@ -12,7 +12,7 @@ from unittest import mock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.samples import TIME_MS, assistant, dump, header, message, result, user
+from tests.samples import TIME_MS, assistant, dump, entry, header, message, result, user
 
 from sessiontree.discovery import catalogue, freshness, search_index, segments
 from sessiontree.discovery.search import SearchResults, search
@@ -42,7 +42,14 @@ def said(text: str, role: str, number: int) -> bytes:
     return dump(message(f"{number:08x}", None, content)) + b"\n"
 
 
-LINES = st.builds(said, TEXTS, st.sampled_from(["user", "assistant", "tool"]), st.integers(0, 1000))
+def named(name: str) -> bytes:
+    return dump(entry("session_info", "bbbbbbbb", None, name=name)) + b"\n"
+
+
+LINES = st.one_of(
+    st.builds(said, TEXTS, st.sampled_from(["user", "assistant", "tool"]), st.integers(0, 1000)),
+    st.builds(named, TEXTS),
+)
 
 
 class SearchMachine(RuleBasedStateMachine):
@@ -79,10 +86,10 @@ class SearchMachine(RuleBasedStateMachine):
             patch.stop()
         shutil.rmtree(self.root)
 
-    @rule(name=NAMES, lines=st.lists(LINES, max_size=4))
-    def write(self, name: str, lines: list[bytes]) -> None:
+    @rule(name=NAMES, lines=st.lists(LINES, max_size=4), title=st.none() | TEXTS)
+    def write(self, name: str, lines: list[bytes], title: str | None) -> None:
         temp = self.root / "temp"
-        temp.write_bytes(dump(header(id=name)) + b"\n" + b"".join(lines))
+        temp.write_bytes(dump(header(id=name, title=title)) + b"\n" + b"".join(lines))
         os.replace(temp, self.folder / name)
 
     @rule(name=NAMES, lines=st.lists(LINES, min_size=1, max_size=3), is_torn=st.booleans())

@@ -566,6 +566,18 @@ async def test_searching_all_sessions_and_opening_one(shop: Shop) -> None:
         assert rig.session.session_file == path
 
 
+async def test_a_session_is_searched_by_its_name_and_opened(shop: Shop) -> None:
+    path = shop.session("hello", "hi", title="Payments refactor")
+    async with running_chat(talked(shop, "one", "1")) as rig:
+        await rig.send("/search payments refactor")
+        await rig.until_screen(ListPicker)
+        await rig.until(lambda: "Payments refactor" in rig.text and "its name" in rig.text)
+        await rig.press("enter")
+        await rig.until_said("Resumed session")
+        assert rig.session.session_file == path
+        assert "another branch" not in rig.text
+
+
 def long_session(shop: Shop, turns: int) -> SessionManager:
     """Many turns; the flux capacitor is spoken of in the third."""
     said = [f"{who} {n}" for n in range(turns) for who in ("question", "answer")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from textual.widgets import Input
 from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
+from sessiontree.tui import session_rows
 from sessiontree.tui.dialogs import ConfirmDialog, TextDialog
 from sessiontree.tui.preview_pane import PreviewPane
 from sessiontree.tui.reading_pane import ReadingPane
@@ -332,6 +333,57 @@ async def test_thousands_of_sessions_are_listed_and_filtered(shop: Shop) -> None
         assert len(rig.names) > 100
         await rig.press("ctrl+end", "pageup")
         assert rig.current is not None
+
+
+async def test_all_of_thousands_of_long_sessions_are_searched_and_no_text_is_kept(
+    shop: Shop,
+) -> None:
+    filler = "word " * 20_000
+    reads: dict[int, int] = {}
+
+    def reader(number: int) -> Callable[[], str]:
+        def read() -> str:
+            reads[number] = reads.get(number, 0) + 1
+            return f"{filler} unique{number} phrase"
+
+        return read
+
+    infos = [make_info(f"s{n}", age_s=n, all_messages_text=reader(n)) for n in range(2_000)]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf) as rig:
+        await rig.type("unique1999")
+        await until(lambda: rig.names == ["s1999"], rig.pilot)
+        assert min(reads.values()) == 1
+        before = reads[1999]
+        assert infos[1999].read_messages_text().endswith("unique1999 phrase")
+        assert reads[1999] == before + 1
+
+
+async def test_what_a_phrase_has_found_so_far_is_shown_while_more_is_read(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_rows, "_PART_S", -1)
+    may_go_on = threading.Event()
+    may_go_on.set()
+
+    def slow() -> str:
+        may_go_on.wait(20)
+        return "the needle in here"
+
+    infos = [
+        make_info("first", age_s=1, all_messages_text="a needle in hay"),
+        make_info("second", age_s=2, all_messages_text=slow),
+    ]
+    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    async with picking(shop, shelf=shelf) as rig:
+        await rig.type("needle")
+        assert rig.names == ["first", "second"]
+        may_go_on.clear()
+        rig.picker.query_one(Input).value = '"needle in"'
+        await until(lambda: rig.names == ["first"] and "reading 1 of 2" in rig.text)
+        may_go_on.set()
+        await until(lambda: "2 sessions" in rig.text, rig.pilot)
+        assert rig.names == ["first", "second"]
 
 
 async def test_the_list_is_there_before_everything_is_read(shop: Shop) -> None:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.session_rows import SessionIndex, SessionRow, Sort, effective_sort, explain
+from sessiontree.tui.session_rows import (
+    SessionIndex,
+    SessionRow,
+    Sort,
+    effective_sort,
+    explain,
+    read_words,
+)
 
 from .support import make_info
 
@@ -23,7 +30,7 @@ def rows(
 ) -> list[SessionRow]:
     index = SessionIndex(infos)
     for info in infos:
-        index.put_text(info.path, info.all_messages_text)
+        index.put_words(info.path, read_words(info))
     found = index.rows(Query(query), sort, named_only=named_only)
     assert found is not None
     return found

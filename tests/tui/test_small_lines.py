@@ -27,7 +27,7 @@ from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palet
 from sessiontree.tui.reading_pane import draw_facts
 from sessiontree.tui.session_lines import draw_heading, draw_session, short_path
 from sessiontree.tui.session_reading import Branches
-from sessiontree.tui.session_rows import SessionIndex
+from sessiontree.tui.session_rows import SessionIndex, read_words
 from sessiontree.tui.status_line import StatusLine
 from sessiontree.tui.todos import Todo, draw_todos, load_todos
 from sessiontree.tui.tool_lines import describe_call, describe_result
@@ -286,7 +286,7 @@ def test_the_colours_follow_the_environment(environ: dict[str, str], palette: Pa
 
 def line_of(query: str = "", width: int = 90, **fields: Any) -> str:
     index = SessionIndex([make_info(**fields)])
-    index.put_text(index.infos[0].path, index.infos[0].all_messages_text)
+    index.put_words(index.infos[0].path, read_words(index.infos[0]))
     found = index.rows(Query(query), "recent")
     assert found
     drawn = draw_session(found[0], width, DARK, NOW, is_chosen=False, with_project=True)
@@ -303,6 +303,12 @@ def test_a_match_in_the_talk_is_shown_beside_the_name() -> None:
     assert "the tokenizer fails" in line_of(
         "tokenizer", 120, name="a", all_messages_text="the tokenizer fails"
     )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_what_was_looked_for_is_seen_in_a_narrow_line_too(width: int) -> None:
+    said = "it was long ago in another country where the tokenizer fails"
+    assert "tokenizer" in line_of("tokenizer", width, name="Fix 1", all_messages_text=said)
 
 
 def test_a_damaged_session_is_marked() -> None:

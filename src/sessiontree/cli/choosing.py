@@ -7,6 +7,7 @@ so that a question answered with no, a missing terminal or a wrong id leaves not
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -116,8 +117,18 @@ def describe(path: str, scope: Scope) -> str:
     stat, summary = found[0]
     info = make_session_info(stat, summary, owner_of(path, scope).dialect, storage)
     name = make_name(info.title, summary.first_message, info.id, os.path.basename(path))
-    project = tables.short_path(info.cwd or scope.cwd)
-    return f'"{name}" · {tables.age(info.modified)} · {project}'
+    project = info.cwd or (scope.cwd if _is_in_own_folder(path, scope) else "")
+    shown = tables.short_path(project) if project else "project unknown"
+    return f'"{name}" · {tables.age(info.modified)} · {shown}'
+
+
+def _is_in_own_folder(path: str, scope: Scope) -> bool:
+    from sessiontree.discovery.paths import session_folders
+
+    folder = os.path.dirname(path)
+    if scope.session_dir is not None:
+        return folder == scope.session_dir
+    return folder in session_folders(owner_of(path, scope), scope.cwd)
 
 
 def owner_of(path: str, scope: Scope) -> Profile:
@@ -152,9 +163,7 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
     found = _resolve(value, scope)
     if found is None:
         raise NothingChosen("No session selected")
-    if not found.is_local and found.cwd:
-        return _offer_fork(value, found, scope)
-    return _resuming(found.path, scope)
+    return _resuming(found.path, scope) if found.is_local else _offer_fork(value, found, scope)
 
 
 def _choose_path(value: str, scope: Scope) -> Choice:
@@ -220,9 +229,19 @@ def _choose_fork(value: str, scope: Scope) -> Choice:
 
 
 def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
-    return _fork_or_fail(
-        found.path, scope, f'Session "{value}" is in another project ({found.cwd})'
-    )
+    """A copy of another project's session, if the person wants one and there can be one."""
+    from sessiontree.cli.targets import repair_command
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.storage.file import FileSessionStorage
+
+    if read_head(FileSessionStorage(), found.path) is None:
+        output.fail(
+            f'The project of session "{value}" is not known, for its header can not be read. '
+            f"Mend it: {repair_command(scope)}; or open it: "
+            + shlex.join(["sessiontree", "--resume", found.path])
+        )
+    project = found.cwd or "which one, its header does not say"
+    return _fork_or_fail(found.path, scope, f'Session "{value}" is in another project ({project})')
 
 
 def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
@@ -309,8 +328,6 @@ def _choose_latest(scope: Scope) -> Choice:
 
 def _resuming(path: str, scope: Scope) -> Choice:
     """Open this session, unless its project is no longer there to work in."""
-    from shlex import quote
-
     from sessiontree.discovery.heads import read_head
     from sessiontree.storage.file import FileSessionStorage
 
@@ -318,7 +335,7 @@ def _resuming(path: str, scope: Scope) -> Choice:
     if head is not None and head.cwd and not os.path.isdir(head.cwd):
         refusal = (
             f"The folder of this session is gone ({head.cwd}); "
-            f"bring the session here with: sessiontree mv {quote(head.session_id)} ."
+            f"bring the session here with: sessiontree mv {shlex.quote(head.session_id)} ."
         )
         return _fork_or_fail(path, scope, refusal)
     return Choice("open", path, f"Resuming {describe(path, scope)}")
@@ -326,8 +343,6 @@ def _resuming(path: str, scope: Scope) -> Choice:
 
 def _nothing_to_continue(scope: Scope) -> str:
     """Why there is nothing to continue: perhaps because the project's folder was moved."""
-    from shlex import quote
-
     from sessiontree.discovery.moved import find_moved_projects
 
     notice = "No session to continue here; this is a new one"
@@ -336,6 +351,6 @@ def _nothing_to_continue(scope: Scope) -> str:
             count = tables.plural(moved.session_count, "session")
             notice += (
                 f". Was this project {tables.short_path(moved.cwd)} before? "
-                f"It has {count}: sessiontree relink {quote(moved.cwd)}"
+                f"It has {count}: sessiontree relink {shlex.quote(moved.cwd)}"
             )
     return notice

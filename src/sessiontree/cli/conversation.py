@@ -20,8 +20,8 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 
 _SHORT_LINES = 6
-_LONG_SEQUENCE = 200
-"""Characters that a terminal sequence seldom exceeds."""
+_LONG_SEQUENCE = 4_200
+"""Characters that no terminal sequence exceeds which `clean` takes out."""
 
 
 @dataclass(slots=True)
@@ -247,7 +247,7 @@ def first_line(text: str, width: int) -> str:
     A tool may have printed megabytes: no more of it is read than fills the line, even where much of
     it are colours and blanks that take no room.
     """
-    size = 20 * width
+    size = 2 * width
     while size < len(text):
         # A sequence that begins just before the cut may be cut itself.
         escape = text.rfind("\x1b", max(0, size - _LONG_SEQUENCE), size)

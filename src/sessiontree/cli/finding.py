@@ -19,7 +19,7 @@ Marks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One session that matches, whoever's it is."""
+    """One session that matches, whoever's it is; without an entry id where its name shows it."""
 
     session: Any
     agent: str
@@ -75,8 +75,8 @@ def search_command(
     limit: int,
     as_json: bool,
 ) -> int:
-    """Search what was said in all sessions, best match first: of all profiles, or of one with
-    --profile.
+    """Search what was said in all sessions, and their names, best match first: of all profiles, or
+    of one with --profile.
 
     Every word must be there. "a phrase" in quotes stands as it is, begin* is the beginning of a
     word, -word must not be there. Ends with exit code 1 if nothing is found.
@@ -193,29 +193,39 @@ def _match_foreign(
     session: Any, entries: Sequence[Any], matcher: Any, role: str | None
 ) -> Hit | None:
     from sessiontree.discovery.matching import make_snippet
-    from sessiontree.model.messages import text_of
 
     wanted = len(matcher.query.wanted)
     totals = [0] * len(matcher.terms)
-    best: tuple[int, Any, str, str, list[list[tuple[int, int]]]] | None = None
-    for entry in entries:
-        message = entry.data.get("message") if entry.type == "message" else None
-        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
-            continue
-        if role is not None and message.get("role") != role:
-            continue
-        text = text_of(message.get("content"), "\n")
+    best: tuple[int, str, str, str, list[list[tuple[int, int]]]] | None = None
+    for entry_id, who, text in _foreign_texts(session, entries, role):
         spans = matcher.find(text)
         totals = [total + len(each) for total, each in zip(totals, spans, strict=True)]
         score = sum(1 for each in spans[:wanted] if each)
         if score and (best is None or score >= best[0]):
-            best = (score, entry, str(message["role"]), text, spans[:wanted])
+            best = (score, entry_id, who, text, spans[:wanted])
     if best is None or not all(totals[:wanted]) or any(totals[wanted:]):
         return None
-    _, entry, who, text, spans = best
+    _, entry_id, who, text, spans = best
     snippet = make_snippet(text, [span for each in spans for span in each])
     command = shlex.join(["sessiontree", "import", session.id])
-    return Hit(session, session.agent, entry.id, who, snippet.text, snippet.marks, command)
+    return Hit(session, session.agent, entry_id, who, snippet.text, snippet.marks, command)
+
+
+def _foreign_texts(
+    session: Any, entries: Sequence[Any], role: str | None
+) -> Iterator[tuple[str, str, str]]:
+    """Entry id, role and text of what is searched; first the name, which nobody said."""
+    from sessiontree.discovery.names import NAME_ROLE
+    from sessiontree.model.messages import text_of
+
+    if role is None and session.title:
+        yield "", NAME_ROLE, session.title
+    for entry in entries:
+        message = entry.data.get("message") if entry.type == "message" else None
+        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+            continue
+        if role is None or message.get("role") == role:
+            yield entry.id, str(message["role"]), text_of(message.get("content"), "\n")
 
 
 def _write(hit: Hit) -> None:
@@ -249,8 +259,8 @@ def _write_rest(
         notes.append("tool output: --tools")
     if not all_agents:
         notes.append("Claude Code and Codex: --all-agents")
-    notes.append("names of sessions: sessiontree -r")
-    output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
+    if notes:
+        output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
 
 
 def _to_wire(hit: Hit) -> dict[str, Any]:
@@ -260,7 +270,7 @@ def _to_wire(hit: Hit) -> dict[str, Any]:
         "agent": hit.agent,
         "title": hit.session.title,
         "cwd": hit.session.cwd,
-        "entryId": hit.entry_id,
+        "entryId": hit.entry_id or None,
         "role": hit.role,
         "snippet": hit.snippet,
         "marks": [list(mark) for mark in hit.marks],

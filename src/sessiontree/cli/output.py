@@ -15,6 +15,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self, TextIO
 
+from sessiontree.cli.widths import fit as fit
+from sessiontree.cli.widths import text_width as text_width
+from sessiontree.cli.widths import wrap as wrap
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
 from sessiontree.escaping import HAZARDS_IN_BLOCK
 from sessiontree.escaping import block as block
@@ -39,6 +42,7 @@ _STYLES = {
 }
 
 _BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
+
 
 Span = str | tuple[str, str]
 """A piece of a line: text, or text and the name of its style."""
@@ -117,61 +121,6 @@ def terminal_width() -> int | None:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except OSError:
         return 80
-
-
-def text_width(text: str) -> int:
-    """Columns that a safe line takes on a terminal."""
-    return len(text) if text.isascii() else sum(_widths(text))
-
-
-def _widths(text: str) -> Iterator[int]:
-    import unicodedata
-
-    for character in text:
-        if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
-            yield 0
-        else:
-            yield 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def fit(text: str, width: int) -> str:
-    """The line cut to ``width`` columns, the cut marked with ``…``. Looks at no more of it."""
-    if text.isascii() and len(text) <= width:
-        return text
-    used = cut = 0
-    for end, wide in enumerate(_widths(text), 1):
-        used += wide
-        if used > width:
-            return text[:cut].rstrip() + "…" if width > 0 else ""
-        if used < width:
-            cut = end
-    return text
-
-
-def wrap(line: str, width: int) -> list[str]:
-    """The safe line in pieces that fit ``width`` columns, broken at spaces where there are some.
-
-    What hangs over keeps the indentation of the line. A word that is too long is left to the
-    terminal to break.
-    """
-    if text_width(line) <= width:
-        return [line]
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    if len(indent) >= width - 10:
-        return [line]
-    pieces: list[str] = []
-    current = indent
-    used = len(indent)
-    for word in line[len(indent) :].split(" "):
-        wide = text_width(word)
-        if used > len(indent) and used + 1 + wide > width:
-            pieces.append(current)
-            current, used = indent + word, len(indent) + wide
-        elif used > len(indent):
-            current, used = f"{current} {word}", used + 1 + wide
-        else:
-            current, used = current + word, used + wide
-    return [*pieces, current]
 
 
 # -- writing -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from sessiontree.cli import output
 
 MIN_ID = 8
 _GAP = "  "
+_MOST_CANDIDATES = 20
 # A flexible column gives way to this width first, and to the second only if it must.
 _LEAST_TEXTS = (16, 8)
 
@@ -204,11 +205,13 @@ def size_text(size: int) -> str:
 
 
 def write_candidates(sessions: Iterable[Any]) -> None:
-    """The sessions that an id could mean, on standard error: id, age, title, project."""
+    """The sessions that an id could mean, on standard error: id, age, title, project.
+
+    Only the newest of many: nobody reads hundreds, and what was said first would be out of sight.
+    """
     found = list(sessions)
-    ids = [session.id for session in found]
-    longest = max(map(len, ids), default=0)
-    for session in found:
+    longest = max((len(session.id) for session in found[:_MOST_CANDIDATES]), default=0)
+    for session in found[:_MOST_CANDIDATES]:
         output.write_message(
             "  ",
             (session.id.ljust(longest), "yellow"),
@@ -216,3 +219,6 @@ def write_candidates(sessions: Iterable[Any]) -> None:
             output.fit(session_name(session), 60),
             (f"{_GAP}{short_path(session.cwd)}", "dim"),
         )
+    if len(found) > _MOST_CANDIDATES:
+        more = f"{len(found) - _MOST_CANDIDATES:,} older ones"
+        output.write_message((f"  and {more}: give more of the id, or see sessiontree ls", "dim"))

@@ -188,13 +188,18 @@ def naming_the_cure(target: Target, scope: Scope) -> Iterator[None]:
     except NotASessionError as error:
         if not _is_looked_after(target.path, scope):
             raise
-        words = ["sessiontree", "doctor", "--repair"]
-        if scope.is_profile_named:
-            words += ["--profile", scope.profile.name]
-        if scope.session_dir is not None:
-            words += ["--session-dir", scope.session_dir]
-        reason = f"{error.reason} (to recover what it holds: {shlex.join(words)})"
+        reason = f"{error.reason} (to recover what it holds: {repair_command(scope)})"
         raise NotASessionError(error.path, reason) from None
+
+
+def repair_command(scope: Scope) -> str:
+    """The command line that mends the sessions which were looked among."""
+    words = ["sessiontree", "doctor", "--repair"]
+    if scope.is_profile_named:
+        words += ["--profile", scope.profile.name]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    return shlex.join(words)
 
 
 def _is_looked_after(path: str, scope: Scope) -> bool:

@@ -180,7 +180,8 @@ def _select(
             yield (
                 os.path.dirname(path),
                 database.execute(
-                    "SELECT name, data FROM files WHERE folder = ? AND name = ?", _key(path)
+                    "SELECT name, data FROM files WHERE folder = ? AND name = ?",
+                    disposable.file_key(path),
                 ),
             )
         return
@@ -224,20 +225,16 @@ def _store(changed: dict[str, _Row], gone: list[str]) -> None:
             database.executemany(
                 "INSERT INTO files VALUES (?, ?, ?)"
                 " ON CONFLICT (folder, name) DO UPDATE SET data = excluded.data",
-                [(*_key(path), _to_data(row)) for path, row in changed.items()],
+                [(*disposable.file_key(path), _to_data(row)) for path, row in changed.items()],
             )
             database.executemany(
-                "DELETE FROM files WHERE folder = ? AND name = ?", [_key(path) for path in gone]
+                "DELETE FROM files WHERE folder = ? AND name = ?",
+                [disposable.file_key(path) for path in gone],
             )
             database.execute("COMMIT")
         except disposable.FAILURES as error:
             if disposable.is_corruption(error):
                 disposable.discard(SCHEMA)
-
-
-def _key(path: str) -> tuple[bytes, bytes]:
-    folder, name = os.path.split(path)
-    return os.fsencode(folder), os.fsencode(name)
 
 
 def _to_data(row: _Row) -> bytes:

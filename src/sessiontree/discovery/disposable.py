@@ -117,6 +117,12 @@ def _remove(schema: Schema) -> None:
             os.unlink(schema.path + companion)
 
 
+def file_key(path: str) -> tuple[bytes, bytes]:
+    """A file as rows are found by it: its folder and its name, whatever bytes they are."""
+    folder, name = os.path.split(path)
+    return os.fsencode(folder), os.fsencode(name)
+
+
 def seal(data: bytes) -> bytes:
     """The data with a checksum, for a row that proves its own content."""
     return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES) + data

@@ -15,7 +15,8 @@ from sessiontree.profiles import DEFAULT_PROFILE
 class SearchHit:
     """A session that has the words, and the message in it that shows them best.
 
-    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand.
+    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand. Where
+    the session's name shows them best, ``role`` is ``name``, and there is no entry id and no time.
     """
 
     session: SessionInfo

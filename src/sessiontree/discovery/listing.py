@@ -90,6 +90,10 @@ class SessionInfo:
             self._text = self._text()
         return self._text
 
+    def read_messages_text(self) -> str:
+        """The same, not kept: for whoever looks through the texts of thousands."""
+        return self._text if isinstance(self._text, str) else self._text()
+
     @property
     def artifacts_dir(self) -> str:
         return artifacts_dir(self.path)

@@ -35,6 +35,12 @@ class Term:
     def is_ascii(self) -> bool:
         return (self.literal or "").isascii() and all(word.isascii() for word in self.words)
 
+    @property
+    def expression(self) -> str:
+        """The words as a full-text index of SQLite is asked for them."""
+        phrase = " ".join(self.words).replace('"', '""')
+        return f'"{phrase}"' + (" *" if self.is_prefix else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

@@ -43,7 +43,10 @@ _Match = tuple[str, Head | None]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSession:
-    """The one session that was meant. ``is_local`` if it belongs to the project asked from."""
+    """The one session that was meant. ``is_local`` if it belongs to the project asked from.
+
+    ``cwd`` is empty if the session does not say, or its header is lost: then its folder decides.
+    """
 
     path: str
     id: str
@@ -124,6 +127,16 @@ class _Query:
     profile: Profile
     storage: SessionStorage
 
+    @property
+    def _own_folders(self) -> list[str]:
+        return [self.session_dir] if self.session_dir else session_folders(self.profile, self.cwd)
+
+    def _is_local(self, path: str, cwd: str) -> bool:
+        """Whether a session is this project's: by its cwd, else by where it lies."""
+        if cwd:
+            return belongs_to(self.cwd)(cwd)
+        return os.path.dirname(path) in self._own_folders
+
     def by_path(self) -> ResolvedSession:
         path = os.path.join(os.path.abspath(self.cwd), os.path.expanduser(self.value))
         try:
@@ -140,16 +153,16 @@ class _Query:
             if not path.endswith(SESSION_SUFFIX):
                 raise NotASessionError(path)
             # damaged: opening it will say so, and salvage what there is
-            return ResolvedSession(path, named[1] if named else "", "", False)
-        is_local = bool(head.cwd) and belongs_to(self.cwd)(head.cwd)
+            session_id = named[1] if named else ""
+            return ResolvedSession(path, session_id, "", self._is_local(path, ""))
+        is_local = self._is_local(path, head.cwd)
         return ResolvedSession(path, head.session_id, head.cwd, is_local, head.title)
 
     def by_id(self) -> ResolvedSession | None:
-        belongs = belongs_to(self.cwd)
-        own = [self.session_dir] if self.session_dir else session_folders(self.profile, self.cwd)
+        own = self._own_folders
         matches = self._find_ids(own)
         if self.session_dir is None:
-            local = [match for match in matches if match[1] and belongs(match[1].cwd)]
+            local = [match for match in matches if self._is_local(match[0], _cwd_of(match[1]))]
             if local:
                 return self._pick(local)
             everywhere = _list_dirs(self.storage, self.profile.sessions_dir)
@@ -164,7 +177,7 @@ class _Query:
                 raise AmbiguousSessionError(self.value, found)
             if found:
                 (session,) = found
-                is_local = belongs_to(self.cwd)(session.cwd)
+                is_local = self._is_local(session.path, session.cwd)
                 return ResolvedSession(
                     session.path, session.id, session.cwd, is_local, session.title
                 )
@@ -221,9 +234,9 @@ class _Query:
         if len(chosen) > 1:
             raise AmbiguousSessionError(self.value, self._infos([path for path, _ in chosen]))
         path, head = chosen[0]
-        is_local = head is not None and belongs_to(self.cwd)(head.cwd)
-        cwd, title = (head.cwd, head.title) if head else ("", None)
-        return ResolvedSession(path, _id_of(path, head), cwd, is_local, title)
+        cwd = _cwd_of(head)
+        title = head.title if head is not None else None
+        return ResolvedSession(path, _id_of(path, head), cwd, self._is_local(path, cwd), title)
 
     def _infos(self, paths: list[str]) -> list[SessionInfo]:
         from sessiontree.discovery.catalogue import survey
@@ -255,6 +268,10 @@ def _id_of(path: str, head: Head | None) -> str:
         return head.session_id
     named = parse_session_file_name(session_of_draft(path) or path)
     return named[1] if named else ""
+
+
+def _cwd_of(head: Head | None) -> str:
+    return head.cwd if head is not None else ""
 
 
 def _newest_with_drafts(storage: SessionStorage, folders: list[str]) -> list[FileStat]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sessiontree.discovery import frames
 from sessiontree.discovery.blocks import Block, line_end, read_blocks
@@ -39,7 +40,7 @@ _ASCII = bytes(range(128))
 
 @dataclass(slots=True)
 class SessionMatch:
-    """How often each wanted term stands in a session, and the message to show."""
+    """How often each wanted term stands in a session, and the message (or the name) to show."""
 
     counts: list[int]
     said: SaidText
@@ -58,37 +59,48 @@ class Scanner:
         needles = [_needle(term) for term in matcher.terms]
         self._needles = [needle for needle in needles if needle is not None]
 
-    def scan(self, storage: SessionStorage, path: str) -> SessionMatch | None:
-        """What the query finds in a file; None if it does not match. Raises OSError."""
+    def scan(
+        self, storage: SessionStorage, path: str, name: Sequence[SaidText] = ()
+    ) -> SessionMatch | None:
+        """What the query finds in a file; None if it does not match. Raises OSError.
+
+        ``name`` holds what the session is called, if that counts.
+        """
         reader = storage.open_reader(path)
         try:
-            return self._judge(self._read(reader, 0, reader.stat().size))
+            return self._judge(chain(name, self._read(reader, 0, reader.stat().size)))
         finally:
             reader.close()
 
     def check(
-        self, storage: SessionStorage, path: str, ranges: Iterable[Range]
+        self, storage: SessionStorage, path: str, ranges: Iterable[Range], name: Sequence[SaidText]
     ) -> SessionMatch | None:
         """As ``scan``, for a session of which the index knows where all its matches are."""
         reader = storage.open_reader(path)
         try:
             said = (item for start, end in ranges for item in self._read(reader, start, end))
-            return self._judge(said)
+            return self._judge(chain(name, said))
         finally:
             reader.close()
 
     def locate(
-        self, storage: SessionStorage, path: str, ranges: Sequence[Range]
+        self, storage: SessionStorage, path: str, ranges: Sequence[Range], name: Sequence[SaidText]
     ) -> SessionMatch | None:
         """The message to show of a session that surely matches; None if it does not after all.
 
-        Looks from the end and stops at a message that has all that is wanted.
+        Looks from the end and stops at a message that has all that is wanted. The name is shown if
+        no message has as much of it.
         """
         reader = storage.open_reader(path)
         try:
-            return self._judge(self._read_backwards(reader, ranges), is_newest_first=True)
+            said = chain(self._read_backwards(reader, ranges), name)
+            return self._judge(said, is_newest_first=True)
         finally:
             reader.close()
+
+    def count_terms(self, said: SaidText) -> int:
+        """How many of the wanted terms stand in a text."""
+        return sum(1 for spans in self._matcher.find(said.text)[: self._wanted] if spans)
 
     def _judge(
         self, texts: Iterable[SaidText], *, is_newest_first: bool = False

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sessiontree.discovery import disposable, search_index
+from sessiontree.discovery import disposable, names, search_index
 from sessiontree.discovery.catalogue import OnProgress, survey
 from sessiontree.discovery.hits import IndexProgress, SearchHit, SearchResults
 from sessiontree.discovery.listing import SessionInfo, make_session_info
@@ -23,7 +23,7 @@ from sessiontree.discovery.matching import Matcher, make_snippet
 from sessiontree.discovery.query import Query, parse_query
 from sessiontree.discovery.scanning import Range, Scanner, SessionMatch, roles_for
 from sessiontree.discovery.scope import SearchScope, find_scope
-from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import FileStat, SessionStorage
@@ -32,6 +32,9 @@ from sessiontree.storage.file import FileSessionStorage
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
 _HALF_LIFE_DAYS = 30.0
+# More than a word said ever so often: its bm25 stays below 2.2 times its rarity.
+_NAME_WEIGHT = 3.0
+_NAMES_AT_ONCE = 32
 
 Since = datetime | float | str
 
@@ -61,6 +64,9 @@ def search(
 ) -> SearchResults:
     """The sessions that contain the words of a query, best first; any text is a query.
 
+    Words may stand in messages and in the session's name; where only the name has them, the hit's
+    role is ``name`` and it has no entry id. With a ``role`` names don't count; with ``since`` those
+    of sessions written to from then on do.
     ``cwd`` narrows it to a project, ``profile`` to one agent, ``role`` to what users, the model or
     tools (``tool``) said, ``since`` to what was said from then on. Calls of tools and their output
     count only with ``include_tools`` or a role of theirs. The index is brought up to date for at
@@ -76,7 +82,8 @@ def search(
     if not parsed.wanted or not scope.files:
         return results
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), _to_ms(since))
-    run = _Run(parsed, scope, store, scanner, role, _to_ms(since), on_progress)
+    read_names = names.names_reader(scope.profile_of, store)
+    run = _Run(parsed, scope, store, scanner, read_names, role, _to_ms(since), on_progress)
     can_index = (
         isinstance(store, FileSessionStorage)
         and not include_tools
@@ -110,6 +117,7 @@ def update_search_index(
                 left = index.update(
                     index.find_stale(scope.by_folder),
                     store,
+                    names.names_reader(scope.profile_of, store),
                     should_stop=should_stop,
                     on_progress=on_progress,
                 )
@@ -126,6 +134,7 @@ class _Run:
     scope: SearchScope
     storage: SessionStorage
     scanner: Scanner
+    read_names: names.ReadNames
     role: str | None
     since_ms: int | None
     on_progress: OnProgress | None
@@ -138,7 +147,11 @@ class _Run:
                 if index is not None:
                     stale = index.find_stale(self.scope.by_folder)
                     left = index.update(
-                        stale, self.storage, deadline=deadline, on_progress=self.on_progress
+                        stale,
+                        self.storage,
+                        self.read_names,
+                        deadline=deadline,
+                        on_progress=self.on_progress,
                     )
                     with index.snapshot():
                         found = self._ask(index, {stat.path for stat in left})
@@ -160,6 +173,10 @@ class _Run:
                 segments.setdefault(no, set()).add(segment)
                 if score > best.get(no, -1.0):
                     best[no] = score
+            called = index.match_names(term) if self.role is None else ()
+            for no in called:
+                segments.setdefault(no, set())
+                best[no] = best.get(no, 0.0) + self._name_bonus(len(called))
             sessions = set(best) if sessions is None else sessions.intersection(best)
             for no, score in best.items():
                 relevance[no] = relevance.get(no, 0.0) + score
@@ -174,7 +191,8 @@ class _Run:
                 continue
             chosen = [row.segments[at] for at in sorted(segments[no]) if at < len(row.segments)]
             if self.since_ms is not None and not any(
-                segment.newest_ms >= self.since_ms for segment in chosen
+                time_ms >= self.since_ms
+                for time_ms in (_mtime_ms(stat), *(segment.newest_ms for segment in chosen))
             ):
                 continue
             ranges = [(segment.start, segment.end) for segment in chosen]
@@ -190,29 +208,49 @@ class _Run:
                 excluded.add(no)
                 if no in segments:
                     segments[no].add(segment)
+            if self.role is None:
+                excluded |= index.match_names(term)
         return excluded
+
+    def _name_bonus(self, called: int) -> float:
+        """What a word in the name is worth, if this many sessions have it in theirs."""
+        return _NAME_WEIGHT * _rarity(called, len(self.scope.files))
+
+    def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
+        """The name of a session, if it counts."""
+        is_old = self.since_ms is not None and _mtime_ms(stat) < self.since_ms
+        return [] if self.role is not None or is_old else names.as_text(name)
 
     def scan(self, pending: list[FileStat]) -> list[_Candidate]:
         """Answer from the files themselves."""
         found: list[_Candidate] = []
-        for done, stat in enumerate(pending, 1):
-            match = self._read(stat)
+        called: dict[str, str] = {}
+        for done, stat in enumerate(pending):
+            if done % _NAMES_AT_ONCE == 0:
+                called |= self.read_names(pending[done : done + _NAMES_AT_ONCE])
+            match = self._read(stat, called.get(stat.path))
             if match is not None:
                 found.append(_Candidate(stat, 0.0, match=match))
             if self.on_progress is not None:
-                self.on_progress(done, len(pending))
+                self.on_progress(done + 1, len(pending))
         for candidate in found:
             assert candidate.match is not None
+            name = self._name(candidate.stat, called.get(candidate.stat.path))
+            in_name = sum(self.scanner.count_terms(said) for said in name)
             candidate.relevance = _bm25(candidate.match.counts, len(found), len(self.scope.files))
+            candidate.relevance += in_name * self._name_bonus(len(found))
         return found
 
-    def _read(self, stat: FileStat, ranges: list[Range] | None = None) -> SessionMatch | None:
+    def _read(
+        self, stat: FileStat, name: str | None, ranges: list[Range] | None = None
+    ) -> SessionMatch | None:
+        said = self._name(stat, name)
         try:
             if ranges is None:
-                return self.scanner.scan(self.storage, stat.path)
+                return self.scanner.scan(self.storage, stat.path, said)
             if self.since_ms is None:
-                return self.scanner.locate(self.storage, stat.path, ranges)
-            return self.scanner.check(self.storage, stat.path, ranges)
+                return self.scanner.locate(self.storage, stat.path, ranges, said)
+            return self.scanner.check(self.storage, stat.path, ranges, said)
         except OSError:
             return None
 
@@ -224,24 +262,26 @@ class _Run:
             key=lambda item: (item[0], item[1].stat.mtime_ns, item[1].stat.path),
             reverse=True,
         )
-        shown: list[tuple[float, _Candidate, SessionMatch]] = []
         wrong = 0
-        for score, candidate in scored:
-            if limit is not None and len(shown) >= limit:
-                break
-            match = candidate.match or self._read(candidate.stat, candidate.ranges)
-            if match is None:
-                wrong += 1
-            else:
-                shown.append((score, candidate, match))
-        is_all = len(shown) + wrong == len(scored)
+        step = limit if limit is not None else len(scored)
+        while len(results) + wrong < len(scored) and (limit is None or len(results) < limit):
+            # as many as are missing: as a rule all of the first are hits
+            start = len(results) + wrong
+            some = scored[start : start + step - len(results)]
+            infos = self._infos([candidate.stat for _, candidate in some])
+            for score, candidate in some:
+                info = infos.get(candidate.stat.path)
+                match = self._match(candidate, info) if info is not None else None
+                if info is None or match is None:
+                    wrong += 1
+                else:
+                    profile = self.scope.profile_of(candidate.stat.path)
+                    results.append(_make_hit(info, match, score, profile))
+        is_all = len(results) + wrong == len(scored)
         results.total = len(scored) - wrong if is_all or self.since_ms is None else None
-        infos = self._infos([candidate.stat for _, candidate, _ in shown])
-        for score, candidate, match in shown:
-            info = infos.get(candidate.stat.path)
-            if info is not None:
-                profile = self.scope.profile_of(candidate.stat.path)
-                results.append(_make_hit(info, match, score, profile))
+
+    def _match(self, candidate: _Candidate, info: SessionInfo) -> SessionMatch | None:
+        return candidate.match or self._read(candidate.stat, info.title, candidate.ranges)
 
     def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
         surveyed = survey(stats, self.storage, is_complete=False)
@@ -259,9 +299,17 @@ def _score(candidate: _Candidate, now_ns: int) -> float:
     return candidate.relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
 
 
+def _mtime_ms(stat: FileStat) -> int:
+    return stat.mtime_ns // 1_000_000
+
+
+def _rarity(matching: int, total: int) -> float:
+    return max(1e-6, math.log((max(total - matching, 0) + 0.5) / (matching + 0.5)))
+
+
 def _bm25(counts: list[int], matching: int, total: int) -> float:
     """About what the index would say of a session of average length."""
-    rarity = max(1e-6, math.log((total - matching + 0.5) / (matching + 0.5)))
+    rarity = _rarity(matching, total)
     return sum(rarity * count * 2.2 / (count + 1.2) for count in counts)
 
 

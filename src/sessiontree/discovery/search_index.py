@@ -4,7 +4,8 @@ A session's text is kept in segments, one row of an FTS5 table each: what users 
 what the model said in the other. The table holds no text, only words and where they stand, so it is
 small; hits are read from the session files, whose bytes the index has offsets into. Rows can not be
 taken out of such a table: a rewritten session gets a new number, its old rows no longer lead to
-anything, and when too many have piled up the whole file is thrown away and made anew.
+anything, and when too many have piled up the whole file is thrown away and made anew. The names of
+sessions have a table of their own (see ``names``).
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from sessiontree.discovery import disposable, freshness
+from sessiontree.discovery import disposable, freshness, names
 from sessiontree.discovery.query import Term
 from sessiontree.discovery.segments import Segment, SegmentText, cut_segments
+from sessiontree.discovery.words import TOKENIZER
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 
 SCHEMA = disposable.Schema(
     "search",
-    2,
+    3,
     (
         (
             "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, "
@@ -37,8 +39,9 @@ SCHEMA = disposable.Schema(
         "INSERT INTO dead VALUES (0)",
         (
             "CREATE VIRTUAL TABLE said USING fts5(user, assistant, content='', "
-            "tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\")"
+            f"tokenize={TOKENIZER})"
         ),
+        names.TABLE,
     ),
 )
 _SEGMENT_BITS = 12
@@ -71,6 +74,8 @@ class _Reading:
     """A session's new text, ready to be written; with a ``base``, what was appended to that."""
 
     stat: FileStat
+    found: FileStat
+    """What the file was when it was read."""
     base: _Known | None
     stamp: freshness.Stamp
     has_final_newline: bool
@@ -129,6 +134,7 @@ class SearchIndex:
         self,
         stale: Sequence[FileStat],
         storage: SessionStorage,
+        read_names: names.ReadNames,
         *,
         deadline: float | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -153,11 +159,11 @@ class SearchIndex:
                 batch.append(reading)
                 chars += sum(text.size for text in reading.texts)
             if len(batch) >= _BATCH_SESSIONS or chars >= _BATCH_CHARS:
-                left += self._write(batch)
+                left += self._write(batch, read_names)
                 batch, chars = [], 0
             if on_progress is not None:
                 on_progress(done + 1, len(stale))
-        left += self._write(batch)
+        left += self._write(batch, read_names)
         self._seal({os.path.dirname(stat.path) for stat in left})
         return left
 
@@ -178,23 +184,28 @@ class SearchIndex:
             start = base.row.stamp.size if base is not None else 0
             is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
             most = (1 << _SEGMENT_BITS) - _MOST_SEGMENTS
-            return _Reading(
-                stat, base, stamp, is_whole, cut_segments(reader, start, found.size, most)
-            )
+            texts = cut_segments(reader, start, found.size, most)
+            return _Reading(stat, found, base, stamp, is_whole, texts)
         except OSError:
             return None
         finally:
             reader.close()
 
-    def _write(self, batch: list[_Reading]) -> list[FileStat]:
+    def _write(self, batch: list[_Reading], read_names: names.ReadNames) -> list[FileStat]:
         """Write what was read; gives what could not be, because of another process."""
         if not batch:
             return []
+        # only now: a name must not be older than the stamp under which it is kept
+        called = read_names([reading.found for reading in batch])
         with self._transaction() as is_open:
-            return [reading.stat for reading in batch if not (is_open and self._write_one(reading))]
+            return [
+                reading.stat
+                for reading in batch
+                if not (is_open and self._write_one(reading, called.get(reading.stat.path)))
+            ]
 
-    def _write_one(self, reading: _Reading) -> bool:
-        folder, name = _key(reading.stat.path)
+    def _write_one(self, reading: _Reading, title: str | None) -> bool:
+        folder, name = disposable.file_key(reading.stat.path)
         now = self._load_one(folder, name)
         if now is not None and now.row.stamp.read_ns >= reading.stamp.read_ns:
             return True  # another process has it newer
@@ -224,6 +235,7 @@ class SearchIndex:
             "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
             [(first + at, text.user, text.assistant) for at, text in enumerate(reading.texts)],
         )
+        names.put_name(self._database, no, title)
         return True
 
     def _seal(self, unfinished: set[str]) -> None:
@@ -251,7 +263,8 @@ class SearchIndex:
             if is_open:
                 self._bury(gone)
 
-    def _bury(self, gone: Iterable[_Known]) -> None:
+    def _bury(self, gone: Sequence[_Known]) -> None:
+        names.drop_names(self._database, [item.no for item in gone])
         for item in gone:
             self._database.execute("DELETE FROM sessions WHERE no = ?", (item.no,))
             self._database.execute(
@@ -304,14 +317,15 @@ class SearchIndex:
 
     def match(self, term: Term, role: str | None) -> dict[int, float]:
         """The segments in which a term stands, each with how well (bm25, higher is better)."""
-        phrase = " ".join(term.words).replace('"', '""')
-        expression = f'"{phrase}"' + (" *" if term.is_prefix else "")
-        if role is not None:
-            expression = f"{{{role}}} : {expression}"
+        expression = term.expression if role is None else f"{{{role}}} : {term.expression}"
         found = self._database.execute(
             "SELECT rowid, -bm25(said) FROM said WHERE said MATCH ?", (expression,)
         )
         return dict(found)
+
+    def match_names(self, term: Term) -> set[int]:
+        """The numbers of the sessions in whose name a term stands."""
+        return names.match_names(self._database, term)
 
     def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
         """Paths and rows of sessions by their numbers; buried ones are left out."""
@@ -376,11 +390,6 @@ def _digest(files: list[FileStat]) -> bytes | None:
     except UnicodeEncodeError:
         return None
     return hashlib.sha256(encoded).digest()
-
-
-def _key(path: str) -> tuple[bytes, bytes]:
-    folder, name = os.path.split(path)
-    return os.fsencode(folder), os.fsencode(name)
 
 
 def _path(folder: object, name: object) -> str:

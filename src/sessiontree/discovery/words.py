@@ -13,6 +13,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
+TOKENIZER = "\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\""
+"""How SQLite is to split what `spell_for_index` gives."""
+
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer

@@ -35,6 +35,8 @@ _DEEPER = 2
 
 def clean(text: str) -> str:
     """The text without terminal sequences; other control characters become U+FFFD."""
+    if text.isprintable():  # nor are breaks: most lines need no more than this look
+        return text
     return _CONTROL.sub("\ufffd", _BREAK.sub("\n", _TERMINAL_SEQUENCE.sub("", text)))
 
 

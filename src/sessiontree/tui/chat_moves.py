@@ -176,6 +176,7 @@ async def clone(chat: ChatScreen) -> None:
 
 async def search(chat: ChatScreen, text: str) -> None:
     """Search all sessions, and go to one that was found."""
+    from sessiontree.discovery.names import NAME_ROLE
     from sessiontree.discovery.search import search as search_sessions
 
     hits: dict[str, SearchHit] = {}
@@ -188,7 +189,9 @@ async def search(chat: ChatScreen, text: str) -> None:
         for number, hit in enumerate(found):
             hits[f"{number}"] = hit
             name = escaping.one_line(hit.session.title or hit.session.first_message)
-            options.append(Option(f"{number}", escaping.one_line(hit.snippet), name))
+            text = escaping.one_line(hit.snippet)
+            found_in = "its name" if hit.role == NAME_ROLE else name
+            options.append(Option(f"{number}", text, found_in))
         return options
 
     chosen = await chat.app.push_screen_wait(
@@ -206,6 +209,8 @@ async def search(chat: ChatScreen, text: str) -> None:
 
 async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:
     """Show where the words were said, in the session that is open now."""
+    if not hit.entry_id:
+        return  # its name has them: there is no place to go to
     if not await chat.link.reach(hit.entry_id):
         chat.say(f"{chat.status.notice} · it was said on another branch: /tree finds it")
     else:

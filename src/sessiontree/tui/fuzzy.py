@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 _TERM = re.compile(r'"([^"]*)"?|(\S+)')
 _REGEX_PREFIX = "re:"
@@ -41,8 +42,38 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Hit:
+    """Where one term was found: ``spans`` are index pairs into the field's text.
+
+    A field that does not hold its text has none, and gives the ``term`` instead.
+    """
+
+    field: str
+    kind: Kind
+    score: int
+    spans: tuple[tuple[int, int], ...]
+    term: str = ""
+
+
+class Searchable(Protocol):
+    """A named text to look in; ``weight`` breaks ties, ``fuzzy`` if letters in order count."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def fuzzy(self) -> bool: ...
+
+    def find(self, term: str) -> Hit | None:
+        """The term as it is: the whole text, a word of it, the beginning of one, or a piece."""
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
-    """A text to look in. ``folded`` is its casefolded form; ``weight`` breaks ties."""
+    """A text to look in. ``folded`` is its casefolded form."""
 
     name: str
     text: str
@@ -54,15 +85,8 @@ class Field:
     def of(cls, name: str, text: str, weight: int = 0, *, fuzzy: bool = False) -> Field:
         return cls(name, text, fold(text), weight, fuzzy)
 
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """Where one term was found: ``spans`` are index pairs into the field's text."""
-
-    field: str
-    kind: Kind
-    score: int
-    spans: tuple[tuple[int, int], ...]
+    def find(self, term: str) -> Hit | None:
+        return _find(term, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +128,7 @@ class Query:
     def is_empty(self) -> bool:
         return not self._terms and self._regex is None and self.error is None
 
-    def match(self, fields: Sequence[Field]) -> Match | None:
+    def match(self, fields: Sequence[Searchable]) -> Match | None:
         """The best match of every term; None if one is nowhere. An unusable query finds nothing.
 
         ``fields`` come in the order of their weights, the weightiest first.
@@ -121,13 +145,17 @@ class Query:
             hits.append(hit)
         return Match(tuple(hits))
 
-    def _match_regex(self, pattern: re.Pattern[str], fields: Sequence[Field]) -> Match | None:
-        started = time.perf_counter()
-        found = _match_regex(pattern, self._window, fields)
-        self._spent_s += time.perf_counter() - started
-        if self._spent_s > _PATIENCE_S:
-            self.error = "this pattern takes too long; try a simpler one"
-        return Match((found,)) if found else None
+    def _match_regex(self, pattern: re.Pattern[str], fields: Sequence[Searchable]) -> Match | None:
+        for field in fields:
+            text = field.text  # reading it takes time as well, for which the pattern can do nothing
+            started = time.perf_counter()
+            span = _search(pattern, self._window, text)
+            self._spent_s += time.perf_counter() - started
+            if self._spent_s > _PATIENCE_S:
+                self.error = "this pattern takes too long; try a simpler one"
+            if span is not None:
+                return Match((Hit(field.name, Kind.WORD, field.weight * 100, (span,)),))
+        return None
 
     def _set_regex(self, pattern: str) -> None:
         if not pattern:
@@ -163,10 +191,10 @@ def _terms(text: str) -> Iterable[tuple[str, bool]]:
             yield fold(" ".join(found[1].split())), True
 
 
-def _best_hit(term: str, is_phrase: bool, fields: Sequence[Field]) -> Hit | None:
+def _best_hit(term: str, is_phrase: bool, fields: Sequence[Searchable]) -> Hit | None:
     best: Hit | None = None
     for field in fields:
-        hit = _find(term, field)
+        hit = field.find(term)
         if hit is None and field.fuzzy and not is_phrase and len(term) >= _MIN_FUZZY:
             hit = _find_fuzzy(term, field)
         if hit is not None and (best is None or (hit.kind, hit.score) > (best.kind, best.score)):
@@ -177,7 +205,6 @@ def _best_hit(term: str, is_phrase: bool, fields: Sequence[Field]) -> Hit | None
 
 
 def _find(term: str, field: Field) -> Hit | None:
-    """The term as it is: the whole field, a word of it, the beginning of one, or a piece."""
     folded = field.folded
     at = folded.find(term)
     if at < 0:
@@ -211,9 +238,9 @@ def _hit(field: Field, kind: Kind, distance: int, at: int, term: str) -> Hit:
     return Hit(field.name, kind, score, ((at, at + len(term)),))
 
 
-def _find_fuzzy(term: str, field: Field) -> Hit | None:
+def _find_fuzzy(term: str, field: Searchable) -> Hit | None:
     """The term's letters in order, close together; the tightest place near the first one."""
-    folded = field.folded[:_MAX_FUZZY]
+    folded = fold(field.text[:_MAX_FUZZY])
     best: tuple[int, list[int]] | None = None
     start = folded.find(term[0])
     while start >= 0:
@@ -255,13 +282,11 @@ def _runs(places: list[int]) -> tuple[tuple[int, int], ...]:
 # -- regular expressions -------------------------------------------------------------------------
 
 
-def _match_regex(pattern: re.Pattern[str], size: int, fields: Sequence[Field]) -> Hit | None:
-    for field in fields:
-        for offset, window in _windows(field.text, size):
-            found = pattern.search(window)
-            if found is not None and found.end() > found.start():
-                span = (offset + found.start(), offset + found.end())
-                return Hit(field.name, Kind.WORD, field.weight * 100, (span,))
+def _search(pattern: re.Pattern[str], size: int, text: str) -> tuple[int, int] | None:
+    for offset, window in _windows(text, size):
+        found = pattern.search(window)
+        if found is not None and found.end() > found.start():
+            return offset + found.start(), offset + found.end()
     return None
 
 

@@ -18,14 +18,24 @@ from sessiontree.tui import escaping
 from sessiontree.tui.background import BackgroundWork, run_in_background, tell_from_thread
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.session_lines import short_path
-from sessiontree.tui.session_rows import SORTS, SessionIndex, SessionRow, Sort, effective_sort
+from sessiontree.tui.session_rows import (
+    SORTS,
+    SessionIndex,
+    SessionRow,
+    Sort,
+    effective_sort,
+    explain,
+    read_words,
+)
 from sessiontree.tui.session_shelf import Scope, SessionShelf, explain_failure, unread_texts
 
 _TEXT_BATCH = 50
 _REFRESH_S = 0.5
 """How often the rows are found anew while texts come in."""
-_MAX_TEXT = 150_000_000
-"""Characters of messages that are kept for searching, over all sessions."""
+_MAX_WORDS = 150_000_000
+"""Bytes of words that are kept for searching, over all sessions."""
+_EXPLAINED = 30
+"""Rows whose reasons are found before they are drawn: what a screen has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,10 @@ class SessionFeed:
         self._lists: dict[Scope, SessionList] = {}
         self._loading: dict[Scope, BackgroundWork] = {}
         self._filtering: BackgroundWork | None = None
+        self._has_part = False
         self._reading: BackgroundWork | None = None
-        self._read_characters = 0
+        self._words: dict[str, bytes] = {}
+        self._words_bytes = 0
         self._refreshed_at = 0.0
 
     # -- what is known ---------------------------------------------------------------------------
@@ -84,8 +96,18 @@ class SessionFeed:
 
     @property
     def is_filtering(self) -> bool:
-        """Whether the rows of the latest query are still on their way."""
-        return self._filtering is not None
+        """Whether the rows of the latest query are still on their way, all of them."""
+        return self._filtering is not None and not self._has_part
+
+    @property
+    def word_texts(self) -> str:
+        """Whether what was said is searched in all sessions yet; nothing if it is."""
+        if self.query.is_empty or not self.is_complete:
+            return ""
+        if self._reading is not None and not self._reading.is_done:
+            return "reading texts"
+        unread = sum(not self._index.has_text(info.path) for info in self._index.infos)
+        return f"{unread:,} only by name" if unread else ""
 
     @property
     def is_busy(self) -> bool:
@@ -95,7 +117,7 @@ class SessionFeed:
 
     @property
     def _index(self) -> SessionIndex:
-        return self._indexes.setdefault(self.scope, SessionIndex())
+        return self._indexes.setdefault(self.scope, SessionIndex(words=self._words))
 
     def word_emptiness(self) -> str:
         """Why there is no row, and what to do about it."""
@@ -205,7 +227,7 @@ class SessionFeed:
 
     def _take_glance(self, scope: Scope, infos: list[SessionInfo]) -> None:
         if scope not in self._lists and not self._indexes.get(scope):
-            self._indexes[scope] = SessionIndex(infos)
+            self._indexes[scope] = SessionIndex(infos, self._words)
             if scope == self.scope:
                 self.filter()
 
@@ -217,13 +239,13 @@ class SessionFeed:
         self._loading.pop(scope, None)
         self.progress = None
         self._lists[scope] = found
-        self._indexes.setdefault(scope, SessionIndex()).replace_all(found)
+        self._indexes.setdefault(scope, SessionIndex(words=self._words)).replace_all(found)
         if scope == self.scope:
             self._read_texts()
             self.filter()
 
     def _take_failure(self, scope: Scope, error: Exception) -> None:
-        known = self._indexes.setdefault(scope, SessionIndex()).infos
+        known = self._indexes.setdefault(scope, SessionIndex(words=self._words)).infos
         self._take_list(scope, SessionList(known))
         self._owner.say(explain_failure(error))
 
@@ -235,18 +257,18 @@ class SessionFeed:
             self._reading.stop()
         index, loop, pump = self._index, asyncio.get_running_loop(), self._owner.pump
         missing = unread_texts(index.infos, index.has_text)
-        if not missing or self._read_characters > _MAX_TEXT:
+        if not missing or self._words_bytes > _MAX_WORDS:
             return
 
-        def read(made: BackgroundWork) -> list[tuple[str, str]]:
-            batch: list[tuple[str, str]] = []
-            total = self._read_characters
+        def read(made: BackgroundWork) -> list[tuple[str, bytes]]:
+            batch: list[tuple[str, bytes]] = []
+            total = self._words_bytes
             for info in missing:
-                if made.is_stopped or total > _MAX_TEXT:
+                if made.is_stopped or total > _MAX_WORDS:
                     break
-                text = info.all_messages_text
-                total += len(text)
-                batch.append((info.path, text))
+                words = read_words(info)
+                total += len(words)
+                batch.append((info.path, words))
                 if len(batch) >= _TEXT_BATCH:
                     tell_from_thread(pump, loop, made, self._take_texts, index, batch)
                     batch = []
@@ -260,11 +282,11 @@ class SessionFeed:
         )
 
     def _take_texts(
-        self, index: SessionIndex, batch: list[tuple[str, str]], *, is_last: bool = False
+        self, index: SessionIndex, batch: list[tuple[str, bytes]], *, is_last: bool = False
     ) -> None:
-        for path, text in batch:
-            index.put_text(path, text)
-            self._read_characters += len(text)
+        for path, words in batch:
+            index.put_words(path, words)
+            self._words_bytes += len(words)
         now = time.monotonic()
         is_due = is_last or now - self._refreshed_at > _REFRESH_S
         if is_due and not self.query.is_empty and index is self._index:
@@ -277,15 +299,40 @@ class SessionFeed:
         """Find the rows anew."""
         if self._filtering is not None:
             self._filtering.stop()
+        self._has_part = False
         index, query, sort, named = self._index, self.query, self.sort, self.named_only
+        loop, pump = asyncio.get_running_loop(), self._owner.pump
 
         def find(made: BackgroundWork) -> list[SessionRow] | None:
-            return index.rows(query, sort, named_only=named, should_stop=lambda: made.is_stopped)
+            def tell(rows: list[SessionRow], done: int) -> None:
+                tell_from_thread(pump, loop, made, take_part, _explained(rows), done)
 
-        def show(rows: list[SessionRow] | None) -> None:
+            rows = index.rows(
+                query, sort, named_only=named, should_stop=lambda: made.is_stopped, on_part=tell
+            )
+            return _explained(rows) if rows is not None else None
+
+        def take_part(rows: list[SessionRow], done: int) -> None:
+            if rows:
+                show(rows)
+                self._has_part = True
+            self._take_progress(done, len(index))
+
+        def take_all(rows: list[SessionRow] | None) -> None:
             self._filtering = None
+            self.progress = None if self.is_complete else self.progress
             if rows is not None:
-                self._owner.show_rows(rows, keep_cursor)
+                show(rows)
 
-        self._filtering = run_in_background(self._owner.pump, find, show)
+        def show(rows: list[SessionRow]) -> None:
+            self._owner.show_rows(rows, keep_cursor or self._has_part)
+
+        self._filtering = run_in_background(pump, find, take_all)
         self._owner.show_facts()
+
+
+def _explained(rows: list[SessionRow]) -> list[SessionRow]:
+    """The rows, with the reasons of the first found already: it may read, which drawing can't."""
+    for row in rows[:_EXPLAINED]:
+        explain(row)
+    return rows

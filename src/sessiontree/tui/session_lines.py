@@ -116,7 +116,16 @@ def _append_reason(line: Text, reason: Reason | None, palette: Palette, end: int
     if reason is None or room < 12:
         return
     line.append("  ")
-    line.append_text(_draw_reason(reason, palette, room))
+    line.append_text(_draw_reason(_closer(reason, room), palette, room))
+
+
+def _closer(reason: Reason, room: int) -> Reason:
+    """The reason with so little before its first mark that this has its place in the room."""
+    if not reason.marks or cell_len(reason.text[: reason.marks[0][1]]) <= room:
+        return reason
+    cut = max(0, reason.marks[0][0] - room // 4)
+    marks = tuple((a - cut + 1, b - cut + 1) for a, b in reason.marks)
+    return Reason(reason.field, f"…{reason.text[cut:]}", marks)
 
 
 def _draw_reason(reason: Reason, palette: Palette, room: int) -> Text:

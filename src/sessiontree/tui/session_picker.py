@@ -181,6 +181,8 @@ class SessionPicker(QueryPicker[str | None]):
             facts.append(f"{shown:,} of {count_text(total, 'session')}")
         else:
             facts.append(count_text(total, "session"))
+        if feed.word_texts:
+            facts.append(feed.word_texts)
         if feed.unreadable:
             facts.append(f"{feed.unreadable:,} unreadable")
         if feed.named_only:

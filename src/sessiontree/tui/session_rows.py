@@ -1,29 +1,37 @@
 """The sessions of a picker as lines: which are shown, in which order, and why they matched.
 
-Owns filtering, sorting and threading of listed sessions. Pure: sessions and their texts are handed
-in, nothing is read. Fit for thousands of sessions at every key.
+Owns filtering, sorting and threading of listed sessions. Sessions and the words of their texts are
+handed in; a text itself is read where its words don't suffice. Fit for thousands of sessions at
+every key.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Literal, get_args
 
 from sessiontree.discovery.display import clean_line
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
-from sessiontree.tui.fuzzy import Field, Match, Query
+from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable
+from sessiontree.tui.word_field import WordField, distinct_words
 
 Sort = Literal["recent", "threaded", "relevance"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
-TEXT_LIMIT = 200_000
+TEXT_LIMIT = 2_000_000
 """Characters of a session's text that are searched."""
 
 _MAX_GUIDES = 8
 _CHECK_EVERY = 64
+_PART_S = 0.3
+"""How often those who wait hear of what was found so far."""
 _LEAD = 24
+_REMEMBERED_REASONS = 256
+"""More than a screen has rows: each is drawn again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class SessionRow:
     guides: str = ""
     """What is drawn before the name in the threaded order."""
     match: Match | None = None
+    find_reason: FindReason | None = field(default=None, compare=False, repr=False)
+    """Finds why it matched, and remembers it for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,22 @@ class Reason:
     marks: tuple[tuple[int, int], ...]
 
 
-class SessionIndex:
-    """Listed sessions, ready to be filtered again and again."""
+FindReason = Callable[[SessionRow], Reason | None]
 
-    def __init__(self, infos: Iterable[SessionInfo] = ()) -> None:
+
+class SessionIndex:
+    """Listed sessions, ready to be filtered again and again.
+
+    ``words`` are those of their texts, by path; several indexes may share them.
+    """
+
+    def __init__(
+        self, infos: Iterable[SessionInfo] = (), words: dict[str, bytes] | None = None
+    ) -> None:
         self._infos: dict[str, SessionInfo] = {info.path: info for info in infos}
         self._fields: dict[str, list[Field]] = {}
-        self._texts: dict[str, Field] = {}
+        self._words = words if words is not None else {}
+        self._find_reason = lru_cache(_REMEMBERED_REASONS)(_find_reason)
 
     def __len__(self) -> int:
         return len(self._infos)
@@ -67,10 +86,9 @@ class SessionIndex:
         return self._infos.get(path)
 
     def replace_all(self, infos: Iterable[SessionInfo]) -> None:
-        """These are the sessions now; texts of those that stayed are kept."""
+        """These are the sessions now; the words of those that stayed are kept."""
         self._infos = {info.path: info for info in infos}
         self._fields.clear()
-        self._texts = {path: text for path, text in self._texts.items() if path in self._infos}
 
     def put(self, info: SessionInfo) -> None:
         """Add a session, or replace what is known of it."""
@@ -79,16 +97,16 @@ class SessionIndex:
 
     def remove(self, path: str) -> None:
         """The session is gone."""
-        for known in (self._infos, self._fields, self._texts):
+        for known in (self._infos, self._fields, self._words):
             known.pop(path, None)
 
     def has_text(self, path: str) -> bool:
         """Whether the session's text is searched already."""
-        return path in self._texts
+        return path in self._words
 
-    def put_text(self, path: str, text: str) -> None:
-        """The text of a session's messages, to be searched as well."""
-        self._texts[path] = Field.of("text", text[:TEXT_LIMIT], 2)
+    def put_words(self, path: str, words: bytes) -> None:
+        """The words of a session's messages, to be searched as well."""
+        self._words[path] = words
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -99,32 +117,47 @@ class SessionIndex:
         *,
         named_only: bool = False,
         should_stop: Callable[[], bool] | None = None,
+        on_part: Callable[[list[SessionRow], int], object] | None = None,
     ) -> list[SessionRow] | None:
-        """The lines of this view; None if told to stop on the way."""
+        """The lines of this view; None if told to stop on the way.
+
+        Where texts must be read it takes a while: ``on_part`` then hears of the lines found so far,
+        and of how many sessions were looked at.
+        """
         found: list[SessionRow] = []
+        told_at = time.monotonic()
         for number, info in enumerate(self.infos):
             if number % _CHECK_EVERY == 0 and should_stop is not None and should_stop():
                 return None
+            if on_part is not None and time.monotonic() - told_at > _PART_S:
+                on_part(_ordered(found, sort), number)
+                told_at = time.monotonic()
             if named_only and not info.title:
                 continue
             fields = self._fields_of(info)
             match = None if query.is_empty else query.match(fields)
             if match is not None or query.is_empty:
-                found.append(SessionRow(info, fields[0].text, match=match))
-        match sort:
-            case "recent":
-                return sorted(found, key=_recency, reverse=True)
-            case "relevance":
-                return sorted(found, key=_relevance, reverse=True)
-            case "threaded":
-                return _threaded(found)
+                found.append(SessionRow(info, fields[0].text, "", match, self._find_reason))
+        return _ordered(found, sort)
 
-    def _fields_of(self, info: SessionInfo) -> list[Field]:
+    def _fields_of(self, info: SessionInfo) -> Sequence[Searchable]:
         fields = self._fields.get(info.path)
         if fields is None:
             fields = self._fields[info.path] = _make_fields(info)
-        text = self._texts.get(info.path)
-        return fields if text is None else [*fields[:-1], text, fields[-1]]
+        words = self._words.get(info.path)
+        if words is None:
+            return fields
+        return [*fields[:-1], WordField("text", words, partial(read_text, info), 2), fields[-1]]
+
+
+def read_text(info: SessionInfo) -> str:
+    """What is searched of the text of a session's messages."""
+    return info.read_messages_text()[:TEXT_LIMIT]
+
+
+def read_words(info: SessionInfo) -> bytes:
+    """The words of that text."""
+    return distinct_words(read_text(info))
 
 
 def name_of(info: SessionInfo) -> str:
@@ -141,12 +174,16 @@ def effective_sort(chosen: Sort | None, query: Query) -> Sort:
 
 
 def explain(row: SessionRow) -> Reason | None:
-    """Why the row matched, if its name doesn't show it."""
+    """Why the row matched, if its name doesn't show it. May have to read the session's text."""
+    return row.find_reason(row) if row.find_reason is not None else None
+
+
+def _find_reason(row: SessionRow) -> Reason | None:
     if row.match is None:
         return None
     for hit in row.match.hits:
         if hit.field != "name":
-            return _reason(row, hit.field)
+            return _reason(row, row.match, hit.field)
     return None
 
 
@@ -165,9 +202,7 @@ def _make_fields(info: SessionInfo) -> list[Field]:
     ]
 
 
-def _reason(row: SessionRow, field: str) -> Reason:
-    assert row.match is not None
-    spans = row.match.spans_in(field)
+def _reason(row: SessionRow, match: Match, field: str) -> Reason | None:
     text = {
         "first": row.info.first_message,
         "id": row.info.id,
@@ -175,7 +210,14 @@ def _reason(row: SessionRow, field: str) -> Reason:
         "path": os.sep.join(row.info.path.split(os.sep)[-2:]),
     }.get(field)
     if text is None:
-        text = row.info.all_messages_text
+        text = read_text(row.info)
+        found = Field.of(field, text)
+        hits = [_locate(hit, found) for hit in match.hits if hit.field == field]
+        spans = sorted(span for hit in hits for span in hit.spans)
+    else:
+        spans = match.spans_in(field)
+    if not spans:
+        return None  # the text is another one by now
     start = max(0, spans[0][0] - _LEAD)
     if start:
         space = text.find(" ", start, spans[0][0])
@@ -187,7 +229,22 @@ def _reason(row: SessionRow, field: str) -> Reason:
     return Reason(field, lead + piece, marks)
 
 
+def _locate(hit: Hit, field: Field) -> Hit:
+    """The hit with its places in a text that is there now."""
+    return (field.find(hit.term) or hit) if not hit.spans else hit
+
+
 # -- order ---------------------------------------------------------------------------------------
+
+
+def _ordered(rows: Sequence[SessionRow], sort: Sort) -> list[SessionRow]:
+    match sort:
+        case "recent":
+            return sorted(rows, key=_recency, reverse=True)
+        case "relevance":
+            return sorted(rows, key=_relevance, reverse=True)
+        case "threaded":
+            return _threaded(rows)
 
 
 def _recency(row: SessionRow) -> tuple[float, str]:
@@ -217,7 +274,7 @@ def _threaded(rows: Sequence[SessionRow]) -> list[SessionRow]:
     stack = [(row, "", "") for row in reversed(children.get(None, []))]
     while stack:
         row, mark, below = stack.pop()
-        ordered.append(SessionRow(row.info, row.name, mark, row.match))
+        ordered.append(replace(row, guides=mark))
         kept = below[-2 * (_MAX_GUIDES - 1) :]
         for number, child in enumerate(reversed(children.get(row.info.path, []))):
             ends = ("└ ", "  ") if number == 0 else ("├ ", "│ ")

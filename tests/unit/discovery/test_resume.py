@@ -150,6 +150,17 @@ def test_a_session_without_messages_can_be_resumed(here: Path) -> None:
     assert resolve_session("abc", HERE).id == "abc"
 
 
+@pytest.mark.parametrize("name", [None, "odd.jsonl"])
+def test_without_a_header_the_folder_says_whose_a_session_is(
+    here: Path, there: Path, name: str | None
+) -> None:
+    for folder, is_local in ((there, False), (here, True)):
+        file = put(folder, *talk("a"), session_id="odd", name=name)
+        file.write_bytes(file.read_bytes().split(b"\n", 1)[1])
+        found = resolve_session("odd", HERE)
+        assert (found.path, found.cwd, found.is_local) == (str(file), "", is_local)
+
+
 def test_a_session_under_a_name_of_its_own_is_found_by_its_header(here: Path) -> None:
     put(here, session_id="abc", name="renamed.jsonl", cwd=HERE)
     assert resolve_session("ab", HERE).path.endswith("renamed.jsonl")

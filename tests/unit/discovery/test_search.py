@@ -11,14 +11,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.samples import TIME_MS, assistant, calling, dump, header, message, result, user, write
+from tests.samples import (
+    TIME_MS,
+    assistant,
+    calling,
+    dump,
+    entry,
+    header,
+    message,
+    result,
+    user,
+    write,
+)
 from tests.unit.discovery.places import put, talk
 
 from sessiontree import MemorySessionStorage, search
 from sessiontree.discovery import disposable, freshness, search_index
 from sessiontree.discovery.query import Term
 from sessiontree.discovery.search import SearchResults, update_search_index
+from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import get_profile
+from sessiontree.storage.file import FileSessionStorage
 
 Finder = Callable[..., SearchResults]
 ROADS = {"index": None, "scan": 0.0}
@@ -229,6 +242,88 @@ def test_what_says_more_of_it_and_what_is_newer_comes_first(project: Path, find:
     found = [hit.session.id for hit in find("needle")]
     assert set(found) == {"much", "old", "new"}
     assert found[-1] == "old"
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def test_a_session_is_found_by_its_name(project: Path, find: Finder) -> None:
+    say(project, "a", "hello", "hi", title="Payments refactor")
+    say(project, "b", "hello", "hi", title="Something else")
+    (hit,) = find('"payments refactor"')
+    assert (hit.session.id, hit.role, hit.entry_id, hit.time) == ("a", "name", "", None)
+    assert (hit.snippet, hit.marks) == ("Payments refactor", ((0, 17),))
+
+
+def test_a_message_that_has_as_much_of_it_is_shown_rather_than_the_name(
+    project: Path, find: Finder
+) -> None:
+    say(project, "a", "the payments refactor", "and now?", title="Payments refactor")
+    (hit,) = find("payments refactor")
+    assert (hit.role, hit.entry_id) == ("user", "a0000000")
+    (hit,) = find("payments refactor now")
+    assert (hit.role, hit.entry_id) == ("user", "a0000000")
+
+
+def test_words_may_stand_in_the_name_and_in_messages(project: Path, find: Finder) -> None:
+    say(project, "a", "about refunds", title="Payments")
+    say(project, "b", "about refunds", title="Orders")
+    assert ids(find("payments refunds")) == {"a"}
+    assert ids(find("refunds -payments")) == {"b"}
+    assert ids(find('"payments about"')) == set()
+
+
+def test_a_session_that_is_called_so_comes_before_those_that_speak_of_it(
+    project: Path, find: Finder
+) -> None:
+    for number in range(20):
+        say(project, f"other{number}", "nothing of that kind", mtime=TIME_MS / 1000)
+    say(project, "speaks", *["payments payments"] * 20, mtime=TIME_MS / 1000 + 9_000_000)
+    say(project, "named", "hello", title="Payments", mtime=TIME_MS / 1000)
+    assert [hit.session.id for hit in find("payments")] == ["named", "speaks"]
+
+
+def test_a_new_name_is_found_and_the_old_one_no_more(project: Path, find: Finder) -> None:
+    by_header = say(project, "a", "hello", title="Quokka")
+    by_entry = say(project, "b", "hello " * 2_000)
+    add(by_entry, entry("session_info", "e0000001", "a0000000", name="Quokka"))
+    assert ids(find("quokka")) == {"a", "b"}
+    rename_session(FileSessionStorage(), str(by_header), "Marmot")
+    add(by_entry, entry("session_info", "e0000002", "e0000001", name="Marmot"))
+    assert find("quokka").total == 0
+    assert ids(find("marmot")) == {"a", "b"}
+    rename_session(FileSessionStorage(), str(by_header), "")
+    assert ids(find("marmot")) == {"b"}
+
+
+def test_a_name_is_nobodys_words_and_as_old_as_its_session(project: Path, find: Finder) -> None:
+    say(project, "a", "hello", title="Quokka", mtime=TIME_MS / 1000)
+    assert find("quokka", role="user") == []
+    assert find("quokka", role="assistant") == []
+    assert ids(find("quokka", include_tools=True)) == {"a"}
+    assert ids(find("quokka", since=TIME_MS / 1000 - 1)) == {"a"}
+    assert find("quokka", since=TIME_MS / 1000 + 1) == []
+
+
+def test_names_of_every_script_and_of_half_characters_are_found(
+    project: Path, find: Finder
+) -> None:
+    say(project, "a", "x", title="支払いの整理 Café")
+    say(project, "b", "x", title="half \ud83d rocket")
+    assert ids(find("支払い")) == ids(find("cafe")) == ids(find("caf*")) == {"a"}
+    assert ids(find("rocket")) == {"b"}
+
+
+def test_hits_by_name_are_counted_with_the_others(project: Path, find: Finder) -> None:
+    for number in range(5):
+        say(project, f"named{number}", "hello", title="needle")
+        say(project, f"speaks{number}", "a needle")
+    found = find("needle", limit=4)
+    assert (len(found), found.total) == (4, 10)
+    assert {hit.role for hit in found} == {"name"}
+
+
+# -- how many ------------------------------------------------------------------------------------
 
 
 def test_no_more_hits_than_asked_for_but_all_are_counted(project: Path, find: Finder) -> None:
@@ -574,7 +669,7 @@ def test_a_worn_out_index_is_made_anew(project: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_index_is_private_and_holds_no_text(project: Path) -> None:
-    say(project, "a", "somewhere a secret sentence stands")
+    say(project, "a", "the first prompt, which the catalogue has", "a secret sentence stands here")
     update_search_index()
     for file in Path(disposable.cache_dir()).iterdir():
         assert file.stat().st_mode & 0o077 == 0
