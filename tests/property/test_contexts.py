@@ -68,8 +68,6 @@ def naive_messages(path: list[Wire]) -> list[Wire]:
     before = [wire["id"] for wire in path[:cut]]
     if compaction.get("firstKeptEntryId") in before:
         kept = path[before.index(compaction["firstKeptEntryId"]) : cut]
-        if resets:
-            kept = [wire for at, wire in enumerate(path[:cut]) if wire in kept and at > resets[-1]]
     summary = {
         "role": "compactionSummary",
         "summary": compaction["summary"],
