@@ -118,21 +118,7 @@ class FileSessionStorage:
         folder, name = os.path.split(path)
         temp = make_temp_path(path)
         try:
-            handle = Handle(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            try:
-                fd = handle.number
-                for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
-                    if isinstance(piece, bytes):
-                        write_all(fd, piece)
-                    else:
-                        copy_range(fd, piece)
-                if mode != 0o600:
-                    os.chmod(temp, mode)
-                if durable:
-                    os.fsync(fd)
-                written = to_stat(path, os.fstat(fd))
-            finally:
-                handle.close()
+            written = to_stat(path, _write_new(temp, pieces, mode, durable))
             os.replace(temp, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -176,6 +162,26 @@ class FileSessionStorage:
 
     def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         return FileWriter(path, create)
+
+
+def _write_new(
+    path: str, pieces: bytes | Iterable[Piece], mode: int, durable: bool
+) -> os.stat_result:
+    """Write a file that is not there yet; what the system says of it."""
+    handle = Handle(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
+            if isinstance(piece, bytes):
+                write_all(handle.number, piece)
+            else:
+                copy_range(handle.number, piece)
+        if mode != 0o600:
+            os.chmod(path, mode)
+        if durable:
+            os.fsync(handle.number)
+        return os.fstat(handle.number)
+    finally:
+        handle.close()
 
 
 @contextlib.contextmanager

@@ -1,12 +1,18 @@
 """Open files by their numbers, none of which an interrupt can lose.
 
 Ctrl-C is noticed between two steps of Python code. A number that one step gets from the system and
-the next one keeps may be dropped in between, and then nobody can close it. Here one step does both.
+the next one keeps may be dropped in between, and then nobody can close it; a method that closes it
+may be interrupted before it has begun, and in a finaliser Python drops the interrupt as well. So a
+number goes from the system into its place, and back, within single calls of compiled code.
 """
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import BinaryIO
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -14,29 +20,22 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 class Handle:
-    """A file opened for this object, which closes it at its end if nobody has before."""
+    """An open file, which is closed with this object if nobody has closed it before."""
 
-    __slots__ = ("_numbers",)
+    __slots__ = ("_once", "close", "number")
+
+    close: Callable[[], None]
+    """Let go of the file. May be repeated: it is done once, as the number may be reused."""
 
     def __init__(self, path: str, flags: int, mode: int = 0o600) -> None:
-        self._numbers: list[int] = []
-        # inside one call, from the system into the list
-        self._numbers.extend(map(os.open, (path,), (flags | _CLOEXEC | _BINARY,), (mode,)))
+        numbers: list[int] = []
+        self._once = iter(numbers)
+        self.close = partial(next, map(os.close, self._once), None)
+        numbers.extend(map(os.open, (path,), (flags | _CLOEXEC | _BINARY,), (mode,)))
+        self.number = numbers[0]
 
-    @property
-    def number(self) -> int:
-        """The descriptor; -1 once it is closed."""
-        return self._numbers[0] if self._numbers else -1
-
-    def close(self) -> None:
-        """Let go of the file. May be repeated: its number may be another file's by then."""
-        if self._numbers:
-            next(map(os.close, map(self._numbers.pop, (0,))))
+    __del__ = property(attrgetter("close"))
 
     def to_file(self) -> BinaryIO:
         """Hand the descriptor over to a file object, which is to be read and closed instead."""
-        return next(map(open, map(self._numbers.pop, (0,)), ("rb",)))
-
-    def __del__(self) -> None:
-        if hasattr(self, "_numbers"):  # not if it was interrupted at its very beginning
-            self.close()
+        return io.BufferedReader(next(map(io.FileIO, self._once)))
