@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
-from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.core.tree import SessionTree, with_paused_gc
 from sessiontree.document import SessionDocument, keep_in_memory, move_over
 from sessiontree.errors import PersistenceError
 from sessiontree.filing import may_be_edited
@@ -219,8 +219,7 @@ class LiveSession:
         if leaf_id is None:
             return SessionContext()
         if self._builder is None or self._builder_leaf != leaf_id:
-            with paused_gc():
-                self._builder = ContextBuilder(self.tree.path(leaf_id))
+            self._builder = _make_builder(self.tree.path(leaf_id))
             self._builder_leaf = leaf_id
         return self._builder.build()
 
@@ -405,3 +404,8 @@ class LiveSession:
 
     def _has_content(self) -> bool:
         return any(entry.type not in _SETTINGS for entry in self.tree.entries)
+
+
+@with_paused_gc
+def _make_builder(path: list[Entry]) -> ContextBuilder:
+    return ContextBuilder(path)
