@@ -16,9 +16,8 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_copy
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.errors import PersistenceError
 from sessiontree.live import LiveSession
-from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry, is_answer, respell
@@ -263,21 +262,24 @@ def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[s
     """Replace the arguments of a recorded tool call; whether there was one."""
     if _find_call(session.tree, tool_call_id) is None:
         return False
-    with session.caught_up():
-        found = _find_call(session.tree, tool_call_id)  # the file may have been another one
-        if found is None:
-            return False
-        entry, call = found
-        before = call.get("arguments")
-        try:
-            call["arguments"] = arguments
-            session.write_anew(find_changes=True)
-        except Exception:
-            call["arguments"] = before
-            raise
-        except BaseException:
-            entry.release()  # interrupted: the file tells which they are
-            raise
+    return session.catch_up(lambda: _rewrite_held(session, tool_call_id, arguments))
+
+
+def _rewrite_held(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:
+    found = _find_call(session.tree, tool_call_id)  # the file may have been another one
+    if found is None:
+        return False
+    entry, call = found
+    before = call.get("arguments")
+    try:
+        call["arguments"] = arguments
+        session.write_anew(find_changes=True)
+    except Exception:
+        call["arguments"] = before
+        raise
+    except BaseException:
+        entry.release()  # interrupted: the file tells which they are
+        raise
     return True
 
 
@@ -301,65 +303,3 @@ def _find_call(tree: SessionTree, tool_call_id: str) -> tuple[Entry, dict[str, A
             ):
                 return entry, block
     return None
-
-
-def move_live(session: LiveSession, place: Place) -> None:
-    """Move an open session to another project: file, artifacts, header; all of it or nothing.
-
-    The new file is complete before the old one goes, and the old one goes last.
-    """
-    log = session.log
-    if not isinstance(log, SessionLog) or log.document is None:
-        session.change_header(cwd=place.cwd)
-        if isinstance(log, SessionLog):
-            log.path = os.path.join(place.session_dir, os.path.basename(log.path))
-        session.place = place
-        return
-    path = os.path.join(place.session_dir, os.path.basename(log.path))
-    try:
-        with session.changing_header(cwd=place.cwd):
-            if path == log.path:
-                session.rewrite()
-                session.place = place
-            else:
-                _move_file(session, log, place, path)
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
-
-
-def _is_leftover(session: LiveSession, path: str) -> bool:
-    """Whether a file is what an earlier, failed move of this session left, and holds no more."""
-    try:
-        found = load_document(session.place.storage, path)
-    except (OSError, NotASessionError):
-        return False
-    if found is None:
-        return True
-    found.payloads.reader.close()
-    return found.header.get("id") == session.header.get("id") and all(
-        entry.id in session.tree.by_id for entry in found.tree.entries
-    )
-
-
-def _move_file(session: LiveSession, log: SessionLog, place: Place, path: str) -> None:
-    storage = place.storage
-    old_file, old_artifacts = log.file, paths.artifacts_dir(log.path)
-    artifacts = paths.artifacts_dir(path)
-    storage.ensure_dir(place.session_dir)
-    if storage.exists(path) and not _is_leftover(session, path):
-        raise PersistenceError(path, "is there already; the session was not moved")
-
-    def commit() -> None:
-        has_artifacts = storage.exists(old_artifacts)
-        try:
-            if has_artifacts:
-                storage.rename(old_artifacts, artifacts)
-            storage.unlink(old_file)
-        except OSError:
-            # also when the rename itself was done and only its sync failed
-            if has_artifacts and not storage.exists(old_artifacts):
-                with contextlib.suppress(OSError):
-                    storage.rename(artifacts, old_artifacts)
-            raise
-
-    session.move(place, path, commit)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sessiontree import copying, forking, opening
+from sessiontree import copying, forking, opening, relocation
 from sessiontree.appends import SessionAppends, put_given
 from sessiontree.core.context import SessionContext
 from sessiontree.core.tree import SessionTreeNode
@@ -369,7 +369,7 @@ class SessionManager(SessionAppends):
             if place.has_explicit_dir
             else paths.default_session_dir(place.profile, cwd, place.storage)
         )
-        copying.move_live(self._session, replace(place, cwd=cwd, session_dir=folder))
+        relocation.move_live(self._session, replace(place, cwd=cwd, session_dir=folder))
         self._leave_breadcrumb()
 
     def rewrite_entries(self) -> None:
