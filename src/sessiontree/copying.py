@@ -1,7 +1,7 @@
-"""New sessions made of open ones: forks and branched sessions; and moving a session elsewhere.
+"""New sessions made of open ones: forks and branched sessions.
 
 Entries that need no change are copied byte for byte. A new file is written whole before anything
-refers to it; a move that fails half-way is taken back.
+refers to it, and removed again if nobody goes over to it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from sessiontree.storage.blobs import BlobStore
 from sessiontree.unsaved import UnsavedLog
 
 _PLAIN_ID = re.compile(r"[0-9A-Za-z_-]+")
+Announce = Callable[[LiveSession], object]
 # What is true of one file only.
 _OWN_FIELDS = ("previousSessionFiles",)
 
@@ -74,6 +75,7 @@ def write_session(
     is_draft: bool = False,
     artifacts: str | None = None,
     source_blobs: BlobStore | None = None,
+    announce: Announce | None = None,
 ) -> LiveSession:
     """A new session file of known entries, open; ``artifacts`` are copied beside it."""
     head = codec.encode(header) + b"\n"
@@ -88,7 +90,14 @@ def write_session(
         )
 
     return settle_copy(
-        place, header, dialect, durability, write, is_draft=is_draft, artifacts=artifacts
+        place,
+        header,
+        dialect,
+        durability,
+        write,
+        is_draft=is_draft,
+        artifacts=artifacts,
+        announce=announce,
     )
 
 
@@ -101,15 +110,20 @@ def settle_copy(
     *,
     is_draft: bool = False,
     artifacts: str | None = None,
+    announce: Announce | None = None,
 ) -> LiveSession:
     """A session on the file that ``write`` leaves, with copies of ``artifacts`` beside it.
 
     It is on the medium only after ``flush``: until then what it was made of is still there. If
-    anything fails nothing is left of it.
+    anything fails nothing is left of it. Whoever wants to answer for it until somebody stands on
+    it hears of it by ``announce``, before anything of it is on disk.
     """
     path = session_path(place, header)
     log = make_log(place, path, dialect, durability)
     log.begin(path, is_draft=is_draft)
+    copy = LiveSession(place, header, log)
+    if announce is not None:
+        announce(copy)
     try:
         document = write(log)
         if artifacts is not None:
@@ -121,7 +135,7 @@ def settle_copy(
         if isinstance(error, OSError):
             raise PersistenceError.from_os_error(log.file, error) from error
         raise
-    return LiveSession(place, header, log)
+    return copy
 
 
 def finish_copy(copy: LiveSession, step: Callable[[], object]) -> None:
@@ -161,8 +175,11 @@ def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
     return count
 
 
-def fork_live(session: LiveSession) -> LiveSession | None:
-    """A copy of an open session, all of it; None if there is no file to copy."""
+def fork_live(session: LiveSession, announce: Announce) -> LiveSession | None:
+    """A copy of an open session, all of it; None if there is no file to copy.
+
+    Until somebody stands on it, removing it is for whoever hears of it by ``announce``.
+    """
     log = session.log
     if not isinstance(log, SessionLog) or log.document is None:
         return None
@@ -178,14 +195,17 @@ def fork_live(session: LiveSession) -> LiveSession | None:
         log.durability,
         is_draft=log.is_draft,
         artifacts=paths.artifacts_dir(log.path),
+        announce=announce,
     )
     copy.move_leaf(session.tree.leaf_id)
-    finish_copy(copy, copy.mark_leaf)
+    copy.mark_leaf()
     return copy
 
 
-def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
+def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveSession:
     """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
+
+    Until somebody stands on it, removing it is for whoever hears of it by ``announce``.
 
     Labels are left out of the chain, their children hung on what is before them, and those that
     still hold are made anew at the end.
@@ -205,7 +225,13 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
         return LiveSession(session.place, header, unsaved)
     has_answer = any(entry.type == "message" and is_answer(entry.decode()) for entry in entries)
     return write_session(
-        session.place, header, entries, log.dialect, log.durability, is_draft=not has_answer
+        session.place,
+        header,
+        entries,
+        log.dialect,
+        log.durability,
+        is_draft=not has_answer,
+        announce=announce,
     )
 
 
