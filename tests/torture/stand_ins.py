@@ -22,7 +22,7 @@ from sessiontree.storage import (
 )
 
 MODULES = (descriptors, file, handles, moving, regular, syncing, temp_files)
-HISTORY_MODULES = (history_damage, history_file, temp_files)
+HISTORY_MODULES = (handles, history_damage, history_file, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
 CONNECTING_MODULES = (history_damage, history_file)
 """Which open databases of prompts."""
