@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from tests.interrupts import (
 )
 from tests.samples import assistant, header, read, user, write
 
-from sessiontree import FileSessionStorage, SessionManager
+from sessiontree import FileSessionStorage, MemorySessionStorage, SessionManager
 from sessiontree.core.tree import with_paused_gc
 from sessiontree.log import Durability, logger
 from sessiontree.storage.base import StrPath
@@ -236,6 +237,31 @@ def test_a_handle_given_over_to_a_file_is_closed_by_that(tmp_path: Path) -> None
     with handle.to_file() as file:
         del handle
         assert file.read() == b"1"
+
+
+def test_a_file_in_memory_is_let_go_of_whenever_ctrl_c_comes() -> None:
+    storage = MemorySessionStorage()
+    storage.ensure_dir("/s")
+    writers = [storage.open_writer("/s/x")]
+
+    def require() -> None:
+        writers.pop().close()
+        other = threading.Thread(target=lock_and_close, daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+        writers.append(storage.open_writer("/s/x"))
+
+    def lock_and_close() -> None:
+        writer = storage.open_writer("/s/x")
+        writer.lock()
+        writer.close()
+
+    def work() -> None:
+        writers[0].lock()
+        writers[0].unlock()
+
+    press_at_each_step(work, require)
 
 
 def test_the_collector_goes_on_whenever_ctrl_c_comes() -> None:
