@@ -384,14 +384,16 @@ class LiveSession:
         log = self.log
         if not isinstance(log, SessionLog) or log.document is None:
             return
-        self.catch_up(lambda: self._end(log))
-        log.flush()
+        if self.catch_up(lambda: self._end(log)):
+            log.flush()
 
-    def _end(self, log: SessionLog) -> None:
+    def _end(self, log: SessionLog) -> bool:
+        """Whether there is anything to keep."""
         if log.is_draft and not self._has_content():
             log.discard_draft()
-        else:
-            self.mark_leaf()
+            return False
+        self.mark_leaf()
+        return True
 
     def mark_leaf(self) -> None:
         """Make the leaf the last entry, since for other agents the last entry is the leaf."""
