@@ -1,7 +1,7 @@
-"""New sessions made of open ones: forks and branched sessions; and moving a session elsewhere.
+"""New sessions made of open ones: forks and branched sessions.
 
 Entries that need no change are copied byte for byte. A new file is written whole before anything
-refers to it; a move that fails half-way is taken back.
+refers to it, and removed again if nobody goes over to it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery import paths
 from sessiontree.document import SessionDocument, document_of_copy
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.errors import PersistenceError
 from sessiontree.live import LiveSession
-from sessiontree.loading import load_document
 from sessiontree.log import Durability, SessionLog
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry, is_answer, respell
@@ -32,6 +31,7 @@ from sessiontree.storage.blobs import BlobStore
 from sessiontree.unsaved import UnsavedLog
 
 _PLAIN_ID = re.compile(r"[0-9A-Za-z_-]+")
+Announce = Callable[[LiveSession], object]
 # What is true of one file only.
 _OWN_FIELDS = ("previousSessionFiles",)
 
@@ -75,6 +75,7 @@ def write_session(
     is_draft: bool = False,
     artifacts: str | None = None,
     source_blobs: BlobStore | None = None,
+    announce: Announce | None = None,
 ) -> LiveSession:
     """A new session file of known entries, open; ``artifacts`` are copied beside it."""
     head = codec.encode(header) + b"\n"
@@ -89,7 +90,14 @@ def write_session(
         )
 
     return settle_copy(
-        place, header, dialect, durability, write, is_draft=is_draft, artifacts=artifacts
+        place,
+        header,
+        dialect,
+        durability,
+        write,
+        is_draft=is_draft,
+        artifacts=artifacts,
+        announce=announce,
     )
 
 
@@ -102,15 +110,20 @@ def settle_copy(
     *,
     is_draft: bool = False,
     artifacts: str | None = None,
+    announce: Announce | None = None,
 ) -> LiveSession:
     """A session on the file that ``write`` leaves, with copies of ``artifacts`` beside it.
 
     It is on the medium only after ``flush``: until then what it was made of is still there. If
-    anything fails nothing is left of it.
+    anything fails nothing is left of it. Whoever wants to answer for it until somebody stands on
+    it hears of it by ``announce``, before anything of it is on disk.
     """
     path = session_path(place, header)
     log = make_log(place, path, dialect, durability)
     log.begin(path, is_draft=is_draft)
+    copy = LiveSession(place, header, log)
+    if announce is not None:
+        announce(copy)
     try:
         document = write(log)
         if artifacts is not None:
@@ -122,7 +135,7 @@ def settle_copy(
         if isinstance(error, OSError):
             raise PersistenceError.from_os_error(log.file, error) from error
         raise
-    return LiveSession(place, header, log)
+    return copy
 
 
 def finish_copy(copy: LiveSession, step: Callable[[], object]) -> None:
@@ -162,8 +175,11 @@ def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
     return count
 
 
-def fork_live(session: LiveSession) -> LiveSession | None:
-    """A copy of an open session, all of it; None if there is no file to copy."""
+def fork_live(session: LiveSession, announce: Announce) -> LiveSession | None:
+    """A copy of an open session, all of it; None if there is no file to copy.
+
+    Until somebody stands on it, removing it is for whoever hears of it by ``announce``.
+    """
     log = session.log
     log.check()
     if not isinstance(log, SessionLog) or log.document is None:
@@ -180,14 +196,17 @@ def fork_live(session: LiveSession) -> LiveSession | None:
         log.durability,
         is_draft=log.is_draft,
         artifacts=paths.artifacts_dir(log.path),
+        announce=announce,
     )
     copy.move_leaf(session.tree.leaf_id)
-    finish_copy(copy, copy.mark_leaf)
+    copy.mark_leaf()
     return copy
 
 
-def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
+def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveSession:
     """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
+
+    Until somebody stands on it, removing it is for whoever hears of it by ``announce``.
 
     Labels are left out of the chain, their children hung on what is before them, and those that
     still hold are made anew at the end.
@@ -208,7 +227,13 @@ def branch_live(session: LiveSession, leaf_id: str) -> LiveSession:
         return LiveSession(session.place, header, unsaved)
     has_answer = any(entry.type == "message" and is_answer(entry.decode()) for entry in entries)
     return write_session(
-        session.place, header, entries, log.dialect, log.durability, is_draft=not has_answer
+        session.place,
+        header,
+        entries,
+        log.dialect,
+        log.durability,
+        is_draft=not has_answer,
+        announce=announce,
     )
 
 
@@ -266,21 +291,24 @@ def rewrite_tool_call(session: LiveSession, tool_call_id: str, arguments: dict[s
     session.log.check()
     if _find_call(session.tree, tool_call_id) is None:
         return False
-    with session.caught_up():
-        found = _find_call(session.tree, tool_call_id)  # the file may have been another one
-        if found is None:
-            return False
-        entry, call = found
-        before = call.get("arguments")
-        try:
-            call["arguments"] = arguments
-            session.write_anew(find_changes=True)
-        except Exception:
-            call["arguments"] = before
-            raise
-        except BaseException:
-            entry.release()  # interrupted: the file tells which they are
-            raise
+    return session.catch_up(lambda: _rewrite_held(session, tool_call_id, arguments))
+
+
+def _rewrite_held(session: LiveSession, tool_call_id: str, arguments: dict[str, Any]) -> bool:
+    found = _find_call(session.tree, tool_call_id)  # the file may have been another one
+    if found is None:
+        return False
+    entry, call = found
+    before = call.get("arguments")
+    try:
+        call["arguments"] = arguments
+        session.write_anew(find_changes=True)
+    except Exception:
+        call["arguments"] = before
+        raise
+    except BaseException:
+        entry.release()  # interrupted: the file tells which they are
+        raise
     return True
 
 
@@ -304,66 +332,3 @@ def _find_call(tree: SessionTree, tool_call_id: str) -> tuple[Entry, dict[str, A
             ):
                 return entry, block
     return None
-
-
-def move_live(session: LiveSession, place: Place) -> None:
-    """Move an open session to another project: file, artifacts, header; all of it or nothing.
-
-    The new file is complete before the old one goes, and the old one goes last.
-    """
-    log = session.log
-    log.check()
-    if not isinstance(log, SessionLog) or log.document is None:
-        session.change_header(cwd=place.cwd)
-        if isinstance(log, SessionLog):
-            log.path = os.path.join(place.session_dir, os.path.basename(log.path))
-        session.place = place
-        return
-    path = os.path.join(place.session_dir, os.path.basename(log.path))
-    try:
-        with session.changing_header(cwd=place.cwd):
-            if path == log.path:
-                session.rewrite()
-                session.place = place
-            else:
-                _move_file(session, log, place, path)
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
-
-
-def _is_leftover(session: LiveSession, path: str) -> bool:
-    """Whether a file is what an earlier, failed move of this session left, and holds no more."""
-    try:
-        found = load_document(session.place.storage, path)
-    except (OSError, NotASessionError):
-        return False
-    if found is None:
-        return True
-    found.payloads.reader.close()
-    return found.header.get("id") == session.header.get("id") and all(
-        entry.id in session.tree.by_id for entry in found.tree.entries
-    )
-
-
-def _move_file(session: LiveSession, log: SessionLog, place: Place, path: str) -> None:
-    storage = place.storage
-    old_file, old_artifacts = log.file, paths.artifacts_dir(log.path)
-    artifacts = paths.artifacts_dir(path)
-    storage.ensure_dir(place.session_dir)
-    if storage.exists(path) and not _is_leftover(session, path):
-        raise PersistenceError(path, "is there already; the session was not moved")
-
-    def commit() -> None:
-        has_artifacts = storage.exists(old_artifacts)
-        try:
-            if has_artifacts:
-                storage.rename(old_artifacts, artifacts)
-            storage.unlink(old_file)
-        except OSError:
-            # also when the rename itself was done and only its sync failed
-            if has_artifacts and not storage.exists(old_artifacts):
-                with contextlib.suppress(OSError):
-                    storage.rename(artifacts, old_artifacts)
-            raise
-
-    session.move(place, path, commit)

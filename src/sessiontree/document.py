@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sessiontree.core import trimming
-from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.core.tree import SessionTree, with_paused_gc
 from sessiontree.errors import PersistenceError
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot, get_title
@@ -140,6 +140,7 @@ def note_end(document: SessionDocument, end: int) -> None:
     document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))
 
 
+@with_paused_gc
 def document_of_copy(
     storage: SessionStorage,
     path: str,
@@ -153,22 +154,21 @@ def document_of_copy(
     ``placed`` tells for each entry where its line begins, and where the next one would.
     """
     payloads = FilePayloads(path, storage.open_reader(path), blobs)
-    with paused_gc():
-        entries = [
-            Entry(
-                entry.type,
-                entry.id,
-                entry.parent_id,
-                entry.timestamp,
-                payloads,
-                start,
-                following - start - 1,
-                entry.cached,
-                entry.message,
-            )
-            for entry, start, following in placed
-        ]
-        tree = SessionTree(entries)
+    entries = [
+        Entry(
+            entry.type,
+            entry.id,
+            entry.parent_id,
+            entry.timestamp,
+            payloads,
+            start,
+            following - start - 1,
+            entry.cached,
+            entry.message,
+        )
+        for entry, start, following in placed
+    ]
+    tree = SessionTree(entries)
     return _document_of_new_file(header, head, tree, payloads)
 
 

@@ -6,13 +6,12 @@ fails has nothing to undo. Knows nothing of how sessions are found.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
-from sessiontree.core.tree import SessionTree, paused_gc
+from sessiontree.core.tree import SessionTree, with_paused_gc
 from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError
 from sessiontree.filing import may_be_edited
@@ -27,6 +26,7 @@ from sessiontree.shared_file import Changes
 from sessiontree.succession import succeed
 from sessiontree.unsaved import UnsavedLog
 
+_T = TypeVar("_T")
 LEAF_MARKER = "sessiontree.leaf"
 _SETTINGS = frozenset(("model_change", "thinking_level_change", "mode_change", "session_info"))
 """What a session says before anything was said in it."""
@@ -98,10 +98,13 @@ class LiveSession:
 
     def append(self, entry_type: str, fields: WireEntry) -> str:
         """Add one entry as child of the leaf, which it becomes; its id."""
-        with self.log.exclusive() as changes:
+
+        def append(changes: Changes | None) -> str:
             if changes is not None:
                 self._merge(changes)
             return self._append(entry_type, fields).id
+
+        return self.log.exclusive(append)
 
     def _append(self, entry_type: str, fields: WireEntry) -> Entry:
         tree = self.log.tree
@@ -138,16 +141,17 @@ class LiveSession:
         before = self._foreign
         self.log.check()
         if self.log.is_behind() and not self.log.is_gone():
-            with self.caught_up():
-                pass
+            self.log.exclusive(self._merge)
         return self._foreign - before
 
-    @contextlib.contextmanager
-    def caught_up(self) -> Iterator[None]:
-        """Hold the file, with everything that others did to it taken in."""
-        with self.log.exclusive() as changes:
+    def catch_up(self, work: Callable[[], _T]) -> _T:
+        """Do something with the file held, and everything that others did to it taken in."""
+
+        def merge_and_work(changes: Changes | None) -> _T:
             self._merge(changes)
-            yield
+            return work()
+
+        return self.log.exclusive(merge_and_work)
 
     def _merge(self, changes: Changes | None) -> None:
         """Take in what others did, and write what that leaves without a place."""
@@ -183,8 +187,7 @@ class LiveSession:
         if leaf_id is None:
             return SessionContext()
         if self._builder is None or self._builder_leaf != leaf_id:
-            with paused_gc():
-                self._builder = ContextBuilder(self.tree.path(leaf_id))
+            self._builder = _make_builder(self.tree.path(leaf_id))
             self._builder_leaf = leaf_id
         return self._builder.build()
 
@@ -243,9 +246,8 @@ class LiveSession:
         set_fields(self.header, fields)
         self._is_header_changed = True
 
-    @contextlib.contextmanager
-    def changing_header(self, **fields: Any) -> Iterator[None]:
-        """Set header fields, whatever others make of the header meanwhile, and write them inside.
+    def write_header(self, write: Callable[[], object], **fields: Any) -> None:
+        """Set header fields, whatever others make of the header meanwhile, and write them.
 
         If that fails they are again what they were.
         """
@@ -254,21 +256,20 @@ class LiveSession:
         try:
             self._wanted = fields
             self.change_header(**fields)
-            yield
+            write()
+            self._wanted = {}
         except BaseException:
             set_fields(self.header, self._unwanted)
             self._is_header_changed = was_changed
-            raise
-        finally:
             self._wanted = {}
+            raise
 
     def rewrite(self, *, find_changes: bool = False) -> None:
         """Write the whole session anew, atomically, merged with what others appended."""
-        with self.caught_up():
-            self.write_anew(find_changes=find_changes)
+        self.catch_up(lambda: self.write_anew(find_changes=find_changes))
 
     def write_anew(self, *, find_changes: bool = False) -> None:
-        """Write the whole session anew, atomically; only inside ``caught_up``."""
+        """Write the whole session anew, atomically; only inside ``catch_up``."""
         log = self.log
         if not isinstance(log, SessionLog) or log.document is None:
             return
@@ -278,15 +279,19 @@ class LiveSession:
             self._builder = None
 
     def move(self, place: Place, path: str, commit: Callable[[], object]) -> None:
-        """Write the session to another file and go on there; ``commit`` is the point of no return.
+        """Write the session to another file and go on there; only inside ``catch_up``.
 
-        Raises OSError, and then nothing has changed.
+        ``commit`` is the point of no return. Raises OSError.
         """
-        log = cast("SessionLog", self.log)
-        with self.caught_up():
-            log.move(path, self.head(), self.tree.entries, commit)
-            self._note_header_written()
-            self.place = place
+        cast("SessionLog", self.log).move(path, self.head(), self.tree.entries, commit)
+        self._note_header_written()
+        self.place = place
+
+    def follow_file(self, place: Place, path: str) -> None:
+        """The file was moved: from now on it is read and written there."""
+        cast("SessionLog", self.log).look_at(path)
+        set_fields(self.header, {"cwd": place.cwd})
+        self.place = place
 
     def _note_header_written(self) -> None:
         document = self.log.document
@@ -301,8 +306,7 @@ class LiveSession:
         """What was appended is on the medium, in the file that has the session's name."""
         self.log.check()
         if self._is_touched:
-            with self.caught_up():
-                self.log.flush()
+            self.catch_up(self.log.flush)
         elif not self.log.is_gone():
             self.log.flush()
 
@@ -316,15 +320,14 @@ class LiveSession:
             if self.log.recover():
                 self.rewrite()
             elif self.log.is_behind():
-                with self.caught_up():
-                    pass
+                self.log.exclusive(self._merge)
         except PersistenceError:
             if not isinstance(self.log, SessionLog) or not self.log.is_ruined():
                 raise
             told = self.log.rebuild(self.head(), self.place.clock())
             if told is None:  # by now it is a session again
-                with self.caught_up():
-                    return
+                self.log.exclusive(self._merge)
+                return
             self.warn(told)
             self._builder = None
 
@@ -345,18 +348,25 @@ class LiveSession:
         log = self.log
         if not isinstance(log, SessionLog) or log.document is None:
             return
-        with self.caught_up():
-            if log.is_draft and not self._has_content():
-                log.discard_draft()
-                return
-            self.mark_leaf()
-        log.flush()
+        if self.catch_up(lambda: self._end(log)):
+            log.flush()
+
+    def _end(self, log: SessionLog) -> bool:
+        """Whether there is anything to keep."""
+        if log.is_draft and not self._has_content():
+            log.discard_draft()
+            return False
+        self.mark_leaf()
+        return True
 
     def mark_leaf(self) -> None:
         """Make the leaf the last entry, since for other agents the last entry is the leaf."""
-        with self.caught_up():
+
+        def mark() -> None:
             if self.tree.leaf_id != self.tree.last_id:
                 self._append("custom", {"customType": LEAF_MARKER})
+
+        self.catch_up(mark)
 
     def abandon(self) -> None:
         """Let go of a session whose writing has failed, without another word about it."""
@@ -369,3 +379,8 @@ class LiveSession:
 
     def _has_content(self) -> bool:
         return any(entry.type not in _SETTINGS for entry in self.tree.entries)
+
+
+@with_paused_gc
+def _make_builder(path: list[Entry]) -> ContextBuilder:
+    return ContextBuilder(path)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sessiontree.core.tree import paused_gc, plant
+from sessiontree.core.tree import plant, with_paused_gc
 from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, line_of, tell_skipped
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
@@ -79,13 +79,13 @@ def load_document(
         if stat.size == 0:
             reader.close()
             return None
-        with paused_gc():
-            return _read_document(path, reader, stat, blobs, on_head)
+        return _read_document(path, reader, stat, blobs, on_head)
     except BaseException:
         reader.close()
         raise
 
 
+@with_paused_gc
 def _read_document(
     path: str,
     reader: SessionStorageReader,

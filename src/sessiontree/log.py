@@ -10,7 +10,6 @@ appended, and notices when the file was deleted, replaced or rewritten in place.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import logging
@@ -60,39 +59,11 @@ def _stopping(
             failure = PersistenceError.from_os_error(self.file, error)
             self.stop(failure)
             raise failure from error
+        except BaseException as error:
+            self.distrust_after(error)
+            raise
 
     return guarded
-
-
-class _Hold:
-    """The file is this process's alone inside the block. A generator would cost more than locks."""
-
-    __slots__ = ("_log", "_writer")
-
-    def __init__(self, log: SessionLog) -> None:
-        self._log = log
-        self._writer: SessionStorageWriter | None = None
-
-    def __enter__(self) -> Changes | None:
-        try:
-            self._writer = self._log.hold()
-            return self._log.pending_changes()
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                self._log.distrust()
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        is_whole = kind is None or issubclass(kind, Exception)
-        try:
-            if is_whole and self._writer is not None:
-                self._writer.unlock()
-        except BaseException:
-            is_whole = False
-            raise
-        finally:
-            if not is_whole:
-                self._log.distrust()
 
 
 class SessionLog(SharedFile):
@@ -113,6 +84,11 @@ class SessionLog(SharedFile):
         self._is_answered = False
         self.dialect = dialect
         self.durability = durability
+
+    def distrust_after(self, error: BaseException) -> None:
+        super().distrust_after(error)
+        if not isinstance(error, Exception):
+            self._has_new_name = True  # only the writer knew whether its folder was synced
 
     def note_new_name(self) -> None:
         """The file's name is new: a flush has to reach its folder too."""
@@ -151,16 +127,31 @@ class SessionLog(SharedFile):
 
     # -- appending -------------------------------------------------------------------------
 
-    def exclusive(self) -> _Hold:
-        """Hold the file for this process, with everything in it read.
+    def exclusive(self, work: Callable[[Changes | None], _T]) -> _T:
+        """Do something with the file held by this process, and everything in it read; its result.
 
-        Creates nothing: a session that has no file yet simply has no other writers.
+        Creates nothing: a session that has no file yet simply has no other writers. This is no
+        ``with`` block, because Ctrl-C can come when such a block has ended and its exit has not
+        begun: the file would stay locked. One ``try`` from before the lock until after it can't
+        be left so.
         """
         self.check()
-        return _Hold(self)
+        try:
+            return self._work_locked(work)
+        except BaseException as error:
+            self.distrust_after(error)
+            raise
+
+    def _work_locked(self, work: Callable[[Changes | None], _T]) -> _T:
+        writer = self._lock()
+        try:
+            return work(self.pending_changes())
+        finally:
+            if writer is not None:
+                writer.unlock()
 
     @_stopping
-    def hold(self) -> SessionStorageWriter | None:
+    def _lock(self) -> SessionStorageWriter | None:
         """Lock the file and catch up with it; whose lock to let go of."""
         if self.document is None:
             return None
@@ -267,13 +258,14 @@ class SessionLog(SharedFile):
         """
         self._error = None
         self._storage.ensure_dir(os.path.dirname(self.file))
-        writer = self._storage.open_writer(self.file)
+        self._close_writer()
+        self._writer = writer = self._storage.open_writer(self.file)
         try:
             if writer.lock() is None or not self.is_ruined():
                 return None
             return self._write_known(head, now_ms)
         finally:
-            writer.close()
+            self._close_writer()
 
     def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
         kept, instead = keep_known(self.tree.entries)
@@ -284,7 +276,6 @@ class SessionLog(SharedFile):
         document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)
         document.gaps = []
         self.adopt(document, is_draft=self.is_draft)
-        self._close_writer()
         self._stand_on(self.file, document, written)
         told = f"{self.file} was overwritten by another program; written anew"
         told += f", {len(instead)} entries are lost" if instead else ""
@@ -351,20 +342,14 @@ class SessionLog(SharedFile):
     ) -> None:
         """Write the session to ``path``, run ``commit``, then go on there; inside ``exclusive``.
 
-        If anything fails the new file is removed again and the log stays where it is. Raises
-        OSError.
+        If anything fails the log stays where it is, and the new file is the caller's to remove.
+        Raises OSError.
         """
         document = self._document()
         file = self._draft_path(path) if self.is_draft else path
-        try:
-            self.filer.keep_rejected(document, file)
-            written = self.filer.write_file(file, head, entries)
-            commit()
-        except BaseException:
-            with contextlib.suppress(OSError):
-                if self._storage.exists(self.file):  # else the new one is all there is
-                    self._storage.unlink(file)
-            raise
+        self.filer.keep_rejected(document, file)
+        written = self.filer.write_file(file, head, entries)
+        commit()
         self._close_writer()
         self.path = path
         self._stand_on(file, document, written)

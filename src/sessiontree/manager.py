@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sessiontree import copying, forking, opening
+from sessiontree import copying, forking, opening, relocation
 from sessiontree.appends import SessionAppends, put_given
 from sessiontree.core.context import SessionContext
 from sessiontree.core.tree import SessionTreeNode
@@ -369,10 +369,9 @@ class SessionManager(SessionAppends):
         None if there is nothing on disk to copy.
         """
         old = self.session_file
-        forked = copying.fork_live(self._session)
+        forked = self._switch_to_copy(lambda tell: copying.fork_live(self._session, tell))
         if forked is None or forked.file is None or old is None:
             return None
-        self._switch_to_copy(forked)
         return old, forked.file
 
     def create_branched_session(self, leaf_id: str) -> str | None:
@@ -380,7 +379,7 @@ class SessionManager(SessionAppends):
 
         None if the session is kept nowhere. EntryNotFoundError.
         """
-        self._switch_to_copy(copying.branch_live(self._session, leaf_id))
+        self._switch_to_copy(lambda tell: copying.branch_live(self._session, leaf_id, tell))
         return self.session_file
 
     def move_to(self, new_cwd: StrPath) -> None:
@@ -392,7 +391,7 @@ class SessionManager(SessionAppends):
             if place.has_explicit_dir
             else paths.default_session_dir(place.profile, cwd, place.storage)
         )
-        copying.move_live(self._session, replace(place, cwd=cwd, session_dir=folder))
+        relocation.move_live(self._session, replace(place, cwd=cwd, session_dir=folder))
         self._leave_breadcrumb()
 
     def rewrite_entries(self) -> None:
@@ -434,12 +433,21 @@ class SessionManager(SessionAppends):
             if error is None:
                 raise
 
-    def _switch_to_copy(self, copy: LiveSession) -> None:
+    def _switch_to_copy(
+        self, make: Callable[[copying.Announce], LiveSession | None]
+    ) -> LiveSession | None:
+        """Go over to a copy, if one is made; one that we do not get to is removed again."""
+        made: list[LiveSession] = []
         try:
-            self._switch(copy)
+            copy = make(made.append)
+            if copy is not None:
+                self._switch(copy)
         except BaseException:
-            copying.discard_live(copy)
+            for copy in made:
+                if copy is not self._session:
+                    copying.discard_live(copy)
             raise
+        return copy
 
     def _switch(self, session: LiveSession) -> None:
         """Leave the old session, then stand on the new one; a failing leave changes nothing.

@@ -26,19 +26,22 @@ def rename_live(session: LiveSession, name: str) -> None:
     if session.log.dialect == "pi":
         session.append("session_info", {"name": clean})
         return
-    with session.caught_up():
-        document = session.log.document
-        if document is None or document.slot is None:
-            _rename_in_header(session, clean)
-        else:
-            _rename_in_slot(session, document, document.slot, clean)
+    session.catch_up(lambda: _rename_held(session, clean))
     if not clean and session.name is not None:
         session.append("session_info", {"name": ""})  # a name in pi's words, which counts too
 
 
+def _rename_held(session: LiveSession, title: str) -> None:
+    document = session.log.document
+    if document is None or document.slot is None:
+        _rename_in_header(session, title)
+    else:
+        _rename_in_slot(session, document, document.slot, title)
+
+
 def _rename_in_header(session: LiveSession, title: str) -> None:
-    with session.changing_header(title=title or None, titleSource="user" if title else None):
-        session.write_anew()
+    source = "user" if title else None
+    session.write_header(session.write_anew, title=title or None, titleSource=source)
 
 
 def _rename_in_slot(

@@ -6,6 +6,7 @@ on disk by somebody else is noticed here; what is written is the log's business.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,8 +103,18 @@ class SharedFile:
         changes = self._changes
         return changes if changes.foreign or changes.warnings or changes.replaced else None
 
-    def distrust(self) -> None:
-        """Interrupted at any point: the file is let go of, and read anew when it is next needed."""
+    def distrust_after(self, error: BaseException) -> None:
+        """Interrupted at any point: the file is let go of, and read anew when it is next needed.
+
+        An ordinary error has been dealt with where it was met.
+        """
+        if not isinstance(error, Exception):
+            self._is_stale = True
+            self._close_writer()
+
+    def look_at(self, path: str) -> None:
+        """The file has another name now; it is read there when it is next needed."""
+        self.path = path
         self._is_stale = True
         self._close_writer()
 
@@ -246,15 +257,23 @@ class SharedFile:
 
     def _close_writer(self) -> OSError | None:
         """Let go of the writer; what a network file system says only now, if anything."""
-        writer, self._writer = self._writer, None
-        if writer is None:
-            return None
+        failure = None
         try:
-            writer.close()
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
         except OSError as error:
             self._is_sync_suspect = True
-            return error
-        return None
+            self._writer = None
+            failure = error
+        except BaseException:
+            # interrupted before it was closed, or before that was noted
+            if self._writer is not None:
+                with contextlib.suppress(OSError):
+                    self._writer.close()
+            self._writer = None
+            raise
+        return failure
 
     def _document(self) -> SessionDocument:
         if self.document is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.document import SessionDocument
@@ -11,6 +11,8 @@ from sessiontree.model import codec
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
 from sessiontree.profiles import Dialect
+
+_T = TypeVar("_T")
 
 
 class UnsavedLog:
@@ -32,9 +34,8 @@ class UnsavedLog:
     def check(self) -> None:
         """Nothing can have failed."""
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        yield
+    def exclusive(self, work: Callable[[None], _T]) -> _T:
+        return work(None)
 
     def append(self, entry: Entry, header: Header) -> None:  # noqa: ARG002
         codec.encode(entry.data)  # what could not be saved is refused here too

@@ -12,6 +12,7 @@ import pytest
 from sessiontree.storage import (
     descriptors,
     file,
+    handles,
     history_damage,
     history_file,
     moving,
@@ -20,8 +21,8 @@ from sessiontree.storage import (
     temp_files,
 )
 
-MODULES = (descriptors, file, moving, regular, syncing, temp_files)
-HISTORY_MODULES = (history_damage, history_file, temp_files)
+MODULES = (descriptors, file, handles, moving, regular, syncing, temp_files)
+HISTORY_MODULES = (handles, history_damage, history_file, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
 CONNECTING_MODULES = (history_damage, history_file)
 """Which open databases of prompts."""

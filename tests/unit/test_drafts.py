@@ -220,3 +220,12 @@ def test_an_empty_draft_is_no_session_and_the_file_asked_for_begins(tmp_path: Pa
     assert session.session_id == "abc"
     session.append_message(user("1"))
     assert len(file.read_bytes().splitlines()) == 2
+
+
+def test_a_draft_made_of_another_leaves_nothing_if_nothing_was_said(folder: Path) -> None:
+    session = SessionManager.create("/work", folder)
+    leaf = session.append_model_change("a/b")
+    session.create_branched_session(leaf)
+    session.append_model_change("c/d")
+    session.close()
+    assert os.listdir(folder) == []

@@ -6,11 +6,12 @@ cycles are mended in memory and reported. Every walk is iterative and linear in 
 
 from __future__ import annotations
 
+import functools
 import gc
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -18,6 +19,43 @@ from sessiontree.errors import EntryNotFoundError
 from sessiontree.model.entries import Entry
 from sessiontree.model.ids import derived_entry_id, parse_timestamp
 from sessiontree.model.scanning import PREVIOUS, SessionWarning
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def with_paused_gc(build: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Keep the collector from walking a large structure again and again while it is built.
+
+    What was built counts as old afterwards: freezing and thawing moves it there without a walk.
+    A program that has frozen objects of its own keeps them frozen. The collector goes on whenever
+    Ctrl-C comes: a ``with`` block could be left without its exit.
+    """
+
+    @functools.wraps(build)
+    def paused(*args: _P.args, **options: _P.kwargs) -> _T:
+        if not gc.isenabled():
+            return build(*args, **options)
+        has_frozen = gc.get_freeze_count() > 0
+        try:
+            return build_paused(*args, **options)
+        except BaseException:
+            if not has_frozen:
+                gc.unfreeze()
+            gc.enable()
+            raise
+
+    def build_paused(*args: _P.args, **options: _P.kwargs) -> _T:
+        gc.disable()
+        try:
+            return build(*args, **options)
+        finally:
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+    return paused
 
 
 class SessionTreeNode(msgspec.Struct, eq=False, gc=False):
@@ -106,12 +144,12 @@ class SessionTree:
         """The children of an entry in file order; of None, the roots."""
         return list(self._child_index().get(parent_id, ()))
 
+    @with_paused_gc
     def nodes(self) -> list[SessionTreeNode]:
         """The whole tree as nested nodes; roots in file order, children oldest first."""
         labels = self.labels()
-        with paused_gc():
-            roots = _nest_backwards(self.entries, labels)
-            return roots if roots is not None else _nest_any(self.entries, labels)
+        roots = _nest_backwards(self.entries, labels)
+        return roots if roots is not None else _nest_any(self.entries, labels)
 
     def labels(self) -> dict[str, tuple[str, str]]:
         """Label and time by entry id; the last ``label`` entry of the file wins."""
@@ -143,12 +181,15 @@ class SessionTree:
 
     def _child_index(self) -> dict[str | None, list[Entry]]:
         if self._children is None:
-            children: dict[str | None, list[Entry]] = {}
-            with paused_gc():
-                for entry in self.entries:
-                    children.setdefault(self._parent_key(entry), []).append(entry)
-            self._children = children
+            self._children = self._index_children()
         return self._children
+
+    @with_paused_gc
+    def _index_children(self) -> dict[str | None, list[Entry]]:
+        children: dict[str | None, list[Entry]] = {}
+        for entry in self.entries:
+            children.setdefault(self._parent_key(entry), []).append(entry)
+        return children
 
     def _parent_key(self, entry: Entry) -> str | None:
         return entry.parent_id if entry.parent_id in self.by_id else None
@@ -212,25 +253,6 @@ def _sort_by_time(siblings: list[SessionTreeNode]) -> None:
         siblings.sort(key=lambda node: node.entry.timestamp)
     else:
         siblings.sort(key=lambda node: parse_timestamp(node.entry.timestamp) or 0)
-
-
-@contextmanager
-def paused_gc() -> Iterator[None]:
-    """Keep the collector from walking a large structure again and again while it is built.
-
-    What was built counts as old afterwards: freezing and thawing moves it there without a walk.
-    A program that has frozen objects of its own keeps them frozen.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            if gc.get_freeze_count() == 0:
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
 
 
 def plant(

@@ -19,6 +19,7 @@ import msgspec
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.handles import Handle
 from sessiontree.storage.regular import NOFOLLOW, NONBLOCK
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
@@ -219,9 +220,9 @@ def _ensure_private_file(path: str) -> None:
 
 @contextlib.contextmanager
 def _exclusive(path: str) -> Iterator[None]:
-    descriptor = os.open(f"{path}.lock", _CREATE, 0o600)
+    handle = Handle(f"{path}.lock", _CREATE)
     try:
-        locks.lock(descriptor, path)
+        locks.lock(handle.number, path)
         yield
     finally:
-        os.close(descriptor)
+        handle.close()

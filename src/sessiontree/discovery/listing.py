@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sessiontree.core.tree import paused_gc
+from sessiontree.core.tree import with_paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
 from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.leaves import Status
@@ -228,18 +228,8 @@ def _parse_time(text: str | None) -> datetime | None:
     return None
 
 
+@with_paused_gc  # thousands of objects are made, none of them garbage
 def _list_folders(
-    folders: list[str],
-    on_progress: OnProgress | None,
-    profile: Profile,
-    storage: SessionStorage,
-    belongs: Callable[[str], bool] | None,
-) -> SessionList:
-    with paused_gc():  # thousands of objects are made, none of them garbage
-        return _survey_folders(folders, on_progress, profile, storage, belongs)
-
-
-def _survey_folders(
     folders: list[str],
     on_progress: OnProgress | None,
     profile: Profile,

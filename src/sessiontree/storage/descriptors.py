@@ -12,16 +12,15 @@ import os
 
 from sessiontree.storage import locks, regular
 from sessiontree.storage.base import FileStat, StrPath
+from sessiontree.storage.handles import Handle
 from sessiontree.storage.syncing import sync_folder
-
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
 
 
 class FileReader:
     def __init__(self, path: StrPath) -> None:
         self._path = path = os.fspath(path)
-        self._fd = regular.open_to_read(path)
+        self._handle = regular.open_to_read(path)
+        self._fd = self._handle.number
 
     def fileno(self) -> int:
         return self._fd
@@ -44,13 +43,8 @@ class FileReader:
         return b"".join(pieces)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
+        self._fd = -1
+        self._handle.close()
 
 
 class FileWriter:
@@ -60,10 +54,11 @@ class FileWriter:
         self._path = path = os.fspath(path)
         self._error: OSError | None = None
         self._gate = _gate_of(path)
-        self._gate_fd = -1
+        self._gate_handle: Handle | None = None
         self._depth = 0
         self.has_locks = True
-        self._fd, self._is_new = regular.open_to_append(path, create)
+        self._handle, self._is_new = regular.open_to_append(path, create)
+        self._fd = self._handle.number
         self._own = os.fstat(self._fd)
         try:
             regular.require_regular(path, self._own)
@@ -95,23 +90,22 @@ class FileWriter:
             self._drop()
 
     def _drop(self) -> None:
-        if self._gate_fd >= 0:
-            locks.unlock(self._gate_fd)
+        if self._gate_handle is not None:
+            locks.unlock(self._gate_handle.number)
         if self._fd >= 0 and self.has_locks:
             locks.unlock(self._fd)
 
     def _hold_gate(self) -> None:
         """Living omp serialises its writers by a lock on a file beside the session."""
-        if self._gate_fd < 0:
+        if self._gate_handle is None:
             if not os.access(self._gate, os.F_OK):
                 return
+            flags = os.O_RDWR | regular.NONBLOCK | regular.NOFOLLOW
             try:
-                self._gate_fd = os.open(
-                    self._gate, os.O_RDWR | _CLOEXEC | regular.NONBLOCK | regular.NOFOLLOW
-                )
+                self._gate_handle = Handle(self._gate, flags)
             except OSError:
                 return
-        locks.lock(self._gate_fd, self._path)
+        locks.lock(self._gate_handle.number, self._path)
 
     def owns(self, found: FileStat) -> bool:
         return found.inode == self._own.st_ino and found.device == self._own.st_dev
@@ -140,13 +134,13 @@ class FileWriter:
     def overwrite(self, offset: int, data: bytes) -> None:
         self._require_open()
         # not through the appending descriptor: Linux would append there, whatever the offset
-        fd = os.open(self._path, os.O_WRONLY | _CLOEXEC | _BINARY | regular.NONBLOCK)
+        handle = Handle(self._path, os.O_WRONLY | regular.NONBLOCK)
         try:
-            if not _is_same(os.fstat(fd), self._own):
+            if not _is_same(os.fstat(handle.number), self._own):
                 raise OSError(errno.ESTALE, "the file was replaced", self._path)
-            os.pwrite(fd, data, offset)
+            os.pwrite(handle.number, data, offset)
         finally:
-            os.close(fd)
+            handle.close()
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -171,15 +165,13 @@ class FileWriter:
             raise
 
     def close(self) -> None:
-        fds = (self._gate_fd, self._fd)
-        self._fd = self._gate_fd = -1
+        self._fd = -1
         self._depth = 0
         try:
-            if fds[0] >= 0:
-                os.close(fds[0])
-        finally:  # once closed, however that ended, the number may be another file's
-            if fds[1] >= 0:
-                os.close(fds[1])
+            if self._gate_handle is not None:
+                self._gate_handle.close()
+        finally:
+            self._handle.close()
 
     def _require_open(self) -> None:
         if self._fd < 0:
@@ -187,10 +179,6 @@ class FileWriter:
 
     def get_error(self) -> OSError | None:
         return self._error
-
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
 
 
 def _gate_of(path: str) -> str:

@@ -24,13 +24,10 @@ from sessiontree.storage.base import (
     StrPath,
 )
 from sessiontree.storage.descriptors import FileReader, FileWriter, to_stat
+from sessiontree.storage.handles import Handle
 from sessiontree.storage.moving import copy_range, move_across_devices, write_all
 from sessiontree.storage.syncing import sync_folder
 from sessiontree.storage.temp_files import make_temp_path, sweep_temp_files
-
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
-
 
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -126,20 +123,7 @@ class FileSessionStorage:
         folder, name = os.path.split(path)
         temp = make_temp_path(path)
         try:
-            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY, 0o600)
-            try:
-                for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
-                    if isinstance(piece, bytes):
-                        write_all(fd, piece)
-                    else:
-                        copy_range(fd, piece)
-                if mode != 0o600 and not private:
-                    os.chmod(temp, mode)
-                if durable:
-                    os.fsync(fd)
-                written = to_stat(path, os.fstat(fd))
-            finally:
-                os.close(fd)
+            written = to_stat(path, _write_new(temp, pieces, 0o600 if private else mode, durable))
             os.replace(temp, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -185,6 +169,26 @@ class FileSessionStorage:
         return FileWriter(path, create)
 
 
+def _write_new(
+    path: str, pieces: bytes | Iterable[Piece], mode: int, durable: bool
+) -> os.stat_result:
+    """Write a file that is not there yet; what the system says of it."""
+    handle = Handle(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
+            if isinstance(piece, bytes):
+                write_all(handle.number, piece)
+            else:
+                copy_range(handle.number, piece)
+        if mode != 0o600:
+            os.chmod(path, mode)
+        if durable:
+            os.fsync(handle.number)
+        return os.fstat(handle.number)
+    finally:
+        handle.close()
+
+
 @contextlib.contextmanager
 def _scan(folder: StrPath) -> Iterator[Iterator[os.DirEntry[str]]]:
     """What is in a folder; by descriptor where that is possible, which makes each look shorter."""
@@ -192,12 +196,12 @@ def _scan(folder: StrPath) -> Iterator[Iterator[os.DirEntry[str]]]:
         with os.scandir(folder) as listing:
             yield listing
         return
-    fd = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+    handle = Handle(os.fspath(folder) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with os.scandir(fd) as listing:
+        with os.scandir(handle.number) as listing:
             yield listing
     finally:
-        os.close(fd)
+        handle.close()
 
 
 def _is_dir(item: os.DirEntry[str]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sessiontree.storage import regular
+from sessiontree.storage.handles import Handle
 from sessiontree.storage.history_tables import (
     create_tables,
     find_tables,
@@ -199,17 +200,17 @@ def alone(path: str, *, make_folder: bool = False) -> Iterator[None]:
     if make_folder:
         _make_private_folder(folder)
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        handle = Handle(folder, os.O_RDONLY)
     except PermissionError:  # Windows does not open folders; the check of the file must do
         yield
         return
     try:
-        lock(descriptor, path)
+        lock(handle.number, path)
         yield
     finally:
         # the lock goes with the descriptor, and that is gone whatever closing it says
         with contextlib.suppress(OSError):
-            os.close(descriptor)
+            handle.close()
 
 
 def _make_private_folder(folder: str) -> None:

@@ -12,6 +12,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from operator import methodcaller
 
 from sessiontree.storage.base import (
     FileStat,
@@ -20,6 +22,8 @@ from sessiontree.storage.base import (
     SessionStorageWriter,
     StrPath,
 )
+
+_ACQUIRE, _RELEASE = methodcaller("acquire"), methodcaller("release")
 
 
 class _MemoryFile:
@@ -245,19 +249,18 @@ class _MemoryWriter(_OpenFile):
         super().__init__(path, file)
         self._storage = storage
         self._inode = file.inode
-        self._depth = 0
+        self._holds: list[AbstractContextManager[bool]] = []
         self.has_locks = True
 
     def lock(self) -> int | None:
-        self._get_file().lock.acquire()
-        self._depth += 1
+        # taken and noted in one call: an interrupt in between would leave it locked for ever
+        self._holds.extend(filter(_ACQUIRE, (self._get_file().lock,)))
         found = self._storage.find(self._path)
         return found.size if found is not None and self.owns(found) else None
 
     def unlock(self) -> None:
-        if self._depth:
-            self._depth -= 1
-            self._get_file().lock.release()
+        if self._holds:
+            next(map(_RELEASE, map(self._holds.pop, (-1,))))
 
     def owns(self, found: FileStat) -> bool:
         return found.inode == self._inode
@@ -289,7 +292,7 @@ class _MemoryWriter(_OpenFile):
         self._get_file()  # memory is all there is
 
     def close(self) -> None:
-        while self._depth:
+        while self._holds:
             self.unlock()
         super().close()
 

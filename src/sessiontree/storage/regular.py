@@ -15,40 +15,40 @@ import os
 import stat
 from typing import BinaryIO
 
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
+from sessiontree.storage.handles import Handle
+
 NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # not to wait for a writer, should the name be a pipe's, nor to get a terminal by its name
-_READ = os.O_RDONLY | _CLOEXEC | _BINARY | NONBLOCK | getattr(os, "O_NOCTTY", 0)
-_APPEND = os.O_RDWR | os.O_APPEND | _CLOEXEC | _BINARY | NONBLOCK | NOFOLLOW
+_READ = os.O_RDONLY | NONBLOCK | getattr(os, "O_NOCTTY", 0)
+_APPEND = os.O_RDWR | os.O_APPEND | NONBLOCK | NOFOLLOW
 _IS_A_LINK = frozenset((errno.ELOOP, errno.EMLINK))
 _LINKED_SUFFIX = ".jsonl"
 
 
 def open_for_reading(path: str) -> BinaryIO:
     """A file that is not read through a storage: at once, or OSError for a pipe or a device."""
-    return os.fdopen(open_to_read(path), "rb")
+    return open_to_read(path).to_file()
 
 
-def open_to_read(path: str) -> int:
-    """A descriptor. OSError for what is not a regular file."""
-    fd = os.open(path, _READ)
+def open_to_read(path: str) -> Handle:
+    """An open file. OSError for what is not a regular one."""
+    handle = Handle(path, _READ)
     try:
-        require_regular(path, os.fstat(fd))
+        require_regular(path, os.fstat(handle.number))
     except OSError:
-        os.close(fd)
+        handle.close()
         raise
-    return fd
+    return handle
 
 
-def open_to_append(path: str, create: bool) -> tuple[int, bool]:
-    """A descriptor, and whether the file is new. OSError for what is not to be written to.
+def open_to_append(path: str, create: bool) -> tuple[Handle, bool]:
+    """An open file, and whether it is new. OSError for what is not to be written to.
 
     The caller still has to ask for a regular file: it looks at the descriptor anyway.
     """
     try:
-        return os.open(path, _APPEND), False
+        return Handle(path, _APPEND), False
     except FileNotFoundError:
         if not create:
             raise
@@ -59,7 +59,7 @@ def open_to_append(path: str, create: bool) -> tuple[int, bool]:
         if target == path:
             raise OSError(errno.ELOOP, "a link that does not lead to a session", path) from error
         return open_to_append(target, create)
-    return os.open(path, _APPEND | os.O_CREAT, 0o600), True
+    return Handle(path, _APPEND | os.O_CREAT), True
 
 
 def find_replaced(path: str) -> tuple[str, int]:

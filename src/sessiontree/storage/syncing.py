@@ -8,19 +8,19 @@ from __future__ import annotations
 import errno
 import os
 
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+from sessiontree.storage.handles import Handle
 
 
 def sync_folder(folder: str) -> None:
     """The folder's entries are on the medium (where the system can say so of a folder)."""
     try:
-        fd = os.open(folder or ".", os.O_RDONLY | _CLOEXEC)
+        handle = Handle(folder or ".", os.O_RDONLY)
     except PermissionError:
         return  # Windows, or a folder we may write to but not read
     try:
-        os.fsync(fd)
+        os.fsync(handle.number)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
-        os.close(fd)
+        handle.close()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from sessiontree.core.tree import paused_gc
+from sessiontree.core.tree import with_paused_gc
 from sessiontree.tui.fuzzy import Field, Match, Query
 from sessiontree.tui.tree_entries import TreeEntry
 
@@ -108,11 +108,11 @@ class TreeModel:
     ) -> list[TreeRow]:
         """The lines of this view, from top to bottom; none if told to stop on the way."""
         try:
-            with paused_gc():
-                return self._lay_out(shown, query, folded, should_stop)
+            return self._lay_out(shown, query, folded, should_stop)
         except _Stopped:
             return []
 
+    @with_paused_gc
     def _lay_out(
         self,
         shown: Filter,

@@ -50,11 +50,11 @@ def test_a_close_that_failed_is_not_done_again(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     really_close = os.close
+    monkeypatch.setattr(os, "close", close)
     held: list[SessionStorageWriter | SessionStorageReader] = [
         storage.open_writer(str(tmp_path / "x")),
         storage.open_reader(str(tmp_path / "x")),
     ]
-    monkeypatch.setattr(os, "close", close)
     for each in held:
         with pytest.raises(OSError):
             each.close()
