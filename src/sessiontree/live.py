@@ -48,6 +48,7 @@ class LiveSession:
         self._warnings = warnings or []
         self._builder: ContextBuilder | None = None
         self._builder_leaf: str | None = None
+        self._builder_revision = 0
         self._is_touched = False
         self._is_header_changed = False
         self._wanted: dict[str, Any] = {}
@@ -183,12 +184,13 @@ class LiveSession:
 
     def context(self) -> SessionContext:
         """What the model sees at the leaf. Nearly free when nothing changed since the last call."""
-        leaf_id = self.tree.leaf_id
+        leaf_id, revision = self.tree.leaf_id, self.tree.revision
         if leaf_id is None:
             return SessionContext()
-        if self._builder is None or self._builder_leaf != leaf_id:
+        is_known = self._builder_leaf == leaf_id and self._builder_revision == revision
+        if self._builder is None or not is_known:
             self._builder = _make_builder(self.tree.path(leaf_id))
-            self._builder_leaf = leaf_id
+            self._builder_leaf, self._builder_revision = leaf_id, revision
         return self._builder.build()
 
     def _carry_context(self, entry: Entry) -> None:

@@ -367,6 +367,16 @@ def test_an_entry_whose_parent_comes_later_hangs_on_it_as_in_a_fresh_opening(fil
     assert session.get_entries()[0].data is data
 
 
+def test_a_parent_that_comes_later_is_in_the_context_too(file: Path) -> None:
+    write(file, header(), message("b", "a", user("2")), message("c", "b", user("3")))
+    session = SessionManager.open(file)
+    assert session.build_session_context().messages == [user("2"), user("3")]
+    with file.open("ab") as out:
+        out.write(json.dumps(message("a", None, user("1"))).encode() + b"\n")
+    assert session.refresh() == 1
+    assert session.build_session_context().messages == [user("1"), user("2"), user("3")]
+
+
 def test_an_entry_between_others_that_now_hang_the_other_way_closes_no_cycle(file: Path) -> None:
     session = SessionManager.open(file)
     replace(file, header(), message("a1", "a3"), *TALK[2:])

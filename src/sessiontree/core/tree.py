@@ -80,6 +80,8 @@ class SessionTree:
         self.leaf_id: str | None = self.last_id
         # by the parent that is missing, the entries that name it: it may come later
         self.orphans: dict[str, list[str]] = {}
+        # another number: entries may hang on others than before
+        self.revision = 0
         self._children: dict[str | None, list[Entry]] | None = None
         self._labels: dict[str, tuple[str, str]] | None = None
 
@@ -107,6 +109,7 @@ class SessionTree:
 
     def forget_indexes(self) -> None:
         """Entries have come or changed: find children and labels anew when they are asked for."""
+        self.revision += 1
         self._children = None
         self._labels = None
 
