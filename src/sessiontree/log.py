@@ -217,26 +217,20 @@ class SessionLog(SharedFile):
             if writer.lock() != 0:
                 writer.close()
                 return False
-            document = self._write_head(writer, head, path)
-        except BaseException:
-            writer.close()
-            raise
-        writer.unlock()
-        self._writer = writer
-        document.tree = self.tree
-        self.adopt(document, is_draft=self.is_draft)
-        return True
-
-    def _write_head(self, writer: SessionStorageWriter, head: bytes, path: str) -> SessionDocument:
-        start = writer.write_line(head)
-        try:
+            writer.write_line(head)
             document = load_document(self._storage, path, self._blobs)
             if document is None:
                 raise PersistenceError(path, "could not be read back")
+            document.tree = self.tree
+            self.adopt(document, is_draft=self.is_draft)
+            writer.unlock()
         except BaseException:
-            _take_back(writer, start, len(head))
+            if self.document is None:  # nobody stands on it
+                _take_back(writer, 0, len(head))
+            writer.close()
             raise
-        return document
+        self._writer = writer
+        return True
 
     def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
         """The first answer is here: the draft becomes the session file, in one rename."""

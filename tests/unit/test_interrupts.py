@@ -29,6 +29,7 @@ from sessiontree import FileSessionStorage, MemorySessionStorage, SessionManager
 from sessiontree.core.tree import with_paused_gc
 from sessiontree.log import Durability, logger
 from sessiontree.storage.base import StrPath
+from sessiontree.storage.descriptors import FileWriter
 from sessiontree.storage.handles import Handle
 
 # a folder's listing that is dropped half-way tells so, and is closed all the same
@@ -80,6 +81,24 @@ def test_ctrl_c_when_the_file_of_an_append_is_let_go_of(yard: Path) -> None:
     steps = count_steps(APPEND, yard, "flush")
     for at in range(steps - 150, steps + 1):
         attempt(APPEND, at, yard, "flush")
+
+
+def test_ctrl_c_when_the_file_of_a_new_session_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = SessionManager.create(tmp_path, tmp_path)
+    with monkeypatch.context() as pressed:
+        pressed.setattr(FileWriter, "unlock", _press)
+        with pytest.raises(KeyboardInterrupt):
+            session.append_message(user("1"))
+    session.append_message(user("2"))
+    session.append_message(assistant("3"))
+    said = [entry.get("message") for entry in read(Path(str(session.session_file)))]
+    assert said == [None, user("2"), assistant("3")]
+
+
+def _press(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 # -- moves ---------------------------------------------------------------------------------------
