@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import copying, forking, opening, relocation
 from sessiontree.appends import SessionAppends, put_given
-from sessiontree.core.context import SessionContext
-from sessiontree.core.tree import SessionTreeNode
 from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import SessionTreeError
+from sessiontree.facts import SessionFacts
 from sessiontree.live import LiveSession
-from sessiontree.log import Durability, SessionLog
+from sessiontree.log import Durability
 from sessiontree.model.dialects import extension_key
-from sessiontree.model.entries import Entry
-from sessiontree.model.header import Header
-from sessiontree.model.scanning import SessionWarning
 from sessiontree.naming import rename_live
 from sessiontree.place import Place
 from sessiontree.profiles import Profile, get_profile
@@ -36,13 +32,10 @@ if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionList
 
 StrPath = str | os.PathLike[str]
-Entries = list[Entry]
-Warnings = list[SessionWarning]
-Nodes = list[SessionTreeNode]
 Progress = Callable[[int, int], object]
 
 
-class SessionManager(SessionAppends):
+class SessionManager(SessionFacts, SessionAppends):
     """A session to read, append to, branch, fork and move. Also a context manager.
 
     Made by ``create``, ``open``, ``continue_recent``, ``fork_from`` or ``in_memory``. All of them
@@ -180,111 +173,12 @@ class SessionManager(SessionAppends):
 
         return list_all_sessions(on_progress, profile=profile, storage=storage)
 
-    # -- state -----------------------------------------------------------------------------
-
-    @property
-    def session_id(self) -> str:
-        """The id in the header."""
-        return str(self._session.header.get("id", ""))
-
-    @property
-    def session_file(self) -> str | None:
-        """Where the session is or will be written; None if it is kept nowhere."""
-        return self._session.file
-
-    @property
-    def session_dir(self) -> str:
-        """The folder that the session lies in, or would."""
-        return self._session.place.session_dir
-
-    @property
-    def artifacts_dir(self) -> str | None:
-        """The folder for what belongs to this session beside its log; it need not exist."""
-        file = self.session_file
-        return paths.artifacts_dir(file) if file is not None else None
-
-    @property
-    def cwd(self) -> str:
-        """The project that the session belongs to."""
-        return self._session.place.cwd
-
-    @property
-    def profile(self) -> Profile:
-        """Whose session it is."""
-        return self._session.place.profile
-
-    @property
-    def storage(self) -> SessionStorage:
-        """Where it is kept."""
-        return self._session.place.storage
-
     @property
     def durability(self) -> Durability:
         """When appends wait for the medium: at a flush, or at every entry."""
         return self._durability
 
-    @property
-    def has_explicit_dir(self) -> bool:
-        """Whether ``session_dir`` was given, rather than derived from the project."""
-        return self._session.place.has_explicit_dir
-
-    @property
-    def header(self) -> Header:
-        """The header as a wire object."""
-        return self._session.header
-
-    @property
-    def session_name(self) -> str | None:
-        """The name it was given, if any."""
-        return self._session.name
-
-    @property
-    def is_persisted(self) -> bool:
-        """Whether the session is kept at all: not so for one that is in memory only."""
-        return isinstance(self._session.log, SessionLog)
-
-    @property
-    def leaf_id(self) -> str | None:
-        """Where the conversation stands: the parent of what is appended next."""
-        return self._session.tree.leaf_id
-
-    @property
-    def leaf_entry(self) -> Entry | None:
-        """The entry at the leaf; None before the first entry."""
-        leaf_id = self.leaf_id
-        return self._session.tree.by_id.get(leaf_id) if leaf_id is not None else None
-
-    @property
-    def warnings(self) -> Warnings:
-        """What loading or writing had to repair."""
-        return self._session.warnings
-
-    # -- tree ------------------------------------------------------------------------------
-
-    def get_entry(self, id: str) -> Entry | None:  # noqa: A002 - the name is fixed
-        """The entry of this id, if there is one."""
-        return self._session.tree.by_id.get(id)
-
-    def get_entries(self) -> Entries:
-        """All entries in the order they were written."""
-        return self._session.tree.entries.copy()
-
-    def get_branch(self, from_id: str | None = None) -> Entries:
-        """The entries from the root to ``from_id``, by default to the leaf. EntryNotFoundError."""
-        return self._session.tree.path(self.leaf_id if from_id is None else from_id)
-
-    def get_tree(self) -> Nodes:
-        """The roots, with everything below them."""
-        return self._session.tree.nodes()
-
-    def get_children(self, parent_id: str | None) -> Entries:
-        """The entries right below one, oldest first; below None, the roots."""
-        return self._session.tree.children(parent_id)
-
-    def get_label(self, id: str) -> str | None:  # noqa: A002 - the name is fixed
-        """The label of an entry, if it has one."""
-        found = self._session.tree.labels().get(id)
-        return found[0] if found is not None else None
+    # -- the leaf --------------------------------------------------------------------------
 
     def branch(self, id: str) -> None:  # noqa: A002 - the name is fixed
         """Go on from an earlier entry. EntryNotFoundError; PersistenceError until ``recover``."""
@@ -319,10 +213,6 @@ class SessionManager(SessionAppends):
         except BaseException:
             self._session.put_leaf_back(before)
             raise
-
-    def build_session_context(self) -> SessionContext:
-        """What the model sees at the leaf."""
-        return self._session.context()
 
     # -- whole-session operations ----------------------------------------------------------
 

@@ -73,6 +73,10 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
             cached=kept,
         )
 
+    def __repr__(self) -> str:
+        own = f"{self.type!r}, {self.id!r}, {self.parent_id!r}, {self.timestamp!r}"
+        return f"{type(self).__name__}({own})"
+
     @property
     def data(self) -> WireEntry:
         """The whole wire object, decoded on first use and kept.
