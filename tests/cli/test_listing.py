@@ -187,3 +187,12 @@ def test_a_moved_project_is_noticed_and_relinked(machine: Machine) -> None:
     assert (done.code, done.lines[-1]) == (0, "Relinked 1 session")
     assert A in machine.run("ls", cwd=new).out
     assert machine.run("relink", str(old), "--yes", cwd=new).code == 1
+
+
+def test_a_folder_that_is_not_there_is_named(machine: Machine) -> None:
+    missing = machine.root / "sesions"
+    result = machine.run("ls", "--session-dir", str(missing))
+    assert (result.code, result.out) == (0, "No sessions found\n")
+    assert result.err == f"{missing}: no such folder\n"
+    missing.mkdir()
+    assert "no such folder" not in machine.run("ls", "--session-dir", str(missing)).err

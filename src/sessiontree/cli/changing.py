@@ -13,7 +13,7 @@ from sessiontree.cli.targets import find_target, session_argument
 
 @click.command("rename", short_help="Give a session a name.")
 @session_argument(required=True)
-@click.argument("name", nargs=-1, metavar="NAME", required=False)
+@click.argument("name", nargs=-1, metavar="NAME...", required=False)
 @click.option("--clear", is_flag=True, help="Take the name away.")
 @with_scope
 def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: bool) -> None:

@@ -154,7 +154,9 @@ def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: boo
             f"{tables.plural(moved.session_count, 'session')}: "
             f"sessiontree relink {_quoted(moved.cwd)}"
         )
-    if not found and not everywhere and not notes:
+    if scope.session_dir is not None and not os.path.isdir(scope.session_dir):
+        output.write_note((f"{scope.session_dir}: no such folder", "yellow"))
+    elif not found and not everywhere and not notes:
         output.write_note(("sessiontree demo adds sample sessions to look at", "dim"))
 
 
