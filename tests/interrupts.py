@@ -45,6 +45,8 @@ class Keyboard:
     def watch(self, work: Callable[[], object]) -> None:
         """Do the work; KeyboardInterrupt if it has as many steps."""
         before = sys.gettrace()
+        # from 3.12 on, steps are told only of what begins after somebody has asked for them
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._enter)
         try:
             work()
@@ -54,6 +56,7 @@ class Keyboard:
     def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename == __file__ or frame.f_code.co_name in _LOCKED:
             return None
+        frame.f_trace = self._step
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         return self._step
