@@ -298,9 +298,11 @@ def test_the_collector_goes_on_whenever_ctrl_c_comes() -> None:
         except ValueError:
             pass
 
+    frozen = gc.get_freeze_count()  # Python 3.12 has some from the start
+
     def require() -> None:
         assert gc.isenabled()
-        assert gc.get_freeze_count() == 0
+        assert gc.get_freeze_count() == frozen
 
     press_at_each_step(work, require)
 
