@@ -54,7 +54,8 @@ def detect_dialect(has_title: bool, entries: Iterable[Entry]) -> Dialect | None:
             return "pi"
         if kind == "model_change":
             data: dict[str, Any] = entry.decode()
-            return "pi" if "modelId" in data else "omp"
+            if ("modelId" in data) != ("model" in data):  # some write both, for any reader
+                return "pi" if "modelId" in data else "omp"
         if kind in _OMP_ONLY:
             return "omp"
     return None

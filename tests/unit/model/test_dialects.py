@@ -58,6 +58,7 @@ def test_the_mark_of_an_extension() -> None:
         (entry("session_info", "b", "a", name="x"), "pi"),
         (entry("model_change", "b", "a", provider="x", modelId="y"), "pi"),
         (entry("model_change", "b", "a", model="x/y"), "omp"),
+        (entry("model_change", "b", "a", model="x/y", provider="x", modelId="y"), None),
         (entry("mode_change", "b", "a", mode="plan"), "omp"),
         (entry("ttsr_injection", "b", "a", injectedRules=[]), "omp"),
         (entry("custom", "b", "a", customType="x"), None),
