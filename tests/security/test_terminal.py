@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import HistoryStorage
+from sessiontree.escaping import HAZARDS, one_line
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\u202etxt.exe\u2066\x00\x7f end"
 ANY_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -201,3 +203,11 @@ def test_what_a_model_prints_is_harmless_while_it_streams(machine: Machine) -> N
     result = machine.on_terminal("-p", "read evil.txt", "--model", "offline")
     assert "red" in result.out
     assert_harmless(result)
+
+
+def test_nothing_that_a_look_for_printable_text_lets_through_is_a_hazard() -> None:
+    """``one_line`` gives printable text back unread."""
+    printable = "".join(filter(str.isprintable, map(chr, range(sys.maxunicode + 1))))
+    assert HAZARDS.search(printable) is None
+    assert one_line(printable) == printable
+    assert one_line("a\tb\u202ec") != "a\tb\u202ec"
