@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sessiontree.core import trimming
-from sessiontree.core.tree import SessionTree, with_paused_gc
+from sessiontree.core.collecting import with_paused_gc
+from sessiontree.core.tree import SessionTree
 from sessiontree.errors import PersistenceError
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, TitleSlot, get_title

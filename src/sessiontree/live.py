@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from sessiontree.core.collecting import with_paused_gc
 from sessiontree.core.context import ContextBuilder, SessionContext
-from sessiontree.core.tree import SessionTree, with_paused_gc
+from sessiontree.core.tree import SessionTree
 from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError
 from sessiontree.filing import may_be_edited

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sessiontree.core.tree import plant, with_paused_gc
+from sessiontree.core.collecting import with_paused_gc
+from sessiontree.core.tree import plant
 from sessiontree.document import TAIL_BYTES, FilePayloads, SessionDocument, line_of, tell_skipped
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec

@@ -26,7 +26,7 @@ from tests.interrupts import (
 from tests.samples import assistant, header, read, user, write
 
 from sessiontree import FileSessionStorage, MemorySessionStorage, SessionManager
-from sessiontree.core.tree import with_paused_gc
+from sessiontree.core.collecting import with_paused_gc
 from sessiontree.log import Durability, logger
 from sessiontree.storage.base import StrPath
 from sessiontree.storage.descriptors import FileWriter

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sessiontree.core.tree import with_paused_gc
+from sessiontree.core.collecting import with_paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
 from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.leaves import Status

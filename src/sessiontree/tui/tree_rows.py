@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from sessiontree.core.tree import with_paused_gc
+from sessiontree.core.collecting import with_paused_gc
 from sessiontree.tui.fuzzy import Field, Match, Query
 from sessiontree.tui.tree_entries import TreeEntry
 
