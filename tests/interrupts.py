@@ -23,8 +23,8 @@ from typing import Any
 from tests.samples import assistant, user
 
 from sessiontree import PersistenceError, SessionManager
-from sessiontree.log import Durability
 from sessiontree.profiles import Profile
+from sessiontree.stores.files.log import Durability
 
 _BOOKKEEPING = {dis.opmap["PUSH_EXC_INFO"], dis.opmap["POP_EXCEPT"]}
 # What works under a lock of threading's: such a lock's own exit can not be interrupted, but the

@@ -13,7 +13,7 @@ import sessiontree
 # The interpreter and this package may lie where only root may read: import first, drop then.
 DROP_RIGHTS = """
 import os, traceback
-import sessiontree.manager, sessiontree.discovery.resume, sessiontree.discovery.listing
+import sessiontree.session.manager, sessiontree.discovery.resume, sessiontree.discovery.listing
 from sessiontree import *
 if os.geteuid() == 0:
     os.setgroups([])

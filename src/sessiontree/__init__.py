@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 from sessiontree._version import __version__
 
 _HOMES = {
-    "SessionManager": "manager",
+    "SessionManager": "session.manager",
     "SessionContext": "core.context",
     "build_session_context": "core.context",
     "convert_to_llm": "core.llm",
     "SessionTreeNode": "core.tree",
     "Entry": "model.entries",
-    "SessionWarning": "model.scanning",
-    "parse_jsonl_lenient": "model.scanning",
+    "SessionWarning": "model.lines",
+    "parse_jsonl_lenient": "model.lines",
     "migrate_entries": "model.migrations",
-    "load_entries_from_file": "loading",
+    "load_entries_from_file": "stores.files.reader",
     "SessionStorage": "storage.base",
     "SessionStorageReader": "storage.base",
     "SessionStorageWriter": "storage.base",
     "FileSessionStorage": "storage.file",
     "MemorySessionStorage": "storage.memory",
     "BlobStore": "storage.blobs",
-    "HistoryStorage": "storage.history",
+    "HistoryStorage": "history",
     "SessionInfo": "discovery.listing",
     "RecentSessionInfo": "discovery.recent",
     "get_recent_sessions": "discovery.recent",
     "find_most_recent_session": "discovery.recent",
     "resolve_session": "discovery.resume",
     "search": "discovery.search",
-    "relink": "discovery.moved",
+    "relink": "discovery.moved_projects",
     "Profile": "profiles",
     "get_profile": "profiles",
     "Agent": "runtime.agent",
@@ -53,10 +53,10 @@ _HOMES = {
     "AlreadyCompactedError": "core.compaction",
     "NothingToCompactError": "core.compaction",
     "CompactionCancelledError": "core.compaction",
-    "BundleError": "export.archive",
+    "BundleError": "export.bundle_archive",
     "NothingToForkError": "runtime.sessions",
-    "NotAPromptError": "runtime.branching",
-    "OperationInProgressError": "runtime.gate",
+    "NotAPromptError": "runtime.navigation",
+    "OperationInProgressError": "runtime.operations",
     "SessionClosedError": "runtime.disk",
     "AgentBusyError": "runtime.agent",
     "ModelNotFoundError": "runtime.models",
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from sessiontree.core.llm import convert_to_llm as convert_to_llm
     from sessiontree.core.tree import SessionTreeNode as SessionTreeNode
     from sessiontree.discovery.listing import SessionInfo as SessionInfo
-    from sessiontree.discovery.moved import relink as relink
+    from sessiontree.discovery.moved_projects import relink as relink
     from sessiontree.discovery.recent import RecentSessionInfo as RecentSessionInfo
     from sessiontree.discovery.recent import find_most_recent_session as find_most_recent_session
     from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
@@ -88,13 +88,12 @@ if TYPE_CHECKING:
     from sessiontree.errors import SessionBusyError as SessionBusyError
     from sessiontree.errors import SessionNotFoundError as SessionNotFoundError
     from sessiontree.errors import SessionTreeError as SessionTreeError
-    from sessiontree.export.archive import BundleError as BundleError
-    from sessiontree.loading import load_entries_from_file as load_entries_from_file
-    from sessiontree.manager import SessionManager as SessionManager
+    from sessiontree.export.bundle_archive import BundleError as BundleError
+    from sessiontree.history import HistoryStorage as HistoryStorage
     from sessiontree.model.entries import Entry as Entry
+    from sessiontree.model.lines import SessionWarning as SessionWarning
+    from sessiontree.model.lines import parse_jsonl_lenient as parse_jsonl_lenient
     from sessiontree.model.migrations import migrate_entries as migrate_entries
-    from sessiontree.model.scanning import SessionWarning as SessionWarning
-    from sessiontree.model.scanning import parse_jsonl_lenient as parse_jsonl_lenient
     from sessiontree.profiles import Profile as Profile
     from sessiontree.profiles import UnknownProfileError as UnknownProfileError
     from sessiontree.profiles import get_profile as get_profile
@@ -102,20 +101,21 @@ if TYPE_CHECKING:
     from sessiontree.runtime.agent import AgentBusyError as AgentBusyError
     from sessiontree.runtime.agent_base import AgentBase as AgentBase
     from sessiontree.runtime.agent_session import AgentSession as AgentSession
-    from sessiontree.runtime.branching import NotAPromptError as NotAPromptError
     from sessiontree.runtime.create import create_agent_session as create_agent_session
     from sessiontree.runtime.disk import SessionClosedError as SessionClosedError
-    from sessiontree.runtime.gate import OperationInProgressError as OperationInProgressError
     from sessiontree.runtime.models import AmbiguousModelError as AmbiguousModelError
     from sessiontree.runtime.models import ModelNotFoundError as ModelNotFoundError
+    from sessiontree.runtime.navigation import NotAPromptError as NotAPromptError
+    from sessiontree.runtime.operations import OperationInProgressError as OperationInProgressError
     from sessiontree.runtime.sessions import NothingToForkError as NothingToForkError
+    from sessiontree.session.manager import SessionManager as SessionManager
     from sessiontree.storage.base import SessionStorage as SessionStorage
     from sessiontree.storage.base import SessionStorageReader as SessionStorageReader
     from sessiontree.storage.base import SessionStorageWriter as SessionStorageWriter
     from sessiontree.storage.blobs import BlobStore as BlobStore
     from sessiontree.storage.file import FileSessionStorage as FileSessionStorage
-    from sessiontree.storage.history import HistoryStorage as HistoryStorage
     from sessiontree.storage.memory import MemorySessionStorage as MemorySessionStorage
+    from sessiontree.stores.files.reader import load_entries_from_file as load_entries_from_file
 
 
 if not TYPE_CHECKING:  # a type checker that sees it takes every misspelt name for one of ours

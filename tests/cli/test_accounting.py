@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree.cli import tables
-from sessiontree.manager import SessionManager
+from sessiontree.session.manager import SessionManager
 
 from .conftest import Machine, Result, assistant, behead, user
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sessiontree.cli import conversation, output
 from sessiontree.cli.conversation import first_line
-from sessiontree.export.prose import clean
+from sessiontree.export.markdown_safety import clean
 
 _PIECES = ["a", "漢", "\x1b[38;2;255;255;255m", "\x1b[0m", "\x1b]0;title\x07", "\n", "  ", "\t"]
 

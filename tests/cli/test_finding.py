@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.history import HistoryStorage
+from sessiontree.history import HistoryStorage
 
 from .conftest import Machine, assistant, user
 

@@ -41,7 +41,7 @@ def pick_session(*, cwd, profile, session_dir=None, candidates=None, query=""):
         raise SystemExit(0)
     return picked or None
 
-for name, function in (("app", run_chat), ("session_picker", pick_session)):
+for name, function in (("app", run_chat), ("pickers.session_picker", pick_session)):
     module = types.ModuleType("sessiontree.tui." + name)
     setattr(module, function.__name__, function)
     sys.modules["sessiontree.tui." + name] = module

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.cli import viewing
+from sessiontree.cli.commands import show
 from sessiontree.cli.conversation import Printer
 from sessiontree.export.view import open_view
 
@@ -271,7 +271,7 @@ def test_a_project_without_sessions_asks_for_an_id(machine: Machine) -> None:
 
 def test_a_conversation_is_shown_without_holding_it(machine: Machine) -> None:
     with open_view(machine.session(A, entries=_rich())) as view:
-        viewing._write_head(view, None)
+        show._write_head(view, None)
         printer = Printer(full=True)
         for entry in view.path:
             printer.entry(entry)
@@ -280,8 +280,8 @@ def test_a_conversation_is_shown_without_holding_it(machine: Machine) -> None:
 
 def test_json_holds_no_entry_that_it_has_written(machine: Machine) -> None:
     with open_view(machine.session(A, entries=_branched())) as view:
-        viewing._write_json(view, view.path)
-        viewing._write_tree_json(view, list(viewing._lay_out(view.tree, view.tree.entries)))
+        show._write_json(view, view.path)
+        show._write_tree_json(view, list(show._lay_out(view.tree, view.tree.entries)))
         assert {entry.type for entry in view.tree.entries if entry.is_loaded} == {"label"}
 
 

@@ -24,7 +24,7 @@ from sessiontree import (
 from sessiontree.discovery import paths
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.discovery.moved import relink
+from sessiontree.discovery.moved_projects import relink
 from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import get_profile
 

@@ -14,13 +14,13 @@ from sessiontree.agents import create_agent
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
 from sessiontree.core.compaction import CompactionSettings
 from sessiontree.core.summaries import SYSTEM_PROMPT
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.models import ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
+from sessiontree.session.manager import SessionManager
 
 
 async def live(agent: Agent, project: Path, **options: Any) -> AgentSession:

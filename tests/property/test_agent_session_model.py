@@ -24,10 +24,10 @@ from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.hooks import Cancel
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.memory import MemorySessionStorage
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 View = tuple[tuple[str, str], ...]
 

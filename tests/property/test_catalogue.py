@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.samples import assistant, dump, entry, header, message, slot, user
 
-from sessiontree.discovery import catalogue, freshness
+from sessiontree.discovery import catalogue
+from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.listing import SessionList, list_sessions
 
 NAMES = st.sampled_from(["a.jsonl", "b.jsonl", "c.jsonl"])

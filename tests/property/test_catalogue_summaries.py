@@ -23,11 +23,11 @@ from tests.samples import (
     user,
 )
 
-from sessiontree.discovery import blocks
-from sessiontree.discovery.summary import Summary, read_summary
+from sessiontree.discovery.catalogue import blocks
+from sessiontree.discovery.catalogue.summary import Summary, read_summary
 from sessiontree.errors import NotASessionError
-from sessiontree.loading import load_document
 from sessiontree.storage.memory import MemorySessionStorage
+from sessiontree.stores.files.reader import load_document
 
 JUNK = [
     b"junk\n",
@@ -182,7 +182,9 @@ def test_reading_on_gives_what_reading_all_gives(
 @given(HEADS, records(), st.integers(1, 200))
 def test_frames_see_what_a_parser_sees(head: bytes, lines: list[bytes], size: int) -> None:
     data = head + b"".join(lines)
-    with mock.patch("sessiontree.discovery.summary._Scan._scan_frames", return_value=False):
+    with mock.patch(
+        "sessiontree.discovery.catalogue.summary._Scan._scan_frames", return_value=False
+    ):
         parsed = summarise(data)
     with pieces_of(size, 1 << 20):
         assert summarise(data) == parsed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.samples import assistant, dump, entry, header, lines, message, slot, user
 
 from sessiontree import MemorySessionStorage, NotASessionError, SessionManager
-from sessiontree.loading import load_document
+from sessiontree.stores.files.reader import load_document
 
 PATH = "/s/session.jsonl"
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "g", "h"])

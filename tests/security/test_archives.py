@@ -14,8 +14,8 @@ from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import PersistenceError
-from sessiontree.export.archive import BundleReader
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.export.bundle_archive import BundleReader
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.profiles import Profile
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sessiontree.export import prose
+from sessiontree.export import markdown_safety as safe
 
 # fmt: off
 _PIECES = st.sampled_from([
@@ -35,7 +35,7 @@ _ACTIVE = st.lists(_PIECES, max_size=14).map("".join)
 def test_a_browser_that_shows_the_document_runs_nothing_of_it(text: str) -> None:
     parser = MarkdownIt("commonmark")
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
-    waiting = parser.parse(f"# T\n\n{prose.contain(text)}\n\n[a]\n")
+    waiting = parser.parse(f"# T\n\n{safe.contain(text)}\n\n[a]\n")
     while waiting:
         token = waiting.pop()
         waiting += token.children or []
@@ -56,7 +56,7 @@ def test_a_browser_that_shows_the_document_runs_nothing_of_it(text: str) -> None
     ],
 )
 def test_html_and_links_read_as_they_were_meant(text: str) -> None:
-    shown = MarkdownIt("commonmark").render(prose.contain(text))
+    shown = MarkdownIt("commonmark").render(safe.contain(text))
     plain = html.unescape(re.sub("<[^>]*>", "", shown))
     for word in re.findall(r"List<String>|<div>|<script>|<b>|a < b", text):
         assert word in plain

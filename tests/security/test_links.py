@@ -20,9 +20,10 @@ from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import HistoryStorage, SessionManager, SessionTreeError
-from sessiontree.discovery import catalogue, search_index
+from sessiontree.discovery import catalogue
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.listing import list_sessions
+from sessiontree.discovery.search import index
 from sessiontree.maintenance.folders import remember_session_dir
 from sessiontree.maintenance.trash import list_trash, move_to_trash, restore
 from sessiontree.profiles import Profile
@@ -135,7 +136,7 @@ def test_a_cache_that_is_a_link_is_not_written_through(
     folder: Path, outside: Path, companion: str, exists: bool
 ) -> None:
     target = outside if exists else outside.parent / "new"
-    for schema in (catalogue.SCHEMA, search_index.SCHEMA):
+    for schema in (catalogue.SCHEMA, index.SCHEMA):
         os.makedirs(os.path.dirname(schema.path), exist_ok=True)
         os.symlink(target, schema.path + companion)
     catalogue.forget_process_memory()

@@ -17,7 +17,7 @@ from tests.samples import user as prompt
 from sessiontree import HistoryStorage, PersistenceError, SessionManager, search
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.maintenance.folders import remember_session_dir

@@ -27,10 +27,10 @@ os.environ["SESSIONTREE_CACHE_DIR"] = planted + "/cache"
 from sessiontree import HistoryStorage, SessionManager, SessionTreeError, load_entries_from_file
 from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.discovery.listing import list_all_sessions
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.importers.listing import find_foreign_sessions
+from sessiontree.importers.foreign_listing import find_foreign_sessions
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.maintenance.folders import remember_session_dir
 from sessiontree.maintenance.gc import find_garbage
@@ -38,7 +38,7 @@ from sessiontree.maintenance.repair import repair_findings
 from sessiontree.maintenance.trash import list_trash, move_to_trash
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry
-from sessiontree.tui.todos import load_todos
+from sessiontree.tui.chat.todos import load_todos
 root = Path(planted)
 session = root / "sessions" / "--p--" / "s.jsonl"
 profile = get_profile()

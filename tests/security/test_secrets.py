@@ -21,7 +21,7 @@ from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import SessionManager
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.redact import Redactor
 from sessiontree.maintenance.checkup import Finding, check_profile
 from sessiontree.profiles import Profile

@@ -18,7 +18,7 @@ from tests.samples import chain, header, write
 from tests.samples import user as prompt
 
 from sessiontree import HistoryStorage
-from sessiontree.escaping import HAZARDS, one_line
+from sessiontree.text.escaping import HAZARDS, one_line
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\u202etxt.exe\u2066\x00\x7f end"
 ANY_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -29,8 +29,8 @@ from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.hooks import Cancel
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
 from sessiontree.testing import FaultyStorage
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 T = TypeVar("T")
 MODELS = [Model("acme", "thinker", max_thinking="high"), Model("acme", "plain")]

@@ -19,8 +19,8 @@ import atheris
 with atheris.instrument_imports(include=["sessiontree", "zipfile"]):
     from tests.torture.hostile import Bundles
 
-    from sessiontree.export.archive import BundleError, BundleLimits, BundleReader
-    from sessiontree.export.bundle import import_bundle
+    from sessiontree.export.bundle_archive import BundleError, BundleLimits, BundleReader
+    from sessiontree.export.bundle_export import import_bundle
 
 from tests.torture.fuzzing import fuzz, scratch_folder
 

@@ -10,7 +10,7 @@ import atheris
 
 with atheris.instrument_imports(include=["sessiontree"]):
     from sessiontree.model import codec
-    from sessiontree.model.scanning import parse_jsonl_lenient
+    from sessiontree.model.lines import parse_jsonl_lenient
 
 from tests.torture.fuzzing import fuzz
 

@@ -7,9 +7,9 @@ import atheris
 with atheris.instrument_imports(include=["sessiontree"]):
     from sessiontree import HistoryStorage
     from sessiontree.cli import output
-    from sessiontree.discovery.matching import Matcher, make_snippet
-    from sessiontree.discovery.query import parse_query
-    from sessiontree.export import prose
+    from sessiontree.discovery.search.matching import Matcher, make_snippet
+    from sessiontree.discovery.search.query import parse_query
+    from sessiontree.export import markdown_safety as safe
     from sessiontree.export.redact import Redactor, find_secrets
     from sessiontree.model.header import TitleSlot
     from sessiontree.tui import escaping
@@ -46,7 +46,12 @@ def try_one(data: bytes) -> None:
     TitleSlot(text[:300], None, "2026-02-16T10:20:30.000Z").encode()
     redacted = Redactor().redact_text(text)
     assert not find_secrets(redacted) or "[redacted:" in redacted
-    for word in (prose.inline, prose.code, prose.quote, prose.fence):
+    for word in (
+        safe.inline,
+        safe.code,
+        safe.quote,
+        safe.fence,
+    ):
         word(text)
 
 

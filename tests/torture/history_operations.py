@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessiontree import HistoryStorage
-from sessiontree.storage.history_database import HistoryDatabase
+from sessiontree.history.database import HistoryDatabase
 
 OLD = [f"old prompt {number}" for number in range(8)]
 MANY = [f"old prompt {number} " + "x" * 300 for number in range(100)]

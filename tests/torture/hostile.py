@@ -34,15 +34,15 @@ from sessiontree import (
 )
 from sessiontree.core.compaction import CompactionSettings, plan_compaction
 from sessiontree.core.usage import count_messages, estimate_context, total_usage
-from sessiontree.discovery import catalogue, search_index
+from sessiontree.discovery import catalogue
 from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.discovery.resume import choose_recent
-from sessiontree.escaping import HAZARDS
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.discovery.search import index
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
+from sessiontree.export.documents import render_markdown
 from sessiontree.export.json_document import render_json
-from sessiontree.export.markdown import render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.importers.imports import import_session
@@ -52,6 +52,7 @@ from sessiontree.maintenance.repair import repair_findings
 from sessiontree.maintenance.trash import list_trash, move_to_trash, restore
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry
+from sessiontree.text.escaping import HAZARDS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -361,7 +362,7 @@ class Catalogue(Target):
                     session.append_message(user(f"find the needle {number}"))
                     session.append_message(answer(f"in the haystack {number}"))
             self.listed, self.found = self._ask(room)
-            self.paths = [catalogue.SCHEMA.path, search_index.SCHEMA.path]
+            self.paths = [catalogue.SCHEMA.path, index.SCHEMA.path]
         return [Path(path).read_bytes() for path in self.paths]
 
     def read(self, data: bytes, rng: random.Random) -> None:

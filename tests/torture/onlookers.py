@@ -31,25 +31,25 @@ from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.cli.program import start
 from sessiontree.core.compaction import CompactionSettings
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.export.bundle import import_bundle
+from sessiontree.export.bundle_export import import_bundle
 from sessiontree.export.view import open_view
-from sessiontree.importers.listing import find_foreign_sessions
+from sessiontree.importers.foreign_listing import find_foreign_sessions
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import ScriptedAgent
-from sessiontree.tui import session_reading
-from sessiontree.tui.block_lines import draw_block, plain_text
-from sessiontree.tui.conversation import Conversation
+from sessiontree.testing.scripted_agent import ScriptedAgent
+from sessiontree.tui.chat import session_reading
+from sessiontree.tui.chat.todos import draw_todos, load_todos
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.palette import DARK
-from sessiontree.tui.preview import draw_preview, load_preview
-from sessiontree.tui.session_lines import draw_heading, draw_session
-from sessiontree.tui.session_rows import SessionIndex
-from sessiontree.tui.todos import draw_todos, load_todos
-from sessiontree.tui.tree_entries import Digester
-from sessiontree.tui.tree_lines import draw_entry, draw_row
-from sessiontree.tui.tree_rows import FILTERS, Label, TreeModel, plan_choice
+from sessiontree.tui.pickers.session_lines import draw_heading, draw_session
+from sessiontree.tui.pickers.session_preview import draw_preview, load_preview
+from sessiontree.tui.pickers.session_rows import SessionIndex
+from sessiontree.tui.pickers.tree_entries import Digester
+from sessiontree.tui.pickers.tree_lines import draw_entry, draw_row
+from sessiontree.tui.pickers.tree_rows import FILTERS, Label, TreeModel, plan_choice
+from sessiontree.tui.transcript.block_lines import draw_block, plain_text
+from sessiontree.tui.transcript.blocks import Conversation
 
 Look = Callable[[Path, random.Random], None]
 _MODELS = [Model("acme", "m", context_window=30_000, max_output=2_000, images=True)]

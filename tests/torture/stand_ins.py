@@ -9,22 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from sessiontree.storage import (
-    descriptors,
-    file,
-    handles,
-    history_damage,
-    history_file,
-    moving,
-    regular,
-    syncing,
-    temp_files,
-)
+from sessiontree.history import damage
+from sessiontree.history import file as history_file
+from sessiontree.storage import atomic, descriptors, file, handles, regular, syncing, temp_files
 
-MODULES = (descriptors, file, handles, moving, regular, syncing, temp_files)
-HISTORY_MODULES = (handles, history_damage, history_file, temp_files)
+MODULES = (descriptors, file, handles, atomic, regular, syncing, temp_files)
+HISTORY_MODULES = (handles, damage, history_file, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
-CONNECTING_MODULES = (history_damage, history_file)
+CONNECTING_MODULES = (damage, history_file)
 """Which open databases of prompts."""
 
 

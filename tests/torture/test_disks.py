@@ -18,9 +18,9 @@ from tests.torture.operations import answer, picture, talking, user
 from sessiontree import HistoryStorage, PersistenceError, SessionManager, SessionTreeError, search
 from sessiontree.discovery.catalogue import forget_process_memory
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.export.bundle import export_bundle, import_bundle
+from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
-from sessiontree.export.markdown import render_markdown
+from sessiontree.export.documents import render_markdown
 from sessiontree.export.view import open_view
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.maintenance.trash import list_trash, move_to_trash, restore

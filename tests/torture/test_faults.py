@@ -19,10 +19,10 @@ from tests.torture.faulty_os import FAULTS, SHORT, Fault, FaultySystem
 from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Operation, user
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
-from sessiontree.live import LEAF_MARKER
-from sessiontree.loading import load_document
 from sessiontree.model.entries import Entry
-from sessiontree.opening import make_blob_store, profile_for
+from sessiontree.session.live import LEAF_MARKER
+from sessiontree.session.opening import make_blob_store, profile_for
+from sessiontree.stores.files.reader import load_document
 
 Figures = Callable[[str, float], None]
 Messages = dict[str, Any]

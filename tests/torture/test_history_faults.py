@@ -31,8 +31,8 @@ from tests.torture.history_operations import (
 )
 from tests.torture.scarcity import at_most
 
-from sessiontree import HistoryStorage, PersistenceError
-from sessiontree.storage import history, history_file
+from sessiontree import HistoryStorage, PersistenceError, history
+from sessiontree.history import file as history_file
 
 Figures = Callable[[str, float], None]
 Rooms = Callable[[], Path]

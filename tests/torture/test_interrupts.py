@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.interrupts import OPERATIONS, Operation, try_at
 
-from sessiontree.log import Durability, logger
+from sessiontree.stores.files.log import Durability, logger
 
 from .conftest import Budget
 

@@ -23,7 +23,7 @@ from sessiontree.core.compaction import CompactionError, CompactionSettings
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 ENTRIES = 50_000
 """What a day comes to; a shorter run does as much of it as there is time for."""

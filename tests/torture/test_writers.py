@@ -19,8 +19,8 @@ from tests.torture.conftest import Budget
 
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.loading import load_document
 from sessiontree.storage import locks
+from sessiontree.stores.files.reader import load_document
 
 Figures = Callable[[str, float], None]
 

@@ -20,17 +20,17 @@ from textual.pilot import Pilot
 
 from sessiontree import SessionManager
 from sessiontree.discovery.listing import SessionInfo
+from sessiontree.history import HistoryStorage
 from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.hooks import Hooks
-from sessiontree.runtime.testing_agent import ScriptedAgent
-from sessiontree.storage.history import HistoryStorage
+from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.app import ChatApp
-from sessiontree.tui.chat import ChatScreen, ChatSetup
-from sessiontree.tui.confirming import Confirmer
+from sessiontree.tui.chat.confirm import Confirmer
+from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
+from sessiontree.tui.chat.session_link import OpenedSession
 from sessiontree.tui.palette import DARK, Palette
-from sessiontree.tui.session_link import OpenedSession
 
 PATIENCE_S = 40.0
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

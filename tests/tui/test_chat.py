@@ -13,12 +13,12 @@ from sessiontree import SessionManager
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
-from sessiontree.tui.confirming import Confirmer, ToolDialog
-from sessiontree.tui.list_picker import ListPicker
-from sessiontree.tui.reading_pane import ReadingPane
-from sessiontree.tui.session_link import OpenedSession
-from sessiontree.tui.tree_picker import TreePicker
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
+from sessiontree.tui.chat.confirm import Confirmer, ToolDialog
+from sessiontree.tui.chat.session_link import OpenedSession
+from sessiontree.tui.pickers.list_picker import ListPicker
+from sessiontree.tui.pickers.reading_pane import ReadingPane
+from sessiontree.tui.pickers.tree_picker import TreePicker
 
 from .support import Shop, assistant, burst, call, result, running_chat, screen_lines, user
 
@@ -723,7 +723,7 @@ async def test_a_session_that_can_not_be_opened_ends_the_program_with_the_reason
 ) -> None:
     from sessiontree.runtime.models import ModelNotFoundError
     from sessiontree.tui.app import ChatApp
-    from sessiontree.tui.chat import ChatSetup
+    from sessiontree.tui.chat.screen import ChatSetup
 
     async def fail(_: Confirmer) -> OpenedSession:
         raise ModelNotFoundError("nobody/nothing")

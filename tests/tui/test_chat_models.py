@@ -12,12 +12,12 @@ from sessiontree import SessionManager
 from sessiontree.agents import create_session_agent
 from sessiontree.agents.offline import OfflineAgent
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
-from sessiontree.runtime.testing_agent import ScriptedAgent
+from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.app import open_agent_session
-from sessiontree.tui.confirming import Confirmer
-from sessiontree.tui.list_picker import ListPicker
-from sessiontree.tui.session_link import OpenedSession
-from sessiontree.tui.session_picker import SessionPicker
+from sessiontree.tui.chat.confirm import Confirmer
+from sessiontree.tui.chat.session_link import OpenedSession
+from sessiontree.tui.pickers.list_picker import ListPicker
+from sessiontree.tui.pickers.session_picker import SessionPicker
 
 from .support import ChatRig, Shop, assistant, running_chat, user
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from sessiontree.model.entries import Entry
-from sessiontree.tui.block_lines import draw_block, plain_text
-from sessiontree.tui.conversation import Block, Conversation, Kind, Status
 from sessiontree.tui.palette import DARK
+from sessiontree.tui.transcript.block_lines import draw_block, plain_text
+from sessiontree.tui.transcript.blocks import Block, Conversation, Kind, Status
 
 from .support import assistant, call, result, user
 

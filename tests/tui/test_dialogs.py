@@ -9,9 +9,9 @@ import pytest
 from textual.screen import ModalScreen
 
 from sessiontree.agents.tools.base import Confirmation
-from sessiontree.tui.confirming import ToolDialog
-from sessiontree.tui.dialogs import ConfirmDialog
-from sessiontree.tui.reading_pane import ReadingPane
+from sessiontree.tui.chat.confirm import ToolDialog
+from sessiontree.tui.pickers.dialogs import ConfirmDialog
+from sessiontree.tui.pickers.reading_pane import ReadingPane
 
 from .support import Shop, running_chat
 

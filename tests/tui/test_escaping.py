@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sessiontree.tui import escaping
-from sessiontree.tui.editor import editable
+from sessiontree.tui.chat.editor import editable
 
 ANY_TEXT = st.text(st.characters(codec=None)) | st.text("ab \t\n\r\x1b[31m\x07\u202e\ud800é漢")
 WIDTHS = st.integers(0, 40)

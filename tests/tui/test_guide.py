@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.tui.commands import COMMANDS, KEYS
-from sessiontree.tui.session_picker import KEYS as PICKER_KEYS
-from sessiontree.tui.session_rows import SORTS
-from sessiontree.tui.tree_picker import _FILTER_WORDS
-from sessiontree.tui.tree_picker import KEYS as TREE_KEYS
+from sessiontree.tui.chat.command_list import COMMANDS, KEYS
+from sessiontree.tui.pickers.session_picker import KEYS as PICKER_KEYS
+from sessiontree.tui.pickers.session_rows import SORTS
+from sessiontree.tui.pickers.tree_picker import _FILTER_WORDS
+from sessiontree.tui.pickers.tree_picker import KEYS as TREE_KEYS
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "program.md").read_text(encoding="utf-8")
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from sessiontree.tui import markdown_lines
-from sessiontree.tui.markdown_lines import Splitter, draw_markdown
 from sessiontree.tui.palette import DARK, LIGHT
-from sessiontree.tui.wrapping import wrap_text
+from sessiontree.tui.transcript import markdown
+from sessiontree.tui.transcript.markdown import Splitter, draw_markdown
+from sessiontree.tui.transcript.wrapping import wrap_text
 
 PIECES = st.lists(
     st.sampled_from(
@@ -148,10 +148,10 @@ def test_code_that_looks_like_a_definition_of_a_link_leaves_the_text_in_pieces()
 def test_of_a_text_that_grows_only_finished_pieces_are_kept() -> None:
     text = "# Head\n\n" + "word " * 500 + "\n\n```python\n" + "a = 1\n" * 500
     splitter = Splitter()
-    markdown_lines._draw_finished.cache_clear()
+    markdown._draw_finished.cache_clear()
     for end in range(0, len(text), 20):
         draw_markdown(text[:end], 40, DARK, splitter)
-    kept = markdown_lines._draw_finished.cache_info()
+    kept = markdown._draw_finished.cache_info()
     assert kept.currsize == kept.misses == 2
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from sessiontree.errors import PersistenceError
 from sessiontree.runtime import events
 from sessiontree.runtime.events import Delta
-from sessiontree.tui.conversation import Conversation
-from sessiontree.tui.narrator import Narrator
+from sessiontree.tui.chat.event_state import Narrator
+from sessiontree.tui.transcript.blocks import Conversation
 
 from .support import assistant, call, result, user
 

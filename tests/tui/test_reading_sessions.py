@@ -13,26 +13,38 @@ import pytest
 
 from sessiontree import SessionManager
 from sessiontree.model.entries import Entry
-from sessiontree.tui.palette import DARK
-from sessiontree.tui.preview import draw_preview, load_preview
-from sessiontree.tui.session_reading import (
+from sessiontree.tui.chat.session_reading import (
     Branches,
     read_before,
     read_branches,
     read_end,
     read_tree,
 )
-from sessiontree.tui.session_shelf import SessionShelf
-from sessiontree.tui.shell import ShellRun
-from sessiontree.tui.tree_entries import Digester, TreeEntry
+from sessiontree.tui.chat.shell import ShellRun
+from sessiontree.tui.palette import DARK
+from sessiontree.tui.pickers.session_actions import SessionShelf
+from sessiontree.tui.pickers.session_preview import draw_preview, load_preview
+from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 
 from .support import Shop, assistant, call, result, user
 
 PURE = (
-    *("escaping", "fuzzy", "palette", "commands", "recall", "todos", "tool_lines", "image_lines"),
-    *("session_rows", "session_lines", "session_shelf", "session_reading", "preview", "shell"),
-    *("tree_entries", "tree_rows", "tree_lines", "conversation", "narrator", "block_lines"),
-    *("markdown_lines", "markdown_tables", "highlighting", "wrapping"),
+    *("escaping", "fuzzy", "palette", "chat.command_list"),
+    *("chat.recall", "chat.todos", "transcript.tool_lines", "transcript.image_lines"),
+    *(
+        "pickers.session_rows",
+        "pickers.session_lines",
+        "pickers.session_actions",
+        "chat.session_reading",
+    ),
+    *("pickers.session_preview", "chat.shell", "pickers.tree_entries", "pickers.tree_rows"),
+    *("pickers.tree_lines", "transcript.blocks", "chat.event_state", "transcript.block_lines"),
+    *(
+        "transcript.markdown",
+        "transcript.markdown_tables",
+        "transcript.styled_text",
+        "transcript.wrapping",
+    ),
 )
 
 

@@ -16,12 +16,12 @@ from textual.widgets import Input
 from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
-from sessiontree.tui import session_rows
-from sessiontree.tui.dialogs import ConfirmDialog, TextDialog
-from sessiontree.tui.preview_pane import PreviewPane
-from sessiontree.tui.reading_pane import ReadingPane
-from sessiontree.tui.session_picker import PickerApp, SessionPicker
-from sessiontree.tui.session_shelf import Progress, Scope, SessionShelf
+from sessiontree.tui.pickers import session_rows
+from sessiontree.tui.pickers.dialogs import ConfirmDialog, TextDialog
+from sessiontree.tui.pickers.preview_pane import PreviewPane
+from sessiontree.tui.pickers.reading_pane import ReadingPane
+from sessiontree.tui.pickers.session_actions import Progress, Scope, SessionShelf
+from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.theme import ThemedApp
 
 from .support import Shop, burst, make_info, press, screen_lines, screen_text, type_text, until
@@ -609,7 +609,7 @@ async def test_candidates_are_all_there_is(shop: Shop) -> None:
 def test_pick_session_ends_the_program_on_ctrl_c(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sessiontree.tui.session_picker import pick_session
+    from sessiontree.tui.pickers.session_picker import pick_session
 
     def left(app: PickerApp, *_: object, **__: object) -> None:
         app.was_left = True

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.session_rows import (
+from sessiontree.tui.pickers.session_rows import (
     SessionIndex,
     SessionRow,
     Sort,

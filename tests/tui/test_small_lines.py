@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 from rich.color import Color
 from rich.text import Text
 
-from sessiontree.tui.bars import titled
-from sessiontree.tui.chat_figures import word_branch
-from sessiontree.tui.chat_panels import draw_queue, draw_status, elapsed_text
-from sessiontree.tui.dialogs import draw_keys
-from sessiontree.tui.footer import FooterFacts, draw_footer, short_number
+from sessiontree.tui.chat.event_state import Narrator
+from sessiontree.tui.chat.figures import word_branch
+from sessiontree.tui.chat.footer import FooterFacts, draw_footer, short_number
+from sessiontree.tui.chat.panels import draw_queue, draw_status, elapsed_text
+from sessiontree.tui.chat.session_reading import Branches
+from sessiontree.tui.chat.status_line import StatusLine
+from sessiontree.tui.chat.todos import Todo, draw_todos, load_todos
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.image_lines import describe_image, image_size
-from sessiontree.tui.narrator import Narrator
 from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palette
-from sessiontree.tui.reading_pane import draw_facts
-from sessiontree.tui.session_lines import draw_heading, draw_session, short_path
-from sessiontree.tui.session_reading import Branches
-from sessiontree.tui.session_rows import SessionIndex, read_words
-from sessiontree.tui.status_line import StatusLine
-from sessiontree.tui.todos import Todo, draw_todos, load_todos
-from sessiontree.tui.tool_lines import describe_call, describe_result
+from sessiontree.tui.pickers.bars import titled
+from sessiontree.tui.pickers.dialogs import draw_keys
+from sessiontree.tui.pickers.reading_pane import draw_facts
+from sessiontree.tui.pickers.session_lines import draw_heading, draw_session, short_path
+from sessiontree.tui.pickers.session_rows import SessionIndex, read_words
+from sessiontree.tui.transcript.image_lines import describe_image, image_size
+from sessiontree.tui.transcript.tool_lines import describe_call, describe_result
 
 from .support import NOW, make_info, result
 

@@ -16,13 +16,13 @@ from textual.app import App
 
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
-from sessiontree.runtime.testing_agent import Reply
-from sessiontree.tui.confirming import ToolDialog
+from sessiontree.testing.scripted_agent import Reply
+from sessiontree.tui.chat.confirm import ToolDialog
 from sessiontree.tui.palette import DARK, LIGHT, Palette
-from sessiontree.tui.preview_pane import PreviewPane
-from sessiontree.tui.session_picker import PickerApp, SessionPicker
-from sessiontree.tui.session_shelf import SessionShelf
-from sessiontree.tui.tree_picker import TreePicker
+from sessiontree.tui.pickers.preview_pane import PreviewPane
+from sessiontree.tui.pickers.session_actions import SessionShelf
+from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
+from sessiontree.tui.pickers.tree_picker import TreePicker
 
 from .support import NOW, Shop, assistant, call, press, result, running_chat, type_text, until, user
 

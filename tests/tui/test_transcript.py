@@ -13,9 +13,9 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
-from sessiontree.tui.conversation import Block
 from sessiontree.tui.theme import ThemedApp
-from sessiontree.tui.transcript import Transcript
+from sessiontree.tui.transcript.blocks import Block
+from sessiontree.tui.transcript.widget import Transcript
 
 from .support import react, screen_lines, until
 

@@ -12,13 +12,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from sessiontree.errors import EntryNotFoundError
-from sessiontree.tui.dialogs import ChoiceDialog, TextDialog
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.reading_pane import ReadingPane
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, TextDialog
+from sessiontree.tui.pickers.reading_pane import ReadingPane
+from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
+from sessiontree.tui.pickers.tree_picker import TreeChoice, TreePicker, TreeSource
+from sessiontree.tui.pickers.tree_rows import Filter, Label, TreeModel
 from sessiontree.tui.theme import ThemedApp
-from sessiontree.tui.tree_entries import Kind, TreeEntry
-from sessiontree.tui.tree_picker import TreeChoice, TreePicker, TreeSource
-from sessiontree.tui.tree_rows import Filter, Label, TreeModel
 
 from .support import NOW, burst, press, screen_lines, screen_text, until
 

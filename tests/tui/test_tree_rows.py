@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.tree_entries import Kind, TreeEntry
-from sessiontree.tui.tree_rows import FILTERS, Filter, Label, TreeModel, plan_choice
+from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
+from sessiontree.tui.pickers.tree_rows import FILTERS, Filter, Label, TreeModel, plan_choice
 
 
 def entry(entry_id: str, parent: str | None, kind: Kind = "assistant", text: str = "") -> TreeEntry:

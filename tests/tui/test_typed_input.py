@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.tui.commands import (
+from sessiontree.tui.chat.command_list import (
     COMMANDS,
     Invocation,
     Mistake,
@@ -15,7 +15,7 @@ from sessiontree.tui.commands import (
     complete,
     parse_input,
 )
-from sessiontree.tui.recall import Recall
+from sessiontree.tui.chat.recall import Recall
 
 WANTED = (
     "resume new tree branch fork clone name label session model thinking plan compact search "

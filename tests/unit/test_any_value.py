@@ -17,15 +17,15 @@ from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.core.compaction import CompactionError, CompactionSettings, plan_compaction
 from sessiontree.core.usage import estimate_context, total_usage
+from sessiontree.export.documents import render_markdown
 from sessiontree.export.json_document import render_json
-from sessiontree.export.markdown import render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
-from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.runtime.models import Model
-from sessiontree.tui.conversation import Conversation
-from sessiontree.tui.tree_entries import Digester
+from sessiontree.stores.files.reader import load_document
+from sessiontree.tui.pickers.tree_entries import Digester
+from sessiontree.tui.transcript.blocks import Conversation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SESSIONS = [path for path in sorted(GOLDEN.glob("*/*.jsonl")) if path.parent.name in ("omp", "pi")]

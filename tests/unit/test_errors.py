@@ -16,19 +16,19 @@ from tests.samples import assistant, user
 
 import sessiontree
 from sessiontree import SessionManager, errors, resolve_session
-from sessiontree.agents.confinement import ConfinementError
 from sessiontree.agents.failures import BrokenOffError, ModelCallError
 from sessiontree.agents.tools.base import ToolError
+from sessiontree.agents.tools.confinement import ConfinementError
 from sessiontree.cli.output import Failed
 from sessiontree.core import compaction
 from sessiontree.errors import SessionTreeError
-from sessiontree.export.archive import BundleError
+from sessiontree.export.bundle_archive import BundleError
 from sessiontree.profiles import UnknownProfileError
 from sessiontree.runtime.agent import AgentBusyError
-from sessiontree.runtime.branching import NotAPromptError
 from sessiontree.runtime.disk import SessionClosedError
-from sessiontree.runtime.gate import OperationInProgressError
 from sessiontree.runtime.models import AmbiguousModelError, ModelNotFoundError
+from sessiontree.runtime.navigation import NotAPromptError
+from sessiontree.runtime.operations import OperationInProgressError
 from sessiontree.runtime.sessions import NothingToForkError
 
 EXAMPLES = [

@@ -300,6 +300,6 @@ with SessionManager.create({str(tmp_path)!r}, {str(tmp_path / "s")!r}) as sessio
 
 def test_the_scripted_agent_comes_when_it_is_named() -> None:
     assert not {name for name in loaded("import sessiontree.testing") if "runtime" in name}
-    assert "sessiontree.runtime.testing_agent" in loaded(
+    assert "sessiontree.testing.scripted_agent" in loaded(
         "from sessiontree.testing import ScriptedAgent"
     )

@@ -26,11 +26,11 @@ from tests.interrupts import (
 from tests.samples import assistant, header, read, user, write
 
 from sessiontree import FileSessionStorage, MemorySessionStorage, SessionManager
-from sessiontree.core.collecting import with_paused_gc
-from sessiontree.log import Durability, logger
+from sessiontree.core.gc import with_paused_gc
 from sessiontree.storage.base import StrPath
 from sessiontree.storage.descriptors import FileWriter
 from sessiontree.storage.handles import Handle
+from sessiontree.stores.files.log import Durability, logger
 
 # a folder's listing that is dropped half-way tells so, and is closed all the same
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed scandir:ResourceWarning")

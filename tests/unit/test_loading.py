@@ -32,7 +32,7 @@ from sessiontree import (
     SessionManager,
     load_entries_from_file,
 )
-from sessiontree.loading import load_document
+from sessiontree.stores.files.reader import load_document
 from sessiontree.testing import FaultyStorage
 
 Wire = dict[str, Any]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from sessiontree.agents.toolbox_agent import ToolboxAgent
     from sessiontree.agents.tools.base import Confirm
-    from sessiontree.manager import SessionManager
     from sessiontree.runtime.models import Model, ModelRegistry
+    from sessiontree.session.manager import SessionManager
 
 __all__ = ["AgentChoice", "MakeAgent", "create_agent", "create_session_agent"]
 

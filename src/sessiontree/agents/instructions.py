@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from sessiontree.agents.confinement import ConfinementError, ProjectFolder
+from sessiontree.agents.tools.confinement import ConfinementError, ProjectFolder
 
 PROJECT_FILE = "AGENTS.md"
 _MAX_BYTES = 32_000

@@ -35,11 +35,11 @@ def _is_plain(session_id: str) -> bool:
 def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
     from datetime import UTC, datetime
 
-    from sessiontree.cli.scope import resolve_scope
-    from sessiontree.discovery.display import format_time_ago
+    from sessiontree.cli.options import resolve_scope
     from sessiontree.discovery.paths import parse_session_file_name, session_folders
     from sessiontree.discovery.recent import newest_first
     from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.text.words import format_time_ago
 
     storage = FileSessionStorage()
     with ctx.scope(cleanup=False):

@@ -13,8 +13,8 @@ from typing import Any
 from sessiontree.cli import output
 from sessiontree.cli.tables import plural
 from sessiontree.core.usage import arguments_text
-from sessiontree.export.markdown import describe_image
-from sessiontree.export.prose import clean
+from sessiontree.export.documents import describe_image
+from sessiontree.export.markdown_safety import clean
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of

@@ -17,7 +17,7 @@ from sessiontree.discovery.paths import parse_session_file_name
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import is_header, read_title_slot
-from sessiontree.model.scanning import Record, read_line
+from sessiontree.model.lines import Record, read_line
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 

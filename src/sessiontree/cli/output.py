@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self, TextIO
 
-from sessiontree.cli.widths import fit as fit
-from sessiontree.cli.widths import text_width as text_width
-from sessiontree.cli.widths import wrap as wrap
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
-from sessiontree.escaping import HAZARDS_IN_BLOCK
-from sessiontree.escaping import block as block
-from sessiontree.escaping import one_line as one_line
+from sessiontree.text.escaping import HAZARDS_IN_BLOCK
+from sessiontree.text.escaping import block as block
+from sessiontree.text.escaping import one_line as one_line
+from sessiontree.text.width import fit as fit
+from sessiontree.text.width import text_width as text_width
+from sessiontree.text.width import wrap as wrap
 
 OK = 0
 FAILURE = 1

@@ -12,28 +12,28 @@ from typing import Any
 
 import click
 
-from sessiontree.cli.scope import scope_options
+from sessiontree.cli.options import scope_options
 
 # Names and descriptions are here, so that --help and a typing mistake cost no import.
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     # name: (module in this package, what it does)
-    "ls": ("listing", "List sessions, newest first."),
-    "show": ("viewing", "Show a session's conversation."),
-    "tree": ("viewing", "Show a session's branches."),
-    "search": ("finding", "Search the text of all sessions."),
-    "history": ("recall", "List or search the prompts you typed."),
-    "usage": ("accounting", "Tokens and cost, by session, model or day."),
-    "export": ("sharing", "Write a session as Markdown, JSON or a bundle."),
-    "import": ("sharing", "Bring in sessions of other agents, or a bundle."),
-    "convert": ("sharing", "Copy a session into another profile's format."),
-    "rename": ("changing", "Give a session a name."),
-    "mv": ("changing", "Move a session to another project folder."),
-    "relink": ("changing", "Tell sessions that their project folder has moved."),
-    "rm": ("removing", "Move sessions to the trash."),
-    "restore": ("removing", "Bring sessions back from the trash."),
-    "doctor": ("upkeep", "Check sessions for damage; repair it."),
-    "gc": ("upkeep", "Remove what no session needs any more."),
-    "demo": ("samples", "Add sample sessions to look at, or remove them."),
+    "ls": ("commands.ls", "List sessions, newest first."),
+    "show": ("commands.show", "Show a session's conversation."),
+    "tree": ("commands.show", "Show a session's branches."),
+    "search": ("commands.search", "Search the text of all sessions."),
+    "history": ("commands.history", "List or search the prompts you typed."),
+    "usage": ("commands.usage", "Tokens and cost, by session, model or day."),
+    "export": ("commands.export", "Write a session as Markdown, JSON or a bundle."),
+    "import": ("commands.export", "Bring in sessions of other agents, or a bundle."),
+    "convert": ("commands.export", "Copy a session into another profile's format."),
+    "rename": ("commands.rename", "Give a session a name."),
+    "mv": ("commands.rename", "Move a session to another project folder."),
+    "relink": ("commands.rename", "Tell sessions that their project folder has moved."),
+    "rm": ("commands.rm", "Move sessions to the trash."),
+    "restore": ("commands.rm", "Bring sessions back from the trash."),
+    "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
+    "gc": ("commands.doctor", "Remove what no session needs any more."),
+    "demo": ("commands.demo", "Add sample sessions to look at, or remove them."),
 }
 
 _INTRODUCTION = """\
@@ -259,7 +259,7 @@ def start(
                     ctx,
                 )
         return 0
-    from sessiontree.cli.scope import resolve_scope
+    from sessiontree.cli.options import resolve_scope
     from sessiontree.cli.start import StartOptions, start_program
 
     prompt = ctx.meta.get("sessiontree.prompt") or None

@@ -12,7 +12,7 @@ import sys
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.choosing import (
+from sessiontree.cli.choose_session import (
     NothingChosen,
     StartOptions,
     choose,
@@ -20,7 +20,7 @@ from sessiontree.cli.choosing import (
     open_choice,
     owner_of,
 )
-from sessiontree.cli.scope import Scope
+from sessiontree.cli.options import Scope
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 
 __all__ = ["StartOptions", "start_program"]
@@ -55,7 +55,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         manager.close()
         raise
     if prompt is not None:
-        from sessiontree.cli.printing import print_answer
+        from sessiontree.cli.print_answer import print_answer
 
         code = print_answer(manager, prompt, options.model, scope, choice.work_dir)
         if output.is_terminal(sys.stderr):

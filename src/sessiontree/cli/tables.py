@@ -143,14 +143,14 @@ def _shared(one: str, other: str) -> int:
 
 def session_name(session: ListedSession) -> str:
     """Title, else first prompt, else id, in one safe line."""
-    from sessiontree.discovery.display import clean_line
+    from sessiontree.text.words import clean_line
 
     return clean_line(session.title) or clean_line(session.first_message) or session.id
 
 
 def age(moment: datetime) -> str:
     """``5m ago``."""
-    from sessiontree.discovery.display import format_time_ago
+    from sessiontree.text.words import format_time_ago
 
     return format_time_ago(moment, datetime.now(UTC))
 

@@ -12,11 +12,11 @@ from itertools import islice
 
 import msgspec
 
-from sessiontree.core.collecting import with_paused_gc
+from sessiontree.core.gc import with_paused_gc
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.model.entries import Entry
 from sessiontree.model.ids import derived_entry_id, parse_timestamp
-from sessiontree.model.scanning import PREVIOUS, SessionWarning
+from sessiontree.model.lines import PREVIOUS, SessionWarning
 
 
 class SessionTreeNode(msgspec.Struct, eq=False, gc=False):

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sessiontree.discovery.display import to_moment
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.paths import DRAFT_SUFFIX, belongs_to, session_folders, session_of_draft
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.text.words import to_moment
 
 
 @dataclass(frozen=True, slots=True)

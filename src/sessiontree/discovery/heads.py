@@ -13,8 +13,8 @@ import msgspec
 
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.lines import BOM, Record, read_line
 from sessiontree.model.messages import text_of
-from sessiontree.model.scanning import BOM, Record, read_line
 from sessiontree.storage.base import SessionStorage
 
 PREFIX_BYTES = 4096

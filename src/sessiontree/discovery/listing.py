@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sessiontree.core.collecting import with_paused_gc
+from sessiontree.core.gc import with_paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
-from sessiontree.discovery.display import to_moment
-from sessiontree.discovery.leaves import Status
+from sessiontree.discovery.catalogue.leaves import Status
+from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.paths import (
     artifacts_dir,
     belongs_to,
@@ -23,13 +23,13 @@ from sessiontree.discovery.paths import (
     session_folders,
 )
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.discovery.summary import Summary
 from sessiontree.profiles import Dialect, Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.text.words import to_moment
 
 if TYPE_CHECKING:  # loaded only when there is something to say of it: listings start quicker
-    from sessiontree.discovery.moved import MovedProject
+    from sessiontree.discovery.moved_projects import MovedProject
 
 NO_MESSAGES = "(no messages)"
 
@@ -154,7 +154,7 @@ def list_sessions(
         return _list_folders(folders, on_progress, chosen, store, None)
     found = _list_folders(session_folders(chosen, cwd), on_progress, chosen, store, belongs_to(cwd))
     if not found:
-        from sessiontree.discovery.moved import find_moved_projects
+        from sessiontree.discovery.moved_projects import find_moved_projects
 
         found.moved = find_moved_projects(cwd, profile=chosen, storage=store)
     return found
@@ -205,7 +205,7 @@ def make_session_info(
 
 
 def _read_text(storage: SessionStorage, path: str) -> str:
-    from sessiontree.discovery.texts import read_all_text
+    from sessiontree.discovery.search.texts import read_all_text
 
     return read_all_text(storage, path)
 

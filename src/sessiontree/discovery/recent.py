@@ -14,11 +14,11 @@ from operator import attrgetter
 
 import msgspec
 
-from sessiontree.discovery.display import format_time_ago, make_name, to_moment
 from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
 from sessiontree.discovery.paths import SESSION_SUFFIX, parse_session_file_name
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.text.words import format_time_ago, make_name, to_moment
 
 
 class RecentSessionInfo(msgspec.Struct, frozen=True):

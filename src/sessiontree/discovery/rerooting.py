@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiontree.discovery.blocks import line_end
+from sessiontree.discovery.catalogue.blocks import line_end
 from sessiontree.discovery.paths import SESSION_SUFFIX, artifacts_dir
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
-from sessiontree.model.scanning import Record, read_line
+from sessiontree.model.lines import Record, read_line
 from sessiontree.storage.base import FileRange, SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 

@@ -17,22 +17,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sessiontree.copying import copy_folder
 from sessiontree.core.trimming import trim
 from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
-from sessiontree.document import SessionDocument
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_timestamp, get_version
 from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
-from sessiontree.opening import make_blob_store, profile_for
 from sessiontree.profiles import Profile, get_profile
+from sessiontree.session.copying import copy_folder
+from sessiontree.session.opening import make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.reader import load_document
 
 HEADER_KEY = "convertedFrom"
 ENTRY_TYPE = "sessiontree.convert"

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import msgspec
 
 from sessiontree.core.trimming import trim
-from sessiontree.document import SessionDocument
 from sessiontree.export.redact import Redactor
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
 from sessiontree.profiles import Dialect
+from sessiontree.stores.files.document import SessionDocument
 
 
 class RedactedLog:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
-from sessiontree.loading import load_document
 from sessiontree.model.entries import Entry
-from sessiontree.model.scanning import SessionWarning
-from sessiontree.opening import make_blob_store, profile_for
+from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Profile
+from sessiontree.session.opening import make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.reader import load_document
 
 if TYPE_CHECKING:
-    from sessiontree.manager import SessionManager
+    from sessiontree.session.manager import SessionManager
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sessiontree.core.tree import SessionTree, SessionTreeNode, plant
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
-from sessiontree.importers.places import (
+from sessiontree.importers.foreign_places import (
     codex_home_of,
     find_rollout,
     find_sidechains,

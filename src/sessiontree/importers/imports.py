@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeError
 from sessiontree.importers.foreign import Agent, read_source
-from sessiontree.importers.listing import ForeignSession, find_foreign_sessions
+from sessiontree.importers.foreign_listing import ForeignSession, find_foreign_sessions
 from sessiontree.importers.target import ImportReport, ImportTarget, bring_in
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage

@@ -13,7 +13,7 @@ from typing import Any
 
 from sessiontree.model import codec
 from sessiontree.model.ids import format_timestamp, parse_timestamp
-from sessiontree.model.scanning import parse_jsonl_lenient
+from sessiontree.model.lines import parse_jsonl_lenient
 
 WireRecord = dict[str, Any]
 

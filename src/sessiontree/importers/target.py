@@ -18,7 +18,6 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.discovery.talked import last_talked_ns, set_time
-from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource
 from sessiontree.importers.provenance import (
@@ -30,17 +29,18 @@ from sessiontree.importers.provenance import (
 )
 from sessiontree.importers.records import get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
-from sessiontree.loading import load_document
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
 from sessiontree.model.header import make_header
 from sessiontree.model.ids import derived_entry_id
-from sessiontree.naming import rename_live
-from sessiontree.opening import open_session
 from sessiontree.profiles import Dialect, Profile
+from sessiontree.session.name import rename_live
+from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.reader import load_document
 
 _MAX_REPLACEMENTS = 20
 

@@ -21,21 +21,21 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.document import SessionDocument
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.loading import load_document
+from sessiontree.history.damage import is_damage
 from sessiontree.maintenance.gc import find_leftovers, references_in
 from sessiontree.maintenance.secrets import find_regular_files, search_document, search_file
 from sessiontree.maintenance.trash import list_trash
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import CURRENT_VERSION, get_version
-from sessiontree.opening import make_blob_store
 from sessiontree.profiles import Profile
+from sessiontree.session.opening import make_blob_store
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.history_damage import is_damage
 from sessiontree.storage.regular import open_for_reading
+from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.reader import load_document
 
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",

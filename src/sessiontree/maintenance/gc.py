@@ -18,11 +18,11 @@ from typing import Literal
 
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError
-from sessiontree.loading import load_entries_from_file
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.storage.temp_files import TEMP_SUFFIX, is_process_alive, make_temp_path
+from sessiontree.stores.files.reader import load_entries_from_file
 
 SAFE_AGE_S = 3600.0
 _REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")

@@ -8,8 +8,8 @@ file keeps its time.
 from __future__ import annotations
 
 from sessiontree.discovery.talked import set_time
-from sessiontree.naming import rename_live
-from sessiontree.opening import open_session
+from sessiontree.session.name import rename_live
+from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from sessiontree.discovery import catalogue
 from sessiontree.errors import SessionTreeError
+from sessiontree.history.database import HistoryDatabase
 from sessiontree.maintenance.checkup import Finding
 from sessiontree.model.ids import format_timestamp
-from sessiontree.opening import open_session
 from sessiontree.profiles import Profile
+from sessiontree.session.opening import open_session
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.history_database import HistoryDatabase
 from sessiontree.storage.regular import open_for_reading
 
 Clock = Callable[[], int]

@@ -12,9 +12,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from sessiontree.document import SessionDocument
 from sessiontree.export.redact import Redactor, find_secrets_in_pieces
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.stores.files.document import SessionDocument
 
 _CHUNK = 1 << 18
 _SHOWN = 5

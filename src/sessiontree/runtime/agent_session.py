@@ -11,27 +11,27 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import (
-    branching,
+    catching_up,
     compacting,
     events,
-    following,
+    navigation,
     prompting,
     replacing,
     switching,
     targets,
 )
 from sessiontree.runtime.agent import Agent
-from sessiontree.runtime.branching import Navigation
 from sessiontree.runtime.events import Message, SessionListener
 from sessiontree.runtime.hooks import HookHandler
 from sessiontree.runtime.listeners import Unsubscribe
 from sessiontree.runtime.messages import Content, bash_message, custom_message, user_message
 from sessiontree.runtime.models import Model, ModelRegistry, clamp_thinking
 from sessiontree.runtime.modes import ModeRegistry, ModeState
+from sessiontree.runtime.navigation import Navigation
+from sessiontree.runtime.state import Wiring
 from sessiontree.runtime.stats import SessionStats, gather_stats
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.session.manager import SessionManager
 
 R = TypeVar("R")
 
@@ -301,7 +301,7 @@ class AgentSession:
 
         While the agent is idle, the conversation goes on from them if they carry its path on.
         """
-        return await following.catch_up(self._wiring)
+        return await catching_up.catch_up(self._wiring)
 
     async def recover(self) -> None:
         """Save what could not be saved, after its cause is gone. Raises it again if not."""
@@ -333,7 +333,7 @@ class AgentSession:
         Raises EntryNotFoundError, NotAPromptError.
         """
         wiring = self._wiring
-        leaf_id, text = await wiring.disk.run(branching.find_prompt, wiring.manager, entry_id)
+        leaf_id, text = await wiring.disk.run(navigation.find_prompt, wiring.manager, entry_id)
         is_moved = await switching.switch(wiring, targets.branch(wiring, entry_id, leaf_id))
         return text if is_moved else None
 
@@ -345,7 +345,7 @@ class AgentSession:
         A user's prompt (or custom message) gives its text for the editor, and the leaf goes before
         it. ``summarize`` keeps notes on the branch that is left; `abort` calls all of it off.
         """
-        return await branching.navigate(
+        return await navigation.navigate(
             self._wiring, target_id, summarize=summarize, instructions=instructions
         )
 

@@ -25,13 +25,13 @@ from sessiontree.core.compaction import (
 )
 from sessiontree.core.usage import ContextEstimate, estimate_text
 from sessiontree.errors import EntryNotFoundError
-from sessiontree.manager import SessionManager
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.runtime import events
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
-from sessiontree.runtime.wiring import SummaryCancelled, Wiring
+from sessiontree.runtime.state import SummaryCancelled, Wiring
+from sessiontree.session.manager import SessionManager
 
 logger = logging.getLogger(__name__)
 

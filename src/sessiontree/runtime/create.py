@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from sessiontree.core.context import DEFAULT_ROLE, SessionContext
-from sessiontree.log import Durability
-from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
@@ -32,8 +30,10 @@ from sessiontree.runtime.restoring import (
 )
 from sessiontree.runtime.sessions import SessionSource
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.runtime.state import Wiring
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.base import SessionStorage
+from sessiontree.stores.files.log import Durability
 
 StrPath: TypeAlias = str | os.PathLike[str]
 

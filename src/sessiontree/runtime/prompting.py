@@ -13,7 +13,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.runtime import compacting
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.events import Message
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.runtime.state import Wiring
 
 logger = logging.getLogger(__name__)
 

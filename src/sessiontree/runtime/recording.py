@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.manager import SessionManager
 from sessiontree.runtime.events import Message
+from sessiontree.session.manager import SessionManager
 
 logger = logging.getLogger(__name__)
 

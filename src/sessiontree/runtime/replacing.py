@@ -10,7 +10,7 @@ from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent, AgentBusyError
 from sessiontree.runtime.models import Model, clamp_thinking
 from sessiontree.runtime.restoring import default_thinking
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.runtime.state import Wiring
 
 
 async def replace_agent(wiring: Wiring, agent: Agent, model: Model | None) -> None:

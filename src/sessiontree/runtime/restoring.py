@@ -8,10 +8,10 @@ raises; undoing is the caller's business.
 from __future__ import annotations
 
 from sessiontree.core.context import DEFAULT_ROLE, SessionContext
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.models import Model, clamp_thinking
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.runtime.state import Wiring
+from sessiontree.session.manager import SessionManager
 
 
 def restore_model(wiring: Wiring, context: SessionContext) -> None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import PersistenceError, SessionTreeError
-from sessiontree.log import Durability
-from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.log import Durability
 
 
 class NothingToForkError(SessionTreeError):

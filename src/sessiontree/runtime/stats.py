@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sessiontree.core.context import iter_messages
 from sessiontree.core.usage import MessageCounts, Usage, count_messages, total_usage
-from sessiontree.manager import SessionManager
 from sessiontree.runtime.compacting import estimate_session
+from sessiontree.session.manager import SessionManager
 
 
 @dataclass(frozen=True, slots=True)

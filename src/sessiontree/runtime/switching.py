@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sessiontree.core.context import SessionContext
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.disk import run_to_end
 from sessiontree.runtime.events import HookPayload, Message
@@ -27,7 +26,8 @@ from sessiontree.runtime.models import Model
 from sessiontree.runtime.modes import ModeState
 from sessiontree.runtime.recording import Recording
 from sessiontree.runtime.restoring import restore_mode, restore_model, restore_thinking
-from sessiontree.runtime.wiring import Wiring
+from sessiontree.runtime.state import Wiring
+from sessiontree.session.manager import SessionManager
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sessiontree.runtime import events
 from sessiontree.runtime.restoring import default_thinking
+from sessiontree.runtime.state import Wiring
 from sessiontree.runtime.switching import Announce, Move, Target
-from sessiontree.runtime.wiring import Wiring
 
 
 def resume(wiring: Wiring, path: str) -> Move:

@@ -16,6 +16,7 @@ import stat as stat_flags
 from collections.abc import Iterable, Iterator
 
 from sessiontree.storage import regular
+from sessiontree.storage.atomic import copy_range, move_across_devices, write_all
 from sessiontree.storage.base import (
     FileStat,
     Piece,
@@ -25,7 +26,6 @@ from sessiontree.storage.base import (
 )
 from sessiontree.storage.descriptors import FileReader, FileWriter, to_stat
 from sessiontree.storage.handles import Handle
-from sessiontree.storage.moving import copy_range, move_across_devices, write_all
 from sessiontree.storage.syncing import sync_folder
 from sessiontree.storage.temp_files import make_temp_path, sweep_temp_files
 

@@ -19,7 +19,7 @@ from sessiontree.testing.contract import StorageContract
 from sessiontree.testing.faults import FaultyStorage
 
 if TYPE_CHECKING:
-    from sessiontree.runtime.testing_agent import ScriptedAgent as ScriptedAgent
+    from sessiontree.testing.scripted_agent import ScriptedAgent as ScriptedAgent
 
 __all__ = ["FaultyStorage", "ScriptedAgent", "StorageContract", "fixed_clock"]
 
@@ -37,7 +37,7 @@ if not TYPE_CHECKING:  # a type checker that sees it takes every misspelt name f
 
     def __getattr__(name: str) -> Any:
         if name == "ScriptedAgent":
-            from sessiontree.runtime.testing_agent import ScriptedAgent
+            from sessiontree.testing.scripted_agent import ScriptedAgent
 
             return ScriptedAgent
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,15 +18,15 @@ from textual.screen import ModalScreen
 
 from sessiontree.agents import create_agent, create_session_agent
 from sessiontree.errors import SessionTreeError
-from sessiontree.manager import SessionManager
+from sessiontree.history import HistoryStorage
 from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
-from sessiontree.storage.history import HistoryStorage
-from sessiontree.tui.chat import ChatScreen, ChatSetup
-from sessiontree.tui.confirming import Confirmer
+from sessiontree.session.manager import SessionManager
+from sessiontree.tui.chat.confirm import Confirmer
+from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
+from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.session_link import OpenedSession, OpenSession
 from sessiontree.tui.terminal_keys import teach_alt_enter
 from sessiontree.tui.theme import ThemedApp
 

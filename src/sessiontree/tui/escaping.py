@@ -1,8 +1,8 @@
 """Making text of a session safe and fit for a screen: the only door through which content goes.
 
 Owns how text is cut to a width in terminal columns; what is dangerous and how it is shown is
-``sessiontree.escaping``'s. Markup needs no rule here, because content reaches the screen only as
-``rich.text.Text``, never as markup. Pure.
+``sessiontree.text.escaping``'s. Markup needs no rule here, because content reaches the screen
+only as ``rich.text.Text``, never as markup. Pure.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 
 from rich.cells import cell_len, set_cell_size
 
-from sessiontree import escaping
-from sessiontree.escaping import one_line
+from sessiontree.text import escaping
+from sessiontree.text.escaping import one_line
 
 __all__ = [
     "block",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.agents.confinement import ConfinementError, ProjectFolder
+from sessiontree.agents.tools.confinement import ConfinementError, ProjectFolder
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_a_client_without_its_key_is_refused_with_what_to_do() -> None:
 
 def test_importing_the_package_loads_neither_agent() -> None:
     code = (
-        "import sys, sessiontree.agents, sessiontree.agents.tools.search_worker\n"
+        "import sys, sessiontree.agents, sessiontree.agents.tools.grep_worker\n"
         "print([m for m in ('pydantic_ai', 'asyncio', 'openai', 'msgspec') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

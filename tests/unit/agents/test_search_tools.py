@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.agents.confinement import ProjectFolder
-from sessiontree.agents.tools.search import GrepTool
+from sessiontree.agents.tools.confinement import ProjectFolder
+from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.toolbox import Toolbox
 
 RunTool = Callable[..., Awaitable[dict[str, Any]]]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sessiontree.agents import create_agent
-from sessiontree.manager import SessionManager
 from sessiontree.model.messages import text_of
 from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
+from sessiontree.session.manager import SessionManager
 
 from .conftest import Asked
 

@@ -9,7 +9,7 @@ from tests.samples import entry, message
 
 from sessiontree import Entry, EntryNotFoundError, SessionTreeNode
 from sessiontree.core.tree import SessionTree, graft, plant
-from sessiontree.model.scanning import SessionWarning
+from sessiontree.model.lines import SessionWarning
 
 MANY = 200_000
 FEWER = 50_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.demo import MARK, create_samples, find_samples
-from sessiontree.demo.pictured import draw_tree
 from sessiontree.export.view import SessionView, open_view
-from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
+from sessiontree.samples import MARK, create_samples, find_samples
+from sessiontree.samples.pictured import draw_tree
+from sessiontree.session.manager import SessionManager
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from tests.samples import assistant, dump, entry, message, slot, user, write
 from tests.samples import header as make_header
 from tests.unit.discovery.places import put, talk
 
-from sessiontree.discovery import catalogue, disposable, freshness
+from sessiontree.discovery import catalogue
+from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.listing import SessionList, list_sessions
+from sessiontree.storage import sqlite
 from sessiontree.storage.base import SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
 
@@ -255,7 +257,7 @@ def test_a_deleted_catalogue_costs_nothing_but_time(
 ) -> None:
     put(tmp_path, *talk("x"))
     first = listed(tmp_path, storage)
-    for file in Path(disposable.cache_dir()).iterdir():
+    for file in Path(sqlite.cache_dir()).iterdir():
         file.unlink()
     assert listed_anew(tmp_path, storage) == first
     assert len(storage.opened) == 2
@@ -274,7 +276,7 @@ def test_where_no_catalogue_can_be_listing_still_works(
 def test_a_catalogue_that_is_locked_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disposable, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.05)
     file = put(tmp_path, *talk("x"))
     listed(tmp_path)
     database = sqlite3.connect(catalogue.SCHEMA.path, isolation_level=None)
@@ -288,7 +290,7 @@ def test_a_catalogue_that_is_locked_is_done_without(
 def test_the_catalogue_is_private(tmp_path: Path) -> None:
     put(tmp_path, *talk("x"))
     listed(tmp_path)
-    folder = Path(disposable.cache_dir())
+    folder = Path(sqlite.cache_dir())
     assert folder.stat().st_mode & 0o077 == 0
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
 
@@ -338,5 +340,5 @@ def test_what_follows_damage_is_read_as_a_full_scan_reads_it(
     assert listed(tmp_path)[0].status == "damaged"
     add(file, message("c0000001", "a0000002", user("on")))
     grown = listed(tmp_path)
-    disposable.replace(catalogue.SCHEMA)
+    sqlite.replace(catalogue.SCHEMA)
     assert grown == listed_anew(tmp_path)

@@ -13,7 +13,7 @@ from tests.unit.discovery.places import put, session_name, talk
 from sessiontree import SessionManager, relink
 from sessiontree.discovery import paths, rerooting
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.discovery.moved import RelinkReport, find_moved_projects
+from sessiontree.discovery.moved_projects import RelinkReport, find_moved_projects
 from sessiontree.profiles import get_profile
 from sessiontree.storage.file import FileSessionStorage
 

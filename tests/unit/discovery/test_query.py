@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.discovery import scanning, words
-from sessiontree.discovery.matching import Matcher, make_snippet
-from sessiontree.discovery.query import Query, Term, parse_query
-from sessiontree.discovery.words import fold, is_plain, spell_for_index, split_words
+from sessiontree.discovery.search import scan, words
+from sessiontree.discovery.search.matching import Matcher, make_snippet
+from sessiontree.discovery.search.query import Query, Term, parse_query
+from sessiontree.discovery.search.words import fold, is_plain, spell_for_index, split_words
 
 
 def terms(text: str) -> list[tuple[str, ...]]:
@@ -170,7 +170,7 @@ def test_marked_places_hold_the_words(text: str) -> None:
 def test_what_the_scan_skips_by_bytes_is_what_folding_leaves_alone() -> None:
     for code in range(128, sys.maxunicode + 1):
         if not 0xD800 <= code <= 0xDFFF and not is_plain(chr(code)):
-            assert scanning._FOLDABLE_BYTES.search(chr(code).encode()), hex(code)
+            assert scan._FOLDABLE_BYTES.search(chr(code).encode()), hex(code)
 
 
 def test_a_snippet_shows_the_match_in_its_middle() -> None:

@@ -13,9 +13,9 @@ from tests.samples import assistant, dump, header, message, slot, user, write
 from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import find_most_recent_session, get_recent_sessions
-from sessiontree.discovery.display import format_time_ago, make_name
 from sessiontree.storage.base import FileStat, SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.text.words import format_time_ago, make_name
 
 
 class CountingStorage(FileSessionStorage):

@@ -26,11 +26,12 @@ from tests.samples import (
 from tests.unit.discovery.places import put, talk
 
 from sessiontree import MemorySessionStorage, search
-from sessiontree.discovery import disposable, freshness, search_index
-from sessiontree.discovery.query import Term
-from sessiontree.discovery.search import SearchResults, update_search_index
+from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.search import SearchResults, index, update_search_index
+from sessiontree.discovery.search.query import Term
 from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import get_profile
+from sessiontree.storage import sqlite
 from sessiontree.storage.file import FileSessionStorage
 
 Finder = Callable[..., SearchResults]
@@ -435,7 +436,7 @@ def test_the_newest_sessions_are_indexed_first(project: Path) -> None:
     for number in range(10):
         say(project, f"s{number}", "needle", mtime=1_790_000_000 + number)
     update_search_index(should_stop=iter([False, False, True]).__next__)
-    database = sqlite3.connect(search_index.SCHEMA.path)
+    database = sqlite3.connect(index.SCHEMA.path)
     names = {name for (name,) in database.execute("SELECT name FROM sessions")}
     database.close()
     assert names == {f"2026-02-16T10-20-30-000Z_s{n}.jsonl".encode() for n in (8, 9)}
@@ -448,7 +449,7 @@ def test_what_is_appended_is_found_and_only_that_is_indexed(project: Path) -> No
     assert ids(search("needle")) == {"a"}
     assert ids(search("question needle")) == {"a"}
     assert ids(search("question -needle")) == set()
-    database = sqlite3.connect(search_index.SCHEMA.path)
+    database = sqlite3.connect(index.SCHEMA.path)
     assert database.execute("SELECT no FROM sessions").fetchall() == [(1,)]
     assert database.execute("SELECT count(*) FROM said_docsize").fetchone()[0] > 1
     database.close()
@@ -460,10 +461,10 @@ def test_a_session_that_grows_line_by_line_stays_in_few_segments(project: Path) 
         add(file, message(f"b{number:07x}", "a0000007", user(f"needle{number}")))
         update_search_index()
     assert ids(search("needle0 needle69")) == {"a"}
-    database = sqlite3.connect(search_index.SCHEMA.path)
+    database = sqlite3.connect(index.SCHEMA.path)
     ((data,),) = database.execute("SELECT data FROM sessions")
     database.close()
-    assert len(search_index._to_row(data).segments) < 66
+    assert len(index._to_row(data).segments) < 66
 
 
 def test_rewritten_deleted_and_moved_sessions_are_followed(project: Path) -> None:
@@ -484,15 +485,15 @@ def test_a_session_that_another_process_indexes_anew_in_mid_search_is_found(
 ) -> None:
     file = say(project, "a", "needle")
     update_search_index()
-    original = search_index.SearchIndex.match
+    original = index.SearchIndex.match
 
-    def match(self: search_index.SearchIndex, term: Term, role: str | None) -> dict[int, float]:
+    def match(self: index.SearchIndex, term: Term, role: str | None) -> dict[int, float]:
         found = original(self, term, role)
         os.utime(file)
         assert update_search_index().is_complete
         return found
 
-    monkeypatch.setattr(search_index.SearchIndex, "match", match)
+    monkeypatch.setattr(index.SearchIndex, "match", match)
     assert ids(search("needle")) == {"a"}
 
 
@@ -501,16 +502,16 @@ def test_a_session_that_another_process_forgets_in_mid_indexing_is_found(
 ) -> None:
     """It looked into the folder before the session was there."""
     say(project, "a", "needle")
-    original = search_index.SearchIndex._seal
+    original = index.SearchIndex._seal
 
-    def seal(self: search_index.SearchIndex, unfinished: set[str]) -> None:
-        database = sqlite3.connect(search_index.SCHEMA.path, isolation_level=None)
+    def seal(self: index.SearchIndex, unfinished: set[str]) -> None:
+        database = sqlite3.connect(index.SCHEMA.path, isolation_level=None)
         database.execute("DELETE FROM sessions")
         database.close()
         original(self, unfinished)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(search_index.SearchIndex, "_seal", seal)
+        meanwhile.setattr(index.SearchIndex, "_seal", seal)
         update_search_index()
     assert ids(search("needle")) == {"a"}
 
@@ -552,7 +553,7 @@ def test_searching_one_project_forgets_nothing_of_another(home: Path) -> None:
 def test_a_corrupt_index_is_made_anew(project: Path, content: bytes) -> None:
     say(project, "a", "needle")
     update_search_index()
-    Path(search_index.SCHEMA.path).write_bytes(content)
+    Path(index.SCHEMA.path).write_bytes(content)
     assert ids(search("needle")) == {"a"}
     assert ids(search("needle")) == {"a"}
     assert not search("needle", max_indexing_s=0).is_indexing
@@ -562,7 +563,7 @@ def test_an_index_with_damaged_pages_is_made_anew(project: Path) -> None:
     for number in range(200):
         say(project, f"s{number}", "needle " + "hay " * 200 + f"w{number}")
     update_search_index()
-    path = Path(search_index.SCHEMA.path)
+    path = Path(index.SCHEMA.path)
     data = bytearray(path.read_bytes())
     data[8192:] = b"\xff" * (len(data) - 8192)
     path.write_bytes(bytes(data))
@@ -586,7 +587,7 @@ def test_an_index_with_damaged_pages_is_made_anew(project: Path) -> None:
 def test_an_index_with_rows_that_are_not_whole_is_made_anew(project: Path, damage: str) -> None:
     say(project, "a", "needle")
     update_search_index()
-    database = sqlite3.connect(search_index.SCHEMA.path)
+    database = sqlite3.connect(index.SCHEMA.path)
     database.execute(damage)
     database.execute("DELETE FROM folders")
     database.commit()
@@ -599,7 +600,7 @@ def test_an_index_with_rows_that_are_not_whole_is_made_anew(project: Path, damag
 def test_an_index_about_which_sqlite_cannot_speak_is_made_anew(project: Path) -> None:
     say(project, "a", "needle")
     update_search_index()
-    path = Path(search_index.SCHEMA.path)
+    path = Path(index.SCHEMA.path)
     database = sqlite3.connect(path)
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
@@ -632,10 +633,10 @@ def test_a_time_that_no_calendar_has_is_none(find: Finder, project: Path, time: 
 def test_an_index_that_is_being_written_to_still_answers(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disposable, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.05)
     say(project, "a", "needle")
     update_search_index()
-    database = sqlite3.connect(search_index.SCHEMA.path, isolation_level=None)
+    database = sqlite3.connect(index.SCHEMA.path, isolation_level=None)
     database.execute("BEGIN IMMEDIATE")
     say(project, "b", "needle")
     found = search("needle")
@@ -656,13 +657,13 @@ def test_where_no_index_can_be_search_still_works(
 
 
 def test_a_worn_out_index_is_made_anew(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_index, "_MOST_DEAD", 3)
+    monkeypatch.setattr(index, "_MOST_DEAD", 3)
     file = say(project, "a", "needle")
     for number in range(6):
         write(file.with_suffix(".tmp"), header(id="a"), *talk(f"needle {number}"))
         os.replace(file.with_suffix(".tmp"), file)
         assert ids(search(f"needle {number}")) == {"a"}
-    database = sqlite3.connect(search_index.SCHEMA.path)
+    database = sqlite3.connect(index.SCHEMA.path)
     (dead,) = database.execute("SELECT segments FROM dead").fetchone()
     database.close()
     assert dead < 4
@@ -671,7 +672,7 @@ def test_a_worn_out_index_is_made_anew(project: Path, monkeypatch: pytest.Monkey
 def test_the_index_is_private_and_holds_no_text(project: Path) -> None:
     say(project, "a", "the first prompt, which the catalogue has", "a secret sentence stands here")
     update_search_index()
-    for file in Path(disposable.cache_dir()).iterdir():
+    for file in Path(sqlite.cache_dir()).iterdir():
         assert file.stat().st_mode & 0o077 == 0
         assert b"secret sentence" not in file.read_bytes()
 

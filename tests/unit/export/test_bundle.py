@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
-from sessiontree.export.bundle import export_bundle, import_bundle
-from sessiontree.manager import SessionManager
+from sessiontree.export.bundle_export import export_bundle, import_bundle
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.memory import MemorySessionStorage
 
 TIME = "2026-02-16T10:20:30.000Z"

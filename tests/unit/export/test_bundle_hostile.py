@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.export.bundle import BundleError, BundleLimits, import_bundle
+from sessiontree.export.bundle_export import BundleError, BundleLimits, import_bundle
 
 SESSION = (
     b'{"type":"session","version":3,"id":"1f9d2a6b9c0d1234",'

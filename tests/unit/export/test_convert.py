@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.export.convert import ConvertReport, convert_session
-from sessiontree.manager import SessionManager
 from sessiontree.model.messages import text_of
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.memory import MemorySessionStorage
 
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"

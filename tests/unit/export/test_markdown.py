@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from sessiontree.errors import EntryNotFoundError, NotASessionError, SessionNotFoundError
-from sessiontree.export import prose
+from sessiontree.export import markdown_safety as safe
+from sessiontree.export.documents import MarkdownOptions, render_markdown
 from sessiontree.export.json_document import render_json
-from sessiontree.export.markdown import MarkdownOptions, render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.model.entries import PayloadSource, WireEntry
@@ -334,38 +334,38 @@ _HOSTILE = st.lists(_LINES, max_size=12).map("\n".join) | st.text(max_size=60)
 @example("- a\n\n   ```\nb\n```", "")
 @example("```\n# no heading", "x\n===")
 def test_no_text_can_swallow_or_imitate_what_follows(first: str, second: str) -> None:
-    document = f"# T\n\n## A\n\n{prose.contain(first)}\n\n## B\n\n{prose.contain(second)}\n\n## C\n"
+    document = f"# T\n\n## A\n\n{safe.contain(first)}\n\n## B\n\n{safe.contain(second)}\n\n## C\n"
     found = [(tag, text) for tag, text in _headings(document) if tag in ("h1", "h2")]
     assert found == [("h1", "T"), ("h2", "A"), ("h2", "B"), ("h2", "C")]
 
 
 @given(_HOSTILE)
 def test_a_fence_holds_any_text(text: str) -> None:
-    document = f"{prose.fence(text, 'json')}\n\n## B\n"
+    document = f"{safe.fence(text, 'json')}\n\n## B\n"
     tokens = MarkdownIt("commonmark").parse(document)
     assert [token.type for token in tokens][:2] == ["fence", "heading_open"]
-    assert tokens[0].content.rstrip("\n") == prose.clean(text).rstrip("\n")
+    assert tokens[0].content.rstrip("\n") == safe.clean(text).rstrip("\n")
 
 
 @given(_HOSTILE)
 def test_inline_text_is_shown_literally(text: str) -> None:
-    tokens = MarkdownIt("commonmark").parse(f"x {prose.inline(text)} x")
+    tokens = MarkdownIt("commonmark").parse(f"x {safe.inline(text)} x")
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
     shown = "".join(child.content for child in tokens[1].children or [])
-    assert shown == f"x {' '.join(prose.clean(text).split())} x" or not text.strip()
+    assert shown == f"x {' '.join(safe.clean(text).split())} x" or not text.strip()
 
 
 @given(_HOSTILE)
 def test_a_code_span_shows_its_text(text: str) -> None:
-    tokens = MarkdownIt("commonmark").parse(f"x {prose.code(text)} x")
+    tokens = MarkdownIt("commonmark").parse(f"x {safe.code(text)} x")
     spans = [child.content for child in tokens[1].children or [] if child.type == "code_inline"]
-    assert [span.strip() for span in spans] == [" ".join(prose.clean(text).split())]
+    assert [span.strip() for span in spans] == [" ".join(safe.clean(text).split())]
 
 
 @given(st.text(st.characters(), max_size=60))
 def test_no_control_character_is_exported_as_markdown(text: str) -> None:
     assert not [
-        c for c in prose.clean(text) if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160
+        c for c in safe.clean(text) if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160
     ]
 
 
@@ -374,11 +374,11 @@ def test_ordinary_markdown_is_passed_on_unchanged() -> None:
         "Do this:\n\n1. run\n   ```sh\n   make\n   ```\n2. look at `a < b`\n\n"
         "| a | b |\n|---|---|\n| 1 | 2 |"
     )
-    assert prose.contain(text) == text
+    assert safe.contain(text) == text
 
 
 def test_colours_of_tools_are_removed() -> None:
-    assert prose.clean("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y") == "red xy"
+    assert safe.clean("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y") == "red xy"
 
 
 # -- JSON ----------------------------------------------------------------------------------------

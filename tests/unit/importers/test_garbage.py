@@ -17,8 +17,8 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import load_foreign
+from sessiontree.importers.foreign_listing import describe_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.importers.listing import describe_foreign
 from sessiontree.importers.records import RecordList, read_records
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model import codec

@@ -14,9 +14,9 @@ import pytest
 
 from sessiontree.errors import NotASessionError
 from sessiontree.importers.imports import import_all, import_session
-from sessiontree.manager import SessionManager
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.messages import text_of
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.memory import MemorySessionStorage
 from sessiontree.testing.faults import FaultyStorage
 

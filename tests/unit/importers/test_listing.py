@@ -16,7 +16,7 @@ from sessiontree.errors import (
     SessionNotFoundError,
 )
 from sessiontree.importers.foreign import load_foreign
-from sessiontree.importers.listing import find_foreign_sessions, resolve_foreign
+from sessiontree.importers.foreign_listing import find_foreign_sessions, resolve_foreign
 
 
 def test_every_session_of_both_agents_is_found_newest_first(home: Path) -> None:

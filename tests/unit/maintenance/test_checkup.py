@@ -15,16 +15,17 @@ from typing import Any
 import pytest
 
 from sessiontree import SessionManager
-from sessiontree.discovery import catalogue, freshness
+from sessiontree.discovery import catalogue
+from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.listing import list_all_sessions
-from sessiontree.loading import load_document
+from sessiontree.history import HistoryStorage
 from sessiontree.maintenance import checkup as checkup_module
 from sessiontree.maintenance.checkup import Checkup, check_profile
 from sessiontree.maintenance.repair import repair_findings
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
-from sessiontree.storage.history import HistoryStorage
+from sessiontree.stores.files.reader import load_document
 
 NAME = "2026-02-16T10-20-30-000Z_0199a3f2c0de1234"
 _TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

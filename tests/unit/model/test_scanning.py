@@ -12,7 +12,7 @@ import pytest
 from tests.samples import dump, entry, lines, message
 
 from sessiontree import parse_jsonl_lenient
-from sessiontree.model.scanning import SkippedText, read_line, scan_entries
+from sessiontree.model.lines import SkippedText, read_line, scan_entries
 
 ONE, TWO, THREE = message("aaaaaaa1", None), message("bbbbbbb2", "aaaaaaa1"), message("c", "b")
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
@@ -19,7 +18,8 @@ from sessiontree.runtime.listeners import Unsubscribe
 from sessiontree.runtime.models import Model, ModelRegistry, Prices
 from sessiontree.runtime.queues import MessageQueue
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.session.manager import SessionManager
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 THINKER = Model("acme", "thinker", max_thinking="high", context_window=200_000, max_output=32_000)
 PLAIN = Model("acme", "plain", context_window=100_000)

@@ -11,7 +11,7 @@ import pytest
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent, AgentBusyError
 from sessiontree.runtime.agent_base import Progress, ToolOutput
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, texts
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Progress
 from sessiontree.runtime.disk import SessionClosedError
-from sessiontree.runtime.gate import OperationInProgressError
 from sessiontree.runtime.models import ModelNotFoundError
 from sessiontree.runtime.modes import Mode, ModeRegistry, ModeState
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.runtime.operations import OperationInProgressError
+from sessiontree.session.manager import SessionManager
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, PLAIN, THINKER, live, saved, texts
 

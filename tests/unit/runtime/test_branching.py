@@ -13,11 +13,11 @@ from sessiontree import FileSessionStorage
 from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionTreeError
 from sessiontree.runtime import events
 from sessiontree.runtime.agent_session import AgentSession
-from sessiontree.runtime.branching import Navigation
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.modes import Mode, ModeRegistry
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.runtime.navigation import Navigation
 from sessiontree.testing import FaultyStorage
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, THINKER, Boom, RecordingAgent, live, picture, saved, texts
 

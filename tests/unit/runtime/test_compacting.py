@@ -19,7 +19,7 @@ from sessiontree.runtime.compacting import estimate_session
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import Boom, RecordingAgent, live, picture, saved, texts
 

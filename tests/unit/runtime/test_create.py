@@ -9,13 +9,13 @@ import pytest
 
 import sessiontree
 from sessiontree.errors import NotASessionError
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.hooks import Hooks
 from sessiontree.runtime.models import ModelNotFoundError, ModelRegistry
 from sessiontree.runtime.modes import Mode, ModeRegistry, ModeState
 from sessiontree.runtime.settings import RuntimeSettings
-from sessiontree.runtime.testing_agent import ScriptedAgent
+from sessiontree.session.manager import SessionManager
+from sessiontree.testing.scripted_agent import ScriptedAgent
 
 from .rig import DEAR, PLAIN, THINKER, Boom, RecordingAgent, live, saved, texts
 

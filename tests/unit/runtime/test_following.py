@@ -7,7 +7,7 @@ from typing import Any
 
 from sessiontree import SessionManager, create_agent_session
 from sessiontree.runtime import events
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 
 def user(text: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sessiontree.errors import PersistenceError
-from sessiontree.manager import SessionManager
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.session.manager import SessionManager
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, PLAIN, THINKER, live, picture, saved, texts
 

@@ -11,12 +11,12 @@ import pytest
 
 from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.manager import SessionManager
 from sessiontree.profiles import Profile
 from sessiontree.runtime import events
-from sessiontree.runtime.testing_agent import Reply, ScriptedAgent
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.base import SessionStorageWriter, StrPath
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, THINKER, live, picture, saved, texts
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.errors import PersistenceError
+from sessiontree.history import HistoryStorage
 from sessiontree.profiles import get_profile
-from sessiontree.storage.history import HistoryStorage
 
 OMP_SCHEMA = """
 CREATE TABLE history (id INTEGER PRIMARY KEY AUTOINCREMENT, prompt TEXT NOT NULL UNIQUE,
@@ -551,7 +551,7 @@ def test_a_reader_never_misses_or_doubles_a_prompt_while_it_is_being_written(pat
 
 _CHILD = """
 import sys
-from sessiontree.storage.history import HistoryStorage
+from sessiontree.history import HistoryStorage
 history = HistoryStorage(sys.argv[1])
 for number in range(50):
     history.add(f"{sys.argv[2]} {number}")

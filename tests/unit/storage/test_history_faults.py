@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from sessiontree import history as history_module
 from sessiontree.errors import PersistenceError
-from sessiontree.storage import history as history_module
-from sessiontree.storage import history_damage, history_file, locks
-from sessiontree.storage.history import HistoryEntry, HistoryStorage
-from sessiontree.storage.history_database import HistoryDatabase
+from sessiontree.history import HistoryEntry, HistoryStorage, damage, file
+from sessiontree.history.database import HistoryDatabase
+from sessiontree.storage import locks
 
 JUNK = b"this is not SQLite at all" * 100
 BREAK = "CREATE TRIGGER more AFTER INSERT ON history BEGIN INSERT INTO nowhere VALUES (1); END"
@@ -126,7 +126,7 @@ def test_every_prompt_is_still_there_when_one_step_of_setting_aside_fails(
         history.flush(10)
         database = HistoryDatabase(str(path))
         with monkeypatch.context() as patched:
-            patched.setattr(history_damage, "os", _Os(replace=_failing(os.replace, [number])))
+            patched.setattr(damage, "os", _Os(replace=_failing(os.replace, [number])))
             with pytest.raises(PersistenceError):
                 database.rebuild()
     assert _recall(path) == ["one", "two"]
@@ -204,7 +204,7 @@ def test_a_prompt_committed_to_a_file_just_set_aside_is_not_taken_for_written(pa
 def test_a_lock_that_another_process_keeps_is_an_error_and_not_the_end_of_writing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (history_damage, history_file):
+    for module in (damage, file):
         if hasattr(module, "lock"):
             monkeypatch.setattr(module, "lock", functools.partial(locks.lock, timeout_s=0.02))
     path.parent.mkdir()
@@ -242,7 +242,7 @@ def test_a_transaction_that_can_be_neither_kept_nor_dropped_blocks_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect = functools.partial(sqlite3.connect, factory=_Refusing)
-    monkeypatch.setattr(history_file, "sqlite3", _Sqlite(connect))
+    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         history.add("one")
         assert history.flush(10)
@@ -265,7 +265,7 @@ def test_a_file_that_could_once_only_be_opened_to_read_is_written_to_later(
         bare = address.partition("?")[0]
         return sqlite3.connect(bare + modes.pop() if modes else address, **options)
 
-    monkeypatch.setattr(history_file, "sqlite3", _Sqlite(connect))
+    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         history.add("two")
         assert history.flush(5)
@@ -293,7 +293,7 @@ def test_a_prompt_is_kept_although_closing_meets_an_error(
 ) -> None:
     connect = _failing(sqlite3.connect, [0])
     with monkeypatch.context() as patched:
-        patched.setattr(history_file, "sqlite3", _Sqlite(connect))
+        patched.setattr(file, "sqlite3", _Sqlite(connect))
         history = HistoryStorage(path)
         # closing begins before the writing does
         with history._writer._changed:
@@ -339,7 +339,7 @@ def test_an_error_while_opening_keeps_no_file_open(
     before = len(os.listdir("/proc/self/fd"))
     for number in range(1, 4):
         with monkeypatch.context() as patched:
-            patched.setattr(history_file, "os", _Os(stat=_failing(os.stat, [number])))
+            patched.setattr(file, "os", _Os(stat=_failing(os.stat, [number])))
             with contextlib.suppress(PersistenceError):
                 history.recent()
             history.close()
@@ -371,7 +371,7 @@ def test_reading_makes_no_file_although_it_was_there_a_moment_ago(
         path.unlink(missing_ok=True)
         return sqlite3.connect(*arguments, **options)
 
-    monkeypatch.setattr(history_file, "sqlite3", _Sqlite(connect))
+    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         assert history.recent() == []
     assert os.listdir(path.parent) == []

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.agents.confinement import Fingerprint, ProjectFolder
 from sessiontree.agents.tools.base import (
     Parameter,
     Stop,
@@ -22,6 +21,7 @@ from sessiontree.agents.tools.base import (
     ToolSpec,
     in_thread,
 )
+from sessiontree.agents.tools.confinement import Fingerprint, ProjectFolder
 from sessiontree.agents.tools.limits import (
     MAX_CHARACTERS,
     MAX_IMAGE_BYTES,

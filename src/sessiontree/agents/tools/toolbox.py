@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sessiontree.agents.confinement import ConfinementError, ProjectFolder
 from sessiontree.agents.tools.base import (
     Confirm,
     Report,
@@ -22,10 +21,11 @@ from sessiontree.agents.tools.base import (
     ToolOutcome,
     ToolSpec,
 )
+from sessiontree.agents.tools.bash import BashTool
+from sessiontree.agents.tools.confinement import ConfinementError, ProjectFolder
 from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
-from sessiontree.agents.tools.listing import LsTool
-from sessiontree.agents.tools.search import GrepTool
-from sessiontree.agents.tools.shell import BashTool
+from sessiontree.agents.tools.grep import GrepTool
+from sessiontree.agents.tools.ls import LsTool
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,356 @@
+"""Which session the program starts on: SPEC §11's rules, messages and questions.
+
+First everything is decided by looking (``choose``), then the session is opened (``open_choice``),
+so that a question answered with no, a missing terminal or a wrong id leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Scope
+from sessiontree.errors import AmbiguousSessionError, NotASessionError
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
+    from sessiontree.discovery.resume import ResolvedSession
+    from sessiontree.profiles import Profile
+    from sessiontree.session.manager import SessionManager
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What the command line asked for."""
+
+    prompt: str | None = None
+    continue_latest: bool = False
+    resume: str | None = None
+    fork: str | None = None
+    no_session: bool = False
+    model: str | None = None
+    name: str | None = None
+    print_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How the session comes about; ``notice`` tells the person, in one line.
+
+    ``work_dir`` is where tools work, if that is not where the session says.
+    """
+
+    kind: Literal["new", "open", "fork", "memory"]
+    path: str | None = None
+    notice: str | None = None
+    work_dir: str | None = None
+
+
+class NothingChosen(Exception):  # noqa: N818 - an ordinary end
+    """There is nothing to choose from, or the person chose nothing. Exit code 0."""
+
+    def __init__(self, message: str, *, is_empty: bool = False) -> None:
+        self.is_empty = is_empty
+        super().__init__(message)
+
+
+def choose(options: StartOptions, scope: Scope) -> Choice:
+    """The session that the options mean. Opens and changes nothing.
+
+    Raises NothingChosen, SessionNotFoundError, AmbiguousSessionError, and what ends a command.
+    """
+    _check_conflicts(options)
+    if options.no_session:
+        return Choice("memory")
+    if options.fork is not None:
+        return _choose_fork(options.fork, scope)
+    if options.resume is not None:
+        if options.resume == "":
+            return _pick(scope)
+        return _choose_resume(options.resume, scope)
+    if options.continue_latest:
+        return _choose_latest(scope)
+    return Choice("new")
+
+
+def open_choice(choice: Choice, scope: Scope) -> SessionManager:
+    """The session itself. Raises NotASessionError, PersistenceError."""
+    from sessiontree.maintenance.folders import remember_session_dir
+    from sessiontree.session.manager import SessionManager
+
+    if choice.kind == "memory":
+        return SessionManager.in_memory(scope.cwd, profile=scope.profile)
+    if scope.session_dir is not None:
+        remember_session_dir(scope.profile, scope.session_dir)
+    if choice.kind == "new":
+        return SessionManager.create(scope.cwd, scope.session_dir, profile=scope.profile)
+    assert choice.path is not None
+    if choice.kind == "fork":
+        return SessionManager.fork_from(
+            choice.path, scope.cwd, scope.session_dir, profile=scope.profile
+        )
+    profile = owner_of(choice.path, scope)
+    return SessionManager.open(choice.path, scope.session_dir, profile=profile)
+
+
+def describe(path: str, scope: Scope) -> str:
+    """``"Fix the login" · 2h ago · ~/src/app``: which session this is."""
+    from sessiontree.discovery.catalogue import survey
+    from sessiontree.discovery.listing import make_session_info
+    from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.text.words import make_name
+
+    storage = FileSessionStorage()
+    try:
+        # As a listing has it: a name may stand anywhere in the file, not only at its beginning.
+        found = survey([storage.stat(path)], storage, is_complete=False).found
+    except OSError:
+        found = []
+    if not found:
+        return f'"{os.path.basename(path)}"'
+    stat, summary = found[0]
+    info = make_session_info(stat, summary, owner_of(path, scope).dialect, storage)
+    name = make_name(info.title, summary.first_message, info.id, os.path.basename(path))
+    project = info.cwd or (scope.cwd if _is_in_own_folder(path, scope) else "")
+    shown = tables.short_path(project) if project else "project unknown"
+    return f'"{name}" · {tables.age(info.modified)} · {shown}'
+
+
+def _is_in_own_folder(path: str, scope: Scope) -> bool:
+    from sessiontree.discovery.paths import session_folders
+
+    folder = os.path.dirname(path)
+    if scope.session_dir is not None:
+        return folder == scope.session_dir
+    return folder in session_folders(owner_of(path, scope), scope.cwd)
+
+
+def owner_of(path: str, scope: Scope) -> Profile:
+    """The profile that a session file is opened with.
+
+    A file may lie in any profile's folder: unless a profile was named, its place decides.
+    """
+    from sessiontree.session.opening import profile_for
+
+    named = scope.profile if scope.is_profile_named or scope.session_dir else None
+    return profile_for(path, named, scope.profile)
+
+
+def _check_conflicts(options: StartOptions) -> None:
+    chosen = [
+        spelling
+        for spelling, is_given in (
+            ("--continue", options.continue_latest),
+            ("--resume", options.resume is not None),
+            ("--fork", options.fork is not None),
+            ("--no-session", options.no_session),
+        )
+        if is_given
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} exclude each other.")
+
+
+def _choose_resume(value: str, scope: Scope) -> Choice:
+    if "/" in value or "\\" in value or value.endswith(".jsonl"):
+        return _choose_path(os.path.expanduser(value), scope)
+    found = _resolve(value, scope)
+    if found is None:
+        raise NothingChosen("No session selected")
+    return _resuming(found.path, scope) if found.is_local else _offer_fork(value, found, scope)
+
+
+def _choose_path(value: str, scope: Scope) -> Choice:
+    """That very file. One that is not there becomes a new session, and this is said."""
+    from sessiontree.discovery.paths import draft_path, same_cwd
+
+    path = os.path.abspath(value)
+    if os.path.isdir(path):
+        output.fail(f"{path}: is a folder; name a session file in it, or use --session-dir")
+    if not os.path.exists(path):
+        draft = draft_path(path)
+        if os.path.exists(draft):
+            return _resuming(draft, scope)
+        return Choice("open", path, f"New session at {tables.short_path(path)}")
+    if not _is_kept_here(path, scope):
+        # Handed over by somebody: an agent must not read files just where it says it belongs.
+        cwd = _recorded_cwd(path, scope)
+        if cwd and not same_cwd(cwd, scope.cwd):
+            notice = f"Resuming {describe(path, scope)}; tools work here, not in {cwd}"
+            return Choice("open", path, notice, scope.cwd)
+    return _resuming(path, scope)
+
+
+def _is_kept_here(path: str, scope: Scope) -> bool:
+    """Whether a file lies where an agent of this user keeps sessions."""
+    from sessiontree.maintenance.folders import known_session_dirs
+    from sessiontree.profiles import list_profiles
+
+    folder = os.path.dirname(os.path.realpath(path))
+    for profile in (scope.profile, *list_profiles()):
+        if (folder + os.sep).startswith(os.path.realpath(profile.agent_dir) + os.sep):
+            return True
+        if folder in known_session_dirs(profile):
+            return True
+    return scope.session_dir is not None and folder == os.path.realpath(scope.session_dir)
+
+
+def _recorded_cwd(path: str, scope: Scope) -> str | None:
+    """The folder that an agent would work in, read as opening reads it: damage does not hide it."""
+    from sessiontree.model.header import get_cwd, make_header
+    from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.stores.files.reader import load_document, salvage_document
+
+    storage = FileSessionStorage()
+    try:
+        document = load_document(storage, path)
+        if document is None:
+            return None
+        document.payloads.reader.close()
+        return get_cwd(document.header)
+    except NotASessionError:
+        header, _, _ = salvage_document(storage, path, make_header("", "", scope.cwd))
+        return get_cwd(header)
+    except OSError:
+        return None  # opening says so
+
+
+def _choose_fork(value: str, scope: Scope) -> Choice:
+    from sessiontree.cli.resolve import find_session
+
+    found = find_session(value, scope)
+    return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
+
+
+def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
+    """A copy of another project's session, if the person wants one and there can be one."""
+    from sessiontree.cli.resolve import repair_command
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.storage.file import FileSessionStorage
+
+    if read_head(FileSessionStorage(), found.path) is None:
+        output.fail(
+            f'The project of session "{value}" is not known, for its header can not be read. '
+            f"Mend it: {repair_command(scope)}; or open it: "
+            + shlex.join(["sessiontree", "--resume", found.path])
+        )
+    project = found.cwd or "which one, its header does not say"
+    return _fork_or_fail(found.path, scope, f'Session "{value}" is in another project ({project})')
+
+
+def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
+    which = describe(path, scope)
+    if output.can_ask():
+        output.write_message(which)
+    if not output.ask("Fork into current directory? [y/N]"):
+        output.fail(refusal)
+    return Choice("fork", path, f"Forked {which}")
+
+
+def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
+    """The session of this id or name; of several, the one picked on a terminal."""
+    from sessiontree.cli.resolve import find_session
+
+    try:
+        return find_session(value, scope)
+    except AmbiguousSessionError as error:
+        if not output.can_show_screen():
+            raise
+        path = _open_picker(scope, error.candidates)
+        if path is None:
+            return None
+        return find_session(path, scope)
+
+
+def _pick(scope: Scope) -> Choice:
+    from sessiontree.discovery.listing import list_sessions
+
+    has_screen = output.can_show_screen()
+    if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile) and not (
+        has_screen and _has_any_session(scope)
+    ):
+        raise NothingChosen("No sessions found", is_empty=True)
+    if not has_screen:
+        fail_without_screen("Choosing a session", "name one with --resume ID (see sessiontree ls)")
+    path = _open_picker(scope, None)
+    if path is None:
+        raise NothingChosen("No session selected")
+    return _resuming(path, scope)
+
+
+def fail_without_screen(what: str, instead: str) -> NoReturn:
+    """End the command: ``what`` cannot be shown here, and why."""
+    is_dumb = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout)
+    needed = "a terminal that can draw (TERM is dumb)" if is_dumb else "a terminal"
+    output.fail(f"{what} needs {needed}; {instead}", output.USAGE)
+
+
+def _has_any_session(scope: Scope) -> bool:
+    """Whether the picker can show a session after Tab: of another project, or another agent."""
+    from sessiontree.discovery.listing import list_sessions
+    from sessiontree.profiles import list_profiles
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    # Folder by folder, as a rule the first one answers.
+    return any(
+        list_sessions(scope.cwd, folder, profile=profile)
+        for profile in (scope.profile, *list_profiles())
+        for folder in storage.list_dirs(profile.sessions_dir)
+    )
+
+
+def _open_picker(scope: Scope, candidates: list[SessionInfo] | None) -> str | None:
+    with output.needs_extra("tui", "Choosing a session"):
+        from sessiontree.tui.pickers.session_picker import pick_session
+    return pick_session(
+        cwd=scope.cwd,
+        profile=scope.profile,
+        session_dir=scope.session_dir,
+        candidates=candidates,
+    )
+
+
+def _choose_latest(scope: Scope) -> Choice:
+    from sessiontree.discovery.resume import choose_recent
+
+    path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
+    if path is None:
+        return Choice("new", notice=_nothing_to_continue(scope))
+    return _resuming(path, scope)
+
+
+def _resuming(path: str, scope: Scope) -> Choice:
+    """Open this session, unless its project is no longer there to work in."""
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), path)
+    if head is not None and head.cwd and not os.path.isdir(head.cwd):
+        refusal = (
+            f"The folder of this session is gone ({head.cwd}); "
+            f"bring the session here with: sessiontree mv {shlex.quote(head.session_id)} ."
+        )
+        return _fork_or_fail(path, scope, refusal)
+    return Choice("open", path, f"Resuming {describe(path, scope)}")
+
+
+def _nothing_to_continue(scope: Scope) -> str:
+    """Why there is nothing to continue: perhaps because the project's folder was moved."""
+    from sessiontree.discovery.moved_projects import find_moved_projects
+
+    notice = "No session to continue here; this is a new one"
+    if scope.session_dir is None:
+        for moved in find_moved_projects(scope.cwd, profile=scope.profile)[:1]:
+            count = tables.plural(moved.session_count, "session")
+            notice += (
+                f". Was this project {tables.short_path(moved.cwd)} before? "
+                f"It has {count}: sessiontree relink {shlex.quote(moved.cwd)}"
+            )
+    return notice

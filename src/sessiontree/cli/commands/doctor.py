@@ -1,0 +1,285 @@
+"""``doctor`` and ``gc``: what is damaged, and what is no longer needed."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Count, Scope, with_scope
+from sessiontree.errors import PersistenceError
+from sessiontree.maintenance.checkup import Checkup, Finding, check_profile
+from sessiontree.maintenance.folders import walk_files
+from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
+from sessiontree.maintenance.repair import repair_findings
+from sessiontree.maintenance.trash import TrashItem, delete_forever, list_trash
+
+_SHOWN = 10
+
+
+# -- doctor ----------------------------------------------------------------------------------------
+
+
+@click.command("doctor", short_help="Check sessions for damage; repair it.")
+@click.option("--repair", is_flag=True, help="Mend what can be mended, with a backup.")
+@click.option("--deep", is_flag=True, help="Also read every blob and check it.")
+@click.option(
+    "--secrets", is_flag=True, help="Also look for passwords and keys in sessions and artifacts."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Every finding, not just the first of a kind.")
+@click.option("--json", "as_json", is_flag=True, help="All findings as JSON.")
+@with_scope
+def doctor_command(
+    scope: Scope, repair: bool, deep: bool, secrets: bool, verbose: bool, as_json: bool
+) -> int:
+    """Check everything the profile keeps, and say what is wrong and what to do about it.
+
+    Looks at every session (damaged lines, lost headers, broken trees), at drafts that were never
+    answered, at leftovers of crashes, at blobs that are missing, at the catalogue and the prompt
+    history; with --secrets also for passwords and keys in sessions and in the artifacts beside
+    them. Ends with exit code 1 if there is damage or a secret. Without --repair nothing is changed.
+
+    \b
+    Examples:
+      sessiontree doctor
+      sessiontree doctor --repair
+      sessiontree doctor --secrets --profile omp
+    """
+    with output.Progress("Checking session") as progress:
+        checkup = check_profile(
+            scope.profile,
+            session_dir=scope.session_dir,
+            deep=deep,
+            secrets=secrets,
+            on_progress=progress,
+        )
+    if repair:
+        return _repair(checkup, scope, verbose, as_json)
+    if as_json:
+        output.write_json(_to_wire(checkup))
+    else:
+        _write_findings(checkup.findings, verbose)
+        _write_summary(checkup)
+    has_secrets = any(finding.kind == "secret" for finding in checkup.findings)
+    return output.FAILURE if checkup.problems or has_secrets else output.OK
+
+
+def _write_findings(findings: list[Finding], verbose: bool) -> None:
+    """By kind, problems first; of each kind no more than anybody wants to read."""
+    counts = Counter(finding.kind for finding in findings)
+    kinds = sorted(
+        counts, key=lambda kind: not any(f.is_problem for f in findings if f.kind == kind)
+    )
+    for kind in kinds:
+        same = [finding for finding in findings if finding.kind == kind]
+        style = "bold red" if same[0].is_problem else "bold"
+        output.write_line((f"{kind} ({counts[kind]})", style))
+        shown = same if verbose else same[:_SHOWN]
+        for finding in shown:
+            output.write_line("  ", tables.short_path(finding.path))
+            output.write_line((f"    {finding.text}", "dim"))
+        if len(shown) < len(same):
+            output.write_note((f"  Not shown: {len(same) - len(shown):,} more: --verbose", "dim"))
+
+
+def _write_summary(checkup: Checkup) -> None:
+    looked = tables.plural(checkup.sessions, "session")
+    problems = checkup.problems
+    if not problems:
+        output.write_line((f"Looked at {looked}: no damage", "green"))
+        return
+    output.write_line((f"Looked at {looked}: {tables.plural(len(problems), 'problem')}", "red"))
+    mendable = sum(finding.can_be_repaired for finding in problems)
+    if mendable:
+        output.write_note(f"{mendable} can be mended, with a backup: sessiontree doctor --repair")
+
+
+def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int:
+    report = repair_findings(checkup.findings, scope.profile)
+    left = [finding for finding in checkup.findings if _stays(finding)]
+    if as_json:
+        output.write_json(
+            {
+                "backup": report.backup_dir,
+                "repaired": [_finding_wire(finding) for finding in report.repaired],
+                "failed": [
+                    {**_finding_wire(finding), "reason": reason}
+                    for finding, reason in report.failed
+                ],
+                "left": [_finding_wire(finding) for finding in left],
+            }
+        )
+    else:
+        for finding in report.repaired:
+            output.write_line(("mended ", "green"), tables.short_path(finding.path))
+            output.write_line((f"    {finding.text}", "dim"))
+        for finding, reason in report.failed:
+            output.write_message(("not mended ", "red"), f"{finding.path}: {reason}")
+        if not report.repaired and not report.failed:
+            output.write_line("Nothing to mend")
+    if report.backup_dir is not None:
+        output.write_note(f"As it was before: {tables.short_path(report.backup_dir)}")
+    if left and not as_json:
+        _write_findings(left, verbose)
+    is_sound = not report.failed and all(finding.kind == "not searched" for finding in left)
+    return output.OK if is_sound else output.FAILURE
+
+
+def _stays(finding: Finding) -> bool:
+    """Whether this is for the user to deal with: damage without a cure, and what was asked for."""
+    if finding.is_problem:
+        return not finding.can_be_repaired
+    return finding.kind in ("secret", "not searched")
+
+
+def _to_wire(checkup: Checkup) -> dict[str, object]:
+    return {
+        "sessions": checkup.sessions,
+        "findings": [_finding_wire(finding) for finding in checkup.findings],
+    }
+
+
+def _finding_wire(finding: Finding) -> dict[str, object]:
+    return {
+        "kind": finding.kind,
+        "path": finding.path,
+        "text": finding.text,
+        "problem": finding.is_problem,
+        "repairable": finding.can_be_repaired,
+    }
+
+
+# -- gc --------------------------------------------------------------------------------------------
+
+
+@click.command("gc", short_help="Remove what no session needs any more.")
+@click.option("-y", "--yes", is_flag=True, help="Remove it; without this it is only shown.")
+@click.option(
+    "--trash", "trash_days", metavar="DAYS", type=Count(),
+    help="Also empty the trash of what was removed more than DAYS days ago.",
+)  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Every file, not just the sum.")
+@with_scope
+def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -> int:
+    """Show what can go: blobs that no session refers to, and leftovers of crashes.
+
+    A blob stays as long as any session, draft, trashed session or set-aside file of any profile
+    names it, or while it is younger than an hour. Sessions in folders of their own are taken into
+    account if they were started with --session-dir, or when you name the folder now.
+
+    \b
+    Examples:
+      sessiontree gc                 look
+      sessiontree gc --yes           act
+      sessiontree gc --trash 30      look also at what has been in the trash for a month
+    """
+    folders = [scope.session_dir] if scope.session_dir else []
+    trash = list_trash(scope.profile)
+    expired = _expired(trash, trash_days)
+    report = find_garbage(scope.profile, folders=folders)
+    if not report.garbage and not expired:
+        output.write_line("Nothing to remove")
+    else:
+        _write_garbage(report.garbage, verbose)
+        _write_trashed(expired)
+    _write_kept(report.referenced, report.young, len(trash) - len(expired))
+    if not report.garbage and not expired:
+        return output.OK
+    if not yes:
+        size = report.size + sum(size for _, size in expired)
+        command = _same_command(scope, trash_days, verbose)
+        output.write_note(f"{tables.size_text(size)} would go: {command}")
+        return output.OK
+    return _remove(report, expired)
+
+
+def _remove(report: GarbageReport, expired: list[tuple[TrashItem, int]]) -> int:
+    removal = remove_garbage(report)
+    count, size, failed = len(removal.removed), removal.size, list(removal.failed)
+    for item, item_size in expired:
+        try:
+            delete_forever(item)
+        except PersistenceError as error:
+            failed.append(error)
+        else:
+            count += 1
+            size += item_size
+    output.write_line(f"Removed {tables.plural(count, 'item')}, {tables.size_text(size)}")
+    for reason in failed:
+        output.write_message((f"Not removed: {reason}", "yellow"))
+    return output.FAILURE if failed else output.OK
+
+
+def _same_command(scope: Scope, trash_days: int | None, verbose: bool) -> str:
+    """What was asked for, and done this time."""
+    words = ["sessiontree"]
+    if scope.is_profile_named:
+        words += ["--profile", scope.profile.name]
+    words.append("gc")
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    if trash_days is not None:
+        words += ["--trash", str(trash_days)]
+    if verbose:
+        words.append("--verbose")
+    return shlex.join([*words, "--yes"])
+
+
+def _write_trashed(expired: list[tuple[TrashItem, int]]) -> None:
+    for item, size in expired:
+        output.write_line(
+            "trashed session  ",
+            (item.title or item.session_id, "bold"),
+            f"  {tables.size_text(size)}",
+        )
+
+
+def _write_garbage(garbage: list[Garbage], verbose: bool) -> None:
+    for kind in dict.fromkeys(piece.kind for piece in garbage):
+        same = [piece for piece in garbage if piece.kind == kind]
+        size = tables.size_text(sum(piece.size for piece in same))
+        output.write_line((tables.plural(len(same), kind), "bold"), f"  {size}")
+        if verbose:
+            for piece in same:
+                output.write_line((f"  {tables.short_path(piece.path)}", "dim"))
+
+
+def _write_kept(referenced: int, young: int, trashed: int) -> None:
+    notes = []
+    if referenced:
+        notes.append(f"{tables.plural(referenced, 'blob')} in use")
+    if young:
+        notes.append(f"{tables.plural(young, 'blob')} younger than an hour")
+    if trashed:
+        notes.append(f"{tables.plural(trashed, 'session')} in the trash: --trash DAYS")
+    if notes:
+        output.write_note(("Kept: " + " · ".join(notes), "dim"))
+
+
+def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, int]]:
+    """What has been in the trash for more than these days, each with the bytes it takes."""
+    if days is None:
+        return []
+    limit = datetime.now(UTC) - timedelta(days=days)
+    return [(item, _size_of(item)) for item in items if _removed_at(item) <= limit]
+
+
+def _size_of(item: TrashItem) -> int:
+    """The bytes of all that the item holds; what can't be looked at counts as nothing."""
+    size = 0
+    with contextlib.suppress(OSError, PersistenceError):
+        for file in walk_files(item.folder, follow_links=False):
+            with contextlib.suppress(OSError):
+                size += file.stat(follow_symlinks=False).st_size
+    return size
+
+
+def _removed_at(item: TrashItem) -> datetime:
+    try:
+        return datetime.fromisoformat(item.removed_at).astimezone(UTC)
+    except ValueError:
+        return datetime.now(UTC)  # when unsure it has just been removed, so it stays

@@ -1,0 +1,206 @@
+"""``ls``: the sessions of a project, of all projects, or of all agents, newest first."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Scope, limit_option, with_scope
+from sessiontree.cli.tables import Column
+
+_STATUS = {
+    "interrupted": "interrupted",
+    "error": "failed",
+    "aborted": "stopped",
+    "damaged": "damaged",
+    "empty": "empty",
+}
+
+
+@click.command("ls", short_help="List sessions, newest first.")
+@click.option("-a", "--all", "all_projects", is_flag=True, help="The sessions of all projects.")
+@click.option(
+    "--all-agents", is_flag=True, help="Also those of Claude Code and Codex, of all projects."
+)
+@click.option("--empty", is_flag=True, help="Also sessions without any message.")
+@limit_option
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@with_scope
+def ls_command(
+    scope: Scope, all_projects: bool, all_agents: bool, empty: bool, limit: int, as_json: bool
+) -> None:
+    """List the sessions of this project, newest first.
+
+    \b
+    Examples:
+      sessiontree ls                      this project's sessions
+      sessiontree ls --all -n 50          the 50 newest of all projects
+      sessiontree ls --profile pi         pi's sessions of this project
+      sessiontree ls --json | jq '.[].id' for a program
+    """
+    everywhere = all_projects or all_agents
+    found = _find(scope, everywhere)
+    sessions: list[Any] = list(found)
+    if empty:
+        sessions += _without_messages(scope, everywhere, {info.path for info in sessions})
+    if all_agents:
+        sessions += _foreign()
+    sessions.sort(key=lambda info: info.modified, reverse=True)
+    shown = sessions[:limit] if limit else sessions
+    if as_json:
+        output.write_json([_to_wire(info) for info in shown])
+    elif shown:
+        _write(shown, [info.id for info in sessions], everywhere, all_agents)
+    else:
+        output.write_line("No sessions found")
+    _write_rest(scope, found, len(sessions) - len(shown), everywhere, empty)
+
+
+def _find(scope: Scope, everywhere: bool) -> Any:
+    from sessiontree.discovery.listing import list_all_sessions, list_sessions
+
+    if everywhere and scope.session_dir is None:
+        return list_all_sessions(profile=scope.profile)
+    return list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+
+
+def _without_messages(scope: Scope, everywhere: bool, known: set[str]) -> list[Any]:
+    from sessiontree.discovery.catalogue import survey
+    from sessiontree.discovery.listing import make_session_info
+    from sessiontree.discovery.paths import belongs_to
+    from sessiontree.discovery.recent import list_session_files
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    folders = _folders(scope, everywhere)
+    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
+    belongs = None if everywhere or scope.session_dir else belongs_to(scope.cwd)
+    return [
+        make_session_info(stat, summary, scope.profile.dialect, storage)
+        for stat, summary in survey(files, storage).found
+        if stat.path not in known
+        and not summary.is_headless
+        and (belongs is None or belongs(summary.cwd))
+    ]
+
+
+def _folders(scope: Scope, everywhere: bool) -> list[str]:
+    from sessiontree.discovery.paths import session_folders
+    from sessiontree.storage.file import FileSessionStorage
+
+    if scope.session_dir is not None:
+        return [scope.session_dir]
+    if everywhere:
+        return FileSessionStorage().list_dirs(scope.profile.sessions_dir)
+    return session_folders(scope.profile, scope.cwd)
+
+
+def _foreign() -> list[Any]:
+    from sessiontree.importers.foreign_listing import find_foreign_sessions
+
+    return list(find_foreign_sessions())
+
+
+def _write(shown: list[Any], all_ids: list[str], everywhere: bool, all_agents: bool) -> None:
+    short = tables.shorten_ids(all_ids)
+    columns = [Column("ID", "yellow"), Column("AGE"), Column("MSGS", is_number=True)]
+    if all_agents:
+        columns.append(Column("AGENT", "magenta"))
+    columns.append(Column("TITLE", "bold", is_flexible=True))
+    has_status = any(_status(info) for info in shown)
+    if has_status:
+        columns.append(Column("STATUS", "red"))
+    if everywhere:
+        columns.append(Column("PROJECT", "dim", is_flexible=True))
+    rows = []
+    for info in shown:
+        row = [short[info.id], tables.age(info.modified), f"{info.message_count:,}"]
+        if all_agents:
+            row.append(getattr(info, "agent", "sessiontree"))
+        row.append(tables.session_name(info))
+        if has_status:
+            row.append(_status(info))
+        if everywhere:
+            row.append(tables.short_path(info.cwd))
+        rows.append(row)
+    tables.write_table(columns, rows)
+
+
+def _status(info: Any) -> str:
+    return _STATUS.get(getattr(info, "status", ""), "")
+
+
+def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: bool) -> None:
+    """What the listing left out, and how to see it."""
+    notes = []
+    if cut:
+        notes.append(f"{tables.plural(cut, 'older session')}: -n 0")
+    if found.empty_count and not empty:
+        notes.append(f"{found.empty_count:,} without messages: --empty")
+    if not everywhere and scope.session_dir is None:
+        others = _count_elsewhere(scope)
+        if others:
+            notes.append(f"{others:,} in other projects: --all")
+    if found.unreadable:
+        notes.append(tables.unreadable_files(len(found.unreadable)))
+    if notes:
+        output.write_note(("Not shown: " + " · ".join(notes), "dim"))
+    for moved in found.moved:
+        output.write_note(
+            f"Was this project {tables.short_path(moved.cwd)} before? It has "
+            f"{tables.plural(moved.session_count, 'session')}: "
+            f"sessiontree relink {_quoted(moved.cwd)}"
+        )
+    if scope.session_dir is not None and not os.path.isdir(scope.session_dir):
+        output.write_note((f"{scope.session_dir}: no such folder", "yellow"))
+    elif not found and not everywhere and not notes:
+        output.write_note(("sessiontree demo adds sample sessions to look at", "dim"))
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote
+
+    return quote(text)
+
+
+def _count_elsewhere(scope: Scope) -> int:
+    """How many session files other projects have, by their names alone."""
+    from sessiontree.discovery.paths import session_folders
+
+    own = set(session_folders(scope.profile, scope.cwd))
+    count = 0
+    try:
+        with os.scandir(scope.profile.sessions_dir) as listing:
+            folders = [item.path for item in listing if item.is_dir() and item.path not in own]
+        for folder in folders:
+            names = os.listdir(folder)
+            count += sum(1 for name in names if name.endswith(".jsonl") and name[0] != ".")
+    except OSError:
+        return count
+    return count
+
+
+def _to_wire(info: Any) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "path": info.path,
+        "agent": getattr(info, "agent", None),
+        "cwd": info.cwd,
+        "title": info.title,
+        "firstMessage": info.first_message,
+        "parentSession": getattr(info, "parent_session", None),
+        "created": _iso(info.created),
+        "modified": _iso(info.modified),
+        "messageCount": info.message_count,
+        "size": info.size,
+        "status": getattr(info, "status", None),
+    }
+
+
+def _iso(moment: Any) -> str | None:
+    if moment is None:
+        return None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,112 @@
+"""``rename``, ``mv`` and ``relink``: a session's name, its project, and projects that moved."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.resolve import find_target, session_argument
+
+
+@click.command("rename", short_help="Give a session a name.")
+@session_argument(required=True)
+@click.argument("name", nargs=-1, metavar="NAME...", required=False)
+@click.option("--clear", is_flag=True, help="Take the name away.")
+@with_scope
+def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: bool) -> None:
+    """Give a session a name, written as its own agent reads it.
+
+    \b
+    Examples:
+      sessiontree rename 0199a3f2 Fix the login
+      sessiontree rename 0199a3f2 --clear
+    """
+    wanted = " ".join(" ".join(name).split())
+    if bool(wanted) == clear:
+        raise click.UsageError("Give either a NAME or --clear.", click.get_current_context())
+    target = find_target(session, scope)
+    from sessiontree.maintenance.renaming import rename_session
+    from sessiontree.storage.file import FileSessionStorage
+
+    shown = rename_session(FileSessionStorage(), target.path, wanted)
+    if shown:
+        output.write_line("Renamed to ", (shown, "bold"))
+    else:
+        output.write_line("The name is cleared")
+
+
+@click.command("mv", short_help="Move a session to another project folder.")
+@session_argument(required=True)
+@click.argument("folder", type=click.Path(file_okay=False))
+@with_scope
+def mv_command(scope: Scope, session: str, folder: str) -> None:
+    """Move a session, with all that belongs to it, to the project in FOLDER.
+
+    \b
+    Examples:
+      sessiontree mv 0199a3f2 ~/src/app
+      sessiontree mv 0199a3f2 .
+    """
+    project = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.isdir(project):
+        output.fail(f"{project}: there is no such folder")
+    target = find_target(session, scope)
+    from sessiontree.discovery.paths import default_session_dir, same_cwd
+    from sessiontree.discovery.rerooting import reroot_session
+    from sessiontree.export.view import open_view
+    from sessiontree.storage.file import FileSessionStorage
+
+    with open_view(target.path, profile=scope.profile) as view:
+        if same_cwd(view.cwd, project):
+            output.write_line(f"It is already there: {tables.short_path(project)}")
+            return
+    storage = FileSessionStorage()
+    home = scope.session_dir or default_session_dir(scope.profile, project, storage)
+    new_path = os.path.join(home, os.path.basename(target.path))
+    reroot_session(storage, target.path, new_path, project, {})
+    output.write_line("Moved to ", (tables.short_path(project), "bold"))
+    output.write_line((f"  {tables.short_path(new_path)}", "dim"))
+
+
+@click.command("relink", short_help="Tell sessions that their project folder has moved.")
+@click.argument("old", metavar="OLD_FOLDER")
+@click.argument("new", metavar="[NEW_FOLDER]", required=False, type=click.Path(file_okay=False))
+@click.option("-y", "--yes", is_flag=True, help="Do it; without this it is only shown.")
+@with_scope
+def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
+    """Take the sessions of a project along when its folder was moved or renamed.
+
+    NEW_FOLDER is this folder unless given. Folders below OLD_FOLDER go along. Only shows what it
+    would do, until --yes.
+
+    \b
+    Examples:
+      cd ~/src/new-name && sessiontree relink ~/src/old-name
+      sessiontree relink ~/src/old ~/src/new --yes
+    """
+    from sessiontree.discovery.moved_projects import relink
+
+    source = os.path.abspath(os.path.expanduser(old))
+    target = os.path.abspath(os.path.expanduser(new)) if new else scope.cwd
+    if not os.path.isdir(target):
+        output.fail(f"{target}: there is no such folder")
+    report = relink(source, target, dry_run=not yes, profile=scope.profile)
+    if not report.sessions and not report.skipped:
+        output.fail(f"No session belongs to {source}")
+    for item in report.sessions:
+        output.write_line(
+            os.path.basename(item.path), (f"  {tables.short_path(item.cwd)} → ", "dim"),
+            tables.short_path(item.new_cwd),
+        )  # fmt: skip
+    count = tables.plural(len(report.sessions), "session")
+    if report.is_dry_run:
+        output.write_note(f"{count} would go to {tables.short_path(target)}: add --yes to do it")
+    else:
+        output.write_line(f"Relinked {count}")
+    for skipped in report.skipped:
+        output.write_message((f"Left as it was: {skipped.path}: {skipped.reason}", "yellow"))
+    if report.skipped:
+        output.fail(f"{tables.plural(len(report.skipped), 'session')} could not be relinked")

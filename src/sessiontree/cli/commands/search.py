@@ -1,0 +1,278 @@
+"""``search``: where something was said, in all sessions, with the command that goes there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Scope, limit_option, since_option, with_scope
+
+_ROLES = ("user", "assistant", "tool")
+Marks = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One session that matches, whoever's it is; without an entry id where its name shows it."""
+
+    session: Any
+    agent: str
+    entry_id: str
+    role: str
+    snippet: str
+    marks: Marks
+    command: str
+
+
+class SearchCommand(click.Command):
+    """A command whose ``-word`` is an exclusion, unless it is one of its options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options: list[str] = []
+        excluded: list[str] = []
+        for at, word in enumerate(args):
+            if word == "--":
+                return super().parse_args(ctx, [*options, "--", *excluded, *args[at + 1 :]])
+            (excluded if _is_exclusion(word) else options).append(word)
+        return super().parse_args(ctx, [*options, "--", *excluded] if excluded else options)
+
+
+def _is_exclusion(word: str) -> bool:
+    if len(word) < 2 or word[0] != "-" or word[1] == "-":
+        return False
+    return word not in ("-n", "-h") and not (word.startswith("-n") and word[2:].isdigit())
+
+
+@click.command("search", cls=SearchCommand, short_help="Search the text of all sessions.")
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@click.option("--here", is_flag=True, help="Only sessions of this project.")
+@click.option(
+    "--role",
+    metavar="WHO",
+    type=click.Choice(_ROLES),
+    help="Only what the user, assistant or tool said.",
+)
+@click.option("--tools", is_flag=True, help="Also in tool calls and their output.")
+@since_option
+@click.option("--all-agents", is_flag=True, help="Also in sessions of Claude Code and Codex.")
+@limit_option
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@with_scope
+def search_command(
+    scope: Scope,
+    query: tuple[str, ...],
+    here: bool,
+    role: str | None,
+    tools: bool,
+    since: datetime | None,
+    all_agents: bool,
+    limit: int,
+    as_json: bool,
+) -> int:
+    """Search what was said in all sessions, and their names, best match first: of all profiles, or
+    of one with --profile.
+
+    Every word must be there. "a phrase" in quotes stands as it is, begin* is the beginning of a
+    word, -word must not be there. Ends with exit code 1 if nothing is found.
+
+    \b
+    Examples:
+      sessiontree search connection pool
+      sessiontree search '"connection pool"' -postgres
+      sessiontree search 'migrat*' --here --since 2026-01-01
+      sessiontree search TypeError --tools
+    """
+    if scope.session_dir is not None:
+        raise click.UsageError("search looks into profiles; it has no --session-dir.")
+    text = " ".join(query)
+    found, total, is_indexing = _search(scope, text, here, role, tools, since, limit)
+    if all_agents:
+        others = list(_search_foreign(text, scope, here, role, since))
+        found += others
+        total = total + len(others) if total is not None else None
+    shown = found[:limit] if limit else found
+    if as_json:
+        output.write_json([_to_wire(hit) for hit in shown])
+    else:
+        for hit in shown:
+            _write(hit)
+        if not shown:
+            output.write_line("Nothing found")
+    _write_rest(total, len(shown), tools, role, all_agents)
+    if is_indexing:
+        _finish_index(scope)
+    return output.OK if shown else output.FAILURE
+
+
+def _finish_index(scope: Scope) -> None:
+    """Part of the answer was read from the files, which is slow: the next one shall not be."""
+    from sessiontree.discovery.search import update_search_index
+
+    output.write_note(("Indexing, so that the next search is quick; Ctrl+C stops it", "dim"))
+    with output.Progress("Indexed session") as progress:
+        update_search_index(
+            profile=scope.profile if scope.is_profile_named else None, on_progress=progress
+        )
+
+
+def _search(
+    scope: Scope,
+    text: str,
+    here: bool,
+    role: str | None,
+    tools: bool,
+    since: datetime | None,
+    limit: int,
+) -> tuple[list[Hit], int | None, bool]:
+    from sessiontree.cli.start import resume_command
+    from sessiontree.discovery.search import search
+    from sessiontree.profiles import get_profile
+
+    with output.Progress("Reading session") as progress:
+        results = search(
+            text,
+            cwd=scope.cwd if here else None,
+            profile=scope.profile if scope.is_profile_named else None,
+            role=role,
+            since=since,
+            include_tools=tools,
+            limit=limit or None,
+            on_progress=progress,
+        )
+    hits = [
+        Hit(
+            hit.session,
+            hit.profile,
+            hit.entry_id,
+            hit.role,
+            hit.snippet,
+            hit.marks,
+            resume_command(hit.session.id, hit.session.cwd, scope, get_profile(hit.profile)),
+        )
+        for hit in results
+    ]
+    return hits, results.total, results.is_indexing
+
+
+def _search_foreign(
+    text: str, scope: Scope, here: bool, role: str | None, since: datetime | None
+) -> Iterator[Hit]:
+    """The same words in other agents' sessions; these are read whole, as nothing indexes them."""
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.discovery.search.matching import Matcher
+    from sessiontree.discovery.search.query import parse_query
+    from sessiontree.errors import SessionTreeError
+    from sessiontree.importers.foreign import load_foreign
+    from sessiontree.importers.foreign_listing import find_foreign_sessions
+
+    parsed = parse_query(text)
+    if not parsed.wanted:
+        return
+    matcher = Matcher(parsed)
+    for session in find_foreign_sessions():
+        if here and not same_cwd(session.cwd or "", scope.cwd):
+            continue
+        if since is not None and session.modified < since.astimezone():
+            continue
+        try:
+            entries = load_foreign(session.path, agent=session.agent).get_entries()
+        except SessionTreeError:
+            continue
+        hit = _match_foreign(session, entries, matcher, role)
+        if hit is not None:
+            yield hit
+
+
+def _match_foreign(
+    session: Any, entries: Sequence[Any], matcher: Any, role: str | None
+) -> Hit | None:
+    from sessiontree.discovery.search.matching import make_snippet
+
+    wanted = len(matcher.query.wanted)
+    totals = [0] * len(matcher.terms)
+    best: tuple[int, str, str, str, list[list[tuple[int, int]]]] | None = None
+    for entry_id, who, text in _foreign_texts(session, entries, role):
+        spans = matcher.find(text)
+        totals = [total + len(each) for total, each in zip(totals, spans, strict=True)]
+        score = sum(1 for each in spans[:wanted] if each)
+        if score and (best is None or score >= best[0]):
+            best = (score, entry_id, who, text, spans[:wanted])
+    if best is None or not all(totals[:wanted]) or any(totals[wanted:]):
+        return None
+    _, entry_id, who, text, spans = best
+    snippet = make_snippet(text, [span for each in spans for span in each])
+    command = shlex.join(["sessiontree", "import", session.id])
+    return Hit(session, session.agent, entry_id, who, snippet.text, snippet.marks, command)
+
+
+def _foreign_texts(
+    session: Any, entries: Sequence[Any], role: str | None
+) -> Iterator[tuple[str, str, str]]:
+    """Entry id, role and text of what is searched; first the name, which nobody said."""
+    from sessiontree.discovery.search.names import NAME_ROLE
+    from sessiontree.model.messages import text_of
+
+    if role is None and session.title:
+        yield "", NAME_ROLE, session.title
+    for entry in entries:
+        message = entry.data.get("message") if entry.type == "message" else None
+        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+            continue
+        if role is None or message.get("role") == role:
+            yield entry.id, str(message["role"]), text_of(message.get("content"), "\n")
+
+
+def _write(hit: Hit) -> None:
+    session = hit.session
+    facts = [tables.age(session.modified), tables.short_path(session.cwd)]
+    if hit.agent != "sessiontree":
+        facts.append(hit.agent)
+    output.write_line((tables.session_name(session), "bold"), (f"  {' · '.join(facts)}", "dim"))
+    output.write_line((f"  {hit.role}: ", "cyan"), *_marked(hit.snippet, hit.marks))
+    output.write_line((f"  {hit.command}", "dim"))
+
+
+def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
+    done = 0
+    for start, end in marks:
+        yield text[done:start]
+        yield text[start:end], "bold yellow"
+        done = end
+    yield text[done:]
+
+
+def _write_rest(
+    total: int | None, shown: int, tools: bool, role: str | None, all_agents: bool
+) -> None:
+    notes = []
+    if total is None:
+        notes.append("maybe more sessions: -n 0")
+    elif total > shown:
+        notes.append(f"{tables.plural(total - shown, 'more session')}: -n 0")
+    if not tools and role is None:
+        notes.append("tool output: --tools")
+    if not all_agents:
+        notes.append("Claude Code and Codex: --all-agents")
+    if notes:
+        output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
+
+
+def _to_wire(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.session.id,
+        "path": hit.session.path,
+        "agent": hit.agent,
+        "title": hit.session.title,
+        "cwd": hit.session.cwd,
+        "entryId": hit.entry_id or None,
+        "role": hit.role,
+        "snippet": hit.snippet,
+        "marks": [list(mark) for mark in hit.marks],
+        "resume": hit.command,
+    }

@@ -1,0 +1,192 @@
+"""``-p``: one prompt, one answer as plain text, no screen.
+
+The answer goes to standard output as it comes; everything else (tools, questions, errors) to
+standard error. Tools that write or run ask on the terminal; without one they are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.cli import output
+from sessiontree.cli.options import Scope
+
+if TYPE_CHECKING:
+    from sessiontree.agents import AgentChoice
+    from sessiontree.agents.tools.base import Confirmation
+    from sessiontree.session.manager import SessionManager
+
+_PREVIEW_LINES = 12
+
+
+def print_answer(
+    manager: SessionManager,
+    prompt: str,
+    model: str | None,
+    scope: Scope,
+    work_dir: str | None = None,
+) -> int:
+    """Ask, print the answer, close the session; the exit code."""
+    from sessiontree.agents import create_session_agent
+
+    confirm = _confirm if output.can_ask() else None
+    try:
+        choice = create_session_agent(manager, model, cwd=work_dir, confirm=confirm)
+    except BaseException:
+        manager.close()
+        raise
+    if choice.is_offline and (model or "").partition("/")[0] != "offline":
+        manager.close()
+        output.fail(f"{choice.reason}, or try --model offline")
+    with _told_briefly():
+        if manager.is_persisted:
+            _remember(prompt, scope)
+        return asyncio.run(_run(manager, prompt, choice))
+
+
+@contextlib.contextmanager
+def _told_briefly() -> Iterator[None]:
+    """What gets logged meanwhile is told at the end, each trouble once and in one line.
+
+    If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything.
+    """
+    if os.environ.get("SESSIONTREE_DEBUG"):
+        yield
+        return
+    logger = logging.getLogger("sessiontree")
+    complaints = _Complaints(logging.WARNING)
+    logger.addHandler(complaints)
+    try:
+        yield
+    finally:
+        logger.removeHandler(complaints)
+    for line in complaints.lines.values():
+        output.write_message((f"warning: {line}", "yellow"))
+
+
+class _Complaints(logging.Handler):
+    """Keeps the first of the records that give the same reason."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.lines: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        line = record.getMessage()
+        cause = record.exc_info[1] if record.exc_info else None
+        if cause is not None:
+            line = f"{line}: {type(cause).__name__}: {cause}"
+        self.lines.setdefault(str(cause or (arguments[-1] if arguments else line)), line)
+
+
+async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int:
+    from sessiontree.runtime.create import create_agent_session
+
+    try:
+        session = await create_agent_session(choice.agent, manager=manager, model=choice.model)
+    except BaseException:
+        manager.close()
+        raise
+    writer = _AnswerWriter(session.abort)
+    async with session:
+        session.subscribe(writer.hear)
+        await session.prompt(prompt)
+    return writer.finish()
+
+
+class _AnswerWriter:
+    """Writes text as it arrives, and ends with a line break and a verdict.
+
+    When nobody reads any more, or nothing can be written, ``stop`` ends the run: what was said
+    until then stays in the session.
+    """
+
+    def __init__(self, stop: Callable[[], Awaitable[None]]) -> None:
+        self._stop = stop
+        self._last = "\n"
+        self._error: str | None = None
+        self._is_aborted = False
+        self._failure: Exception | None = None
+
+    async def hear(self, event: Any) -> None:
+        if self._failure is not None:
+            return
+        try:
+            self._tell(event)
+        except (output.ReaderGone, OSError) as error:
+            # What a listener raises only gets logged: it is kept for the end.
+            self._failure = error
+            await self._stop()
+
+    def _tell(self, event: Any) -> None:
+        from sessiontree.runtime import events
+
+        match event:
+            case events.MessageStart(message) if message.get("role") == "assistant":
+                self._end_line()
+            case events.MessageUpdate(_, delta) if delta.kind == "text":
+                self._write(delta.text)
+            case events.MessageEnd(message) if message.get("role") == "assistant":
+                self._note_end(message)
+            case events.ToolStart(_, name, arguments):
+                self._end_line()
+                if output.is_terminal(sys.stderr):
+                    first = next(iter(arguments.values()), "")
+                    output.write_message((f"→ {name} {output.fit(str(first), 100)}", "dim"))
+            case _:
+                pass
+
+    def finish(self) -> int:
+        """The exit code, once everything is over. Raises what kept us from writing."""
+        if self._failure is not None:
+            raise self._failure
+        self._end_line()
+        if self._is_aborted:
+            return output.INTERRUPTED
+        if self._error is not None:
+            output.write_message(self._error)
+            return output.FAILURE
+        return output.OK
+
+    def _note_end(self, message: dict[str, Any]) -> None:
+        reason = message.get("stopReason")
+        self._is_aborted = reason == "aborted"
+        self._error = None
+        if reason == "error":
+            self._error = str(message.get("errorMessage") or "The model failed without a reason")
+
+    def _write(self, text: str) -> None:
+        if text:
+            output.write_document([text])
+            output.flush()
+            self._last = text[-1]
+
+    def _end_line(self) -> None:
+        if self._last != "\n":
+            output.write_line()
+            self._last = "\n"
+
+
+async def _confirm(question: Confirmation) -> bool:
+    """Ask the person, without stopping the loop that the agent's tools run on."""
+    output.write_message((question.title, "bold"))
+    lines = question.preview.splitlines()
+    for line in lines[:_PREVIEW_LINES]:
+        output.write_message((f"  {line}", "dim"))
+    if len(lines) > _PREVIEW_LINES:
+        output.write_message((f"  … {len(lines) - _PREVIEW_LINES} more lines", "dim"))
+    return await asyncio.to_thread(output.ask, f"Allow {question.tool_name}? [y/N]")
+
+
+def _remember(prompt: str, scope: Scope) -> None:
+    from sessiontree.history import HistoryStorage
+
+    with HistoryStorage.for_profile(scope.profile) as history:
+        history.add(prompt, cwd=scope.cwd)

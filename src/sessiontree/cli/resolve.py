@@ -1,0 +1,234 @@
+"""Which session a command's ``ID`` means: a path, the beginning of an id, a name, or the newest.
+
+This project comes first, then all others, then (where a command can read them) the sessions of
+other agents. More than one match is an error that lists them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sessiontree.cli import output
+from sessiontree.cli.options import Scope
+from sessiontree.errors import (
+    AmbiguousSessionError,
+    NotASessionError,
+    PersistenceError,
+    SessionNotFoundError,
+)
+from sessiontree.profiles import Profile
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.resume import ResolvedSession
+
+_AGENTS = {"claude-code": "Claude Code", "codex": "Codex"}
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The session that was meant; ``agent`` names the other program it belongs to."""
+
+    path: str
+    id: str
+    agent: str | None = None
+
+
+def session_argument(
+    *, required: bool = False, many: bool = False
+) -> Callable[[_Command], _Command]:
+    """The ``ID`` argument of a command."""
+    from sessiontree.cli.completion import complete_session
+
+    return click.argument(
+        "sessions" if many else "session",
+        metavar="ID..." if many else ("ID" if required else "[ID]"),
+        required=required,
+        nargs=-1 if many else 1,
+        shell_complete=complete_session,
+    )
+
+
+def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Target:
+    """The session that ``value`` means; without one, the newest of this project.
+
+    Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
+    """
+    if value is None:
+        return _newest(scope)
+    try:
+        found = _resolve(value, scope)
+    except (SessionNotFoundError, NotASessionError) as error:
+        other = _find_foreign(value) if foreign else None
+        if other is None:
+            raise _explain(error, value, scope) from None
+        return other
+    if foreign and not found.id:
+        # A path whose first line is no header of ours: another agent's file, or a damaged one.
+        return _find_foreign(value) or Target(found.path, found.id)
+    return Target(found.path, found.id)
+
+
+def find_session(value: str, scope: Scope) -> ResolvedSession:
+    """The session of ours that ``value`` means; if only somebody else has it, the error says so.
+
+    Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
+    """
+    try:
+        return _resolve(value, scope)
+    except SessionNotFoundError as error:
+        raise _explain(error, value, scope) from None
+
+
+def _resolve(value: str, scope: Scope) -> ResolvedSession:
+    from sessiontree.discovery.resume import resolve_session
+
+    asked = os.path.abspath(os.path.expanduser(value)) if _is_path(value) else value
+    try:
+        return resolve_session(
+            asked, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
+        )
+    except SessionNotFoundError as error:
+        raise error if asked == value else SessionNotFoundError(value) from None
+
+
+def _explain(
+    error: SessionNotFoundError | NotASessionError, value: str, scope: Scope
+) -> SessionNotFoundError | NotASessionError:
+    """The error, with the way to the only session elsewhere that answers to the value."""
+    if isinstance(error, NotASessionError) or scope.session_dir is not None:
+        return error
+    if not value.strip() or _is_path(value):
+        return error
+    ways = [
+        *(
+            f"{profile.name} has it: use --profile {profile.name}"
+            for profile in _owners(value, scope)
+        ),
+        *_foreign_ways(value),
+    ]
+    return SessionNotFoundError(value, f"{error} {ways[0]}") if len(ways) == 1 else error
+
+
+def _owners(value: str, scope: Scope) -> Iterator[Profile]:
+    """The other profiles that have this session; one that has several counts for each."""
+    from sessiontree.discovery.resume import resolve_session
+    from sessiontree.profiles import list_profiles
+
+    others = {profile.sessions_dir: profile for profile in list_profiles()}
+    others.pop(scope.profile.sessions_dir, None)
+    for profile in others.values():
+        try:
+            resolve_session(value, scope.cwd, profile=profile)
+            yield profile
+        except AmbiguousSessionError as error:
+            yield from [profile] * len(error.candidates)
+        except SessionNotFoundError:
+            continue
+
+
+def _foreign_ways(value: str) -> list[str]:
+    from sessiontree.importers import foreign_places
+    from sessiontree.importers.foreign_listing import resolve_foreign
+
+    # Their files are named after their ids: none is read for a value that begins no name.
+    files = [*foreign_places.claude_files(None), *foreign_places.codex_files(None)]
+    if not any((foreign_places.session_id_of(path) or "").startswith(value) for path in files):
+        return []
+    try:
+        found = [resolve_foreign(value)]
+    except SessionNotFoundError:
+        found = []
+    except AmbiguousSessionError as error:
+        found = error.candidates
+    command = shlex.join(["sessiontree", "import", value])
+    return [f"{_AGENTS[session.agent]} has it: {command}" for session in found]
+
+
+def _is_path(value: str) -> bool:
+    return "/" in value or "\\" in value or value.endswith(".jsonl")
+
+
+def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
+    """A view of the session, wherever it comes from; never writes.
+
+    Raises NotASessionError, PersistenceError, SessionNotFoundError if it is gone by now.
+    """
+    from sessiontree.export.view import SessionView, open_view
+
+    if target.agent is None:
+        with naming_the_cure(target, scope):
+            return open_view(target.path, profile=scope.profile)
+    from sessiontree.importers.foreign import load_foreign
+
+    document = load_foreign(target.path)
+    return nullcontext(
+        SessionView(
+            header={**document.header},
+            name=document.title,
+            file=target.path,
+            tree=document.tree,
+            path=document.get_branch(),
+        )
+    )
+
+
+@contextmanager
+def naming_the_cure(target: Target, scope: Scope) -> Iterator[None]:
+    """A session that can't be read for want of a header is refused with the way to mend it."""
+    try:
+        yield
+    except NotASessionError as error:
+        if not _is_looked_after(target.path, scope):
+            raise
+        reason = f"{error.reason} (to recover what it holds: {repair_command(scope)})"
+        raise NotASessionError(error.path, reason) from None
+
+
+def repair_command(scope: Scope) -> str:
+    """The command line that mends the sessions which were looked among."""
+    words = ["sessiontree", "doctor", "--repair"]
+    if scope.is_profile_named:
+        words += ["--profile", scope.profile.name]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    return shlex.join(words)
+
+
+def _is_looked_after(path: str, scope: Scope) -> bool:
+    """Whether ``doctor`` comes to this file: right in the session folder, or in a project's."""
+    folder = os.path.dirname(path)
+    if scope.session_dir is not None:
+        return folder == scope.session_dir
+    return os.path.dirname(folder) == scope.profile.sessions_dir
+
+
+def _newest(scope: Scope) -> Target:
+    from sessiontree.discovery.listing import list_sessions
+
+    found = list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+    if not found:
+        output.fail(
+            "This project has no sessions; name one by its id, or see: sessiontree ls --all"
+        )
+    return Target(found[0].path, found[0].id)
+
+
+def _find_foreign(value: str) -> Target | None:
+    from sessiontree.importers.foreign import load_foreign
+    from sessiontree.importers.foreign_listing import resolve_foreign
+
+    try:
+        found = resolve_foreign(value)
+        if os.sep in value:
+            load_foreign(found.path)  # a path is believed only if the file is what it seems
+    except (SessionNotFoundError, NotASessionError, PersistenceError):
+        return None
+    return Target(found.path, found.id, found.agent)

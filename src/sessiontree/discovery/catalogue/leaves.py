@@ -1,0 +1,153 @@
+"""How a session stands: the status of its leaf's path, read backwards from the end of the file.
+
+The leaf is the last entry; the path goes up by ``parentId``. The last message of a user, the model
+or a tool on it decides (SPEC §10's ``status``). Nearly always that is the last line or one just
+above it, so this walks up the file and stops as soon as it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from sessiontree.model.lines import Record, read_line
+from sessiontree.storage.base import SessionStorageReader
+
+Status = Literal["complete", "interrupted", "error", "aborted", "empty", "damaged"]
+
+_BACKWARD_BYTES = 1 << 16
+_HEAD_TYPES = ("session", "title")
+_UNKNOWN_PARENT = object()
+
+
+class Leaf(msgspec.Struct, array_like=True, gc=False):
+    """The last entry of the first ``end`` bytes, and how the session stood there."""
+
+    entry_id: str
+    status: Status
+    end: int
+
+
+class _Message(msgspec.Struct, gc=False, rename={"stop_reason": "stopReason"}):
+    role: Any = None
+    stop_reason: Any = None
+
+
+class _Entry(msgspec.Struct, gc=False, rename={"entry_id": "id", "parent_id": "parentId"}):
+    type: str
+    entry_id: str
+    parent_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    message: _Message | None = None
+
+
+_decode_entry = msgspec.json.Decoder(_Entry).decode
+
+
+def find_leaf(
+    reader: SessionStorageReader, end: int, last_block: bytes, known: Leaf | None
+) -> Leaf:
+    """The leaf of a file's first ``end`` bytes.
+
+    ``last_block`` is what of them was read last. ``known`` is the leaf of an earlier, shorter state
+    of the file; the walk stops where it meets it.
+    """
+    leaf_id: str | None = None
+    wanted: object = _UNKNOWN_PARENT
+    for offset, line in _lines_backwards(reader, end, last_block):
+        if known is not None and offset < known.end:
+            if wanted is _UNKNOWN_PARENT or wanted == known.entry_id:
+                return Leaf(known.entry_id if leaf_id is None else leaf_id, known.status, end)
+            known = None
+        for entry in _entries_backwards(line, offset):
+            if wanted is not _UNKNOWN_PARENT and entry.entry_id != wanted:
+                continue
+            leaf_id = entry.entry_id if leaf_id is None else leaf_id
+            status = _judge_entry(entry, line)
+            if status is not None or entry.parent_id is None:
+                return Leaf(leaf_id, status or "complete", end)
+            # an entry without a parentId (version 1) hangs on the one before it
+            wanted = _UNKNOWN_PARENT if entry.parent_id is msgspec.UNSET else entry.parent_id
+    return Leaf(leaf_id or "", "complete", end)
+
+
+def _judge_entry(entry: _Entry, line: bytes) -> Status | None:
+    if entry.type != "message" or entry.message is None:
+        return None
+    role, stop_reason = entry.message.role, entry.message.stop_reason
+    if role in ("user", "toolResult"):
+        return "interrupted"
+    if role != "assistant":
+        return None  # what an extension or the user's own shell said asks for no answer
+    match stop_reason:
+        case "error":
+            return "error"
+        case "aborted":
+            return "aborted"
+        case "toolUse" | "length":
+            return "interrupted"
+        case "stop":
+            return "complete"
+    return "interrupted" if b'"toolCall"' in line else "complete"
+
+
+def _entries_backwards(line: bytes, offset: int) -> Iterator[_Entry]:
+    try:
+        entry = _decode_entry(line)
+        if entry.type not in _HEAD_TYPES:
+            yield entry
+        return
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    for item in reversed(read_line(line, offset, 0)):
+        if isinstance(item, Record) and item.value.get("type") not in _HEAD_TYPES:
+            yield _from_wire(item.value)
+
+
+def _from_wire(value: dict[str, Any]) -> _Entry:
+    parent = value.get("parentId", msgspec.UNSET)
+    message = value.get("message")
+    return _Entry(
+        _text(value.get("type")),
+        _text(value.get("id")),
+        parent if isinstance(parent, str) or parent is msgspec.UNSET else None,
+        _Message(message.get("role"), message.get("stopReason"))
+        if isinstance(message, dict)
+        else None,
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _lines_backwards(
+    reader: SessionStorageReader, end: int, last_block: bytes
+) -> Iterator[tuple[int, bytes]]:
+    """The lines before ``end``, last first, with their offsets."""
+    block, start = last_block, end - len(last_block)
+    length = _BACKWARD_BYTES
+    while True:
+        first = 0 if start == 0 else _first_whole_line(reader, block, start)
+        at = len(block)
+        while at > first:
+            begin = block.rfind(b"\n", first, at - 1) + 1 or first
+            line = block[begin:at].rstrip(b"\n")
+            if line:
+                yield start + begin, line
+            at = begin
+        if start == 0:
+            return
+        boundary = start + first
+        length = length if first < len(block) else length * 4
+        start = max(0, boundary - length)
+        block = reader.read_at(start, boundary - start)
+
+
+def _first_whole_line(reader: SessionStorageReader, block: bytes, start: int) -> int:
+    """Where in ``block`` the first line begins that is wholly in it."""
+    if not block or reader.read_at(start - 1, 1) == b"\n":
+        return 0
+    found = block.find(b"\n")
+    return len(block) if found < 0 else found + 1

@@ -1,0 +1,276 @@
+"""What a listing says of one session file, and how it is read off the file.
+
+Owns the meaning of ``SessionInfo``'s figures (SPEC §10): a ``Summary`` is computed from a file's
+bytes alone, and can be carried on when the file has grown. Reads through a storage's reader; knows
+nothing of folders, caches, or of when a summary is still good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sessiontree.discovery.catalogue import fast_lines
+from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
+from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
+from sessiontree.model import codec
+from sessiontree.model.header import get_cwd, is_header, read_title_slot
+from sessiontree.model.lines import Record, SkippedText, read_line
+from sessiontree.model.messages import text_of
+from sessiontree.profiles import Dialect
+from sessiontree.storage.base import SessionStorageReader
+
+_HEAD_TYPES = ("session", "title")
+_BRACE = ord("}")
+_NEWLINE = ord("\n")
+_AT_ID, _AFTER_ID = fast_lines.AT_ID, fast_lines.AT_ID + fast_lines.ID_BYTES
+_AT_PARENT, _AFTER_PARENT = fast_lines.AT_PARENT, fast_lines.AT_PARENT + fast_lines.ID_BYTES
+_AT_ROLE = fast_lines.AT_ROLE
+_TIME_FROM_END = fast_lines.TIME_FROM_END
+
+
+class Summary(msgspec.Struct, array_like=True, gc=False):
+    """The figures of one session file up to ``end``."""
+
+    session_id: str | None = None
+    cwd: str = ""
+    timestamp: str | None = None
+    parent_session: str | None = None
+    header_title: str | None = None
+    info_name: str | None = None
+    short_summary: str | None = None
+    message_count: int = 0
+    first_message: str | None = None
+    skipped_count: int = 0
+    is_headless: bool = False
+    leaf: Leaf | None = None
+    end: int = 0
+    has_final_newline: bool = True
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether what is appended can be added without reading again what was there.
+
+        What follows damage may tell more of it, or less: see ``frames``.
+        """
+        return self.session_id is not None and self.has_final_newline and not self.skipped_count
+
+    def title(self, dialect: Dialect) -> str | None:
+        """Name and title in the dialect's order, else the latest compaction's short summary."""
+        first, second = self.header_title, self.info_name
+        if dialect == "pi":
+            first, second = second, first
+        for text in (first, second, self.short_summary):
+            if text and not text.isspace():
+                return text
+        return None
+
+    @property
+    def status(self) -> Status:
+        if self.is_headless or self.skipped_count:
+            return "damaged"
+        return self.leaf.status if self.leaf is not None else "empty"
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Any = None
+
+
+class _Fields(msgspec.Struct, gc=False, rename={"short_summary": "shortSummary"}):
+    """The fields of a line that a summary may need; the rest is checked and passed over."""
+
+    type: str
+    message: _Message | None = None
+    name: Any = None
+    short_summary: Any = None
+
+
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+
+
+def read_summary(reader: SessionStorageReader, size: int, known: Summary | None = None) -> Summary:
+    """Summarise the first ``size`` bytes of a file.
+
+    ``known`` is the summary of its first ``known.end`` bytes, which must be whole lines that have
+    not changed; then only what follows is read.
+    """
+    scan = _Scan(msgspec.structs.replace(known) if known is not None else Summary())
+    last_block = b""
+    for block in read_blocks(reader, scan.summary.end, size):
+        scan.feed(block)
+        last_block = block.data if block.cut == len(block.data) else b""
+    summary = scan.summary
+    if scan.is_in_head and summary.end:
+        summary.is_headless = True
+    summary.leaf = None
+    if summary.message_count and not (summary.is_headless or summary.skipped_count):
+        leaf = known.leaf if known is not None else None
+        summary.leaf = scan.passed_over or find_leaf(reader, summary.end, last_block, leaf)
+    return summary
+
+
+class _Scan:
+    """Adds blocks of whole lines to a summary."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        self.is_in_head = summary.session_id is None and not summary.is_headless
+        self.passed_over: Leaf | None = None
+
+    def feed(self, block: Block) -> None:
+        """Take in whole lines."""
+        if block.is_long_line:
+            self._pass_over(block)
+            return
+        data, start, cut = block.data, 0, block.cut
+        while self.is_in_head and start < cut:
+            end = line_end(data, start, cut)
+            self._read(data[start:end], block.offset + start)
+            start = end + 1
+        if start < cut:
+            before = msgspec.structs.replace(self.summary)
+            if not self._scan_frames(data, start, cut):
+                self.summary = before
+                self._scan_lines(data, start, cut)
+        self.summary.end += cut
+        self.summary.has_final_newline = data[cut - 1] == _NEWLINE
+        self.passed_over = None
+
+    def _pass_over(self, block: Block) -> None:
+        """Count one tool result that was recognised without being held."""
+        self.summary.message_count += 1
+        self.summary.end += block.length
+        entry_id = block.data[_AT_ID:_AFTER_ID].decode("utf-8", "replace")
+        self.passed_over = Leaf(entry_id, "interrupted", self.summary.end)
+
+    def _scan_frames(self, block: bytes, start: int, cut: int) -> bool:
+        """Count what is framed and parse the rest; False if frames are not to be trusted here.
+
+        A whole entry glued to a torn one hides in one frame. The next line then names the hidden
+        one as its parent, so a line is searched for a second beginning only if what follows it is
+        not framed as its child.
+        """
+        find, startswith = block.find, block.startswith
+        entry, role, time = fast_lines.ENTRY, fast_lines.ROLE, fast_lines.TIME
+        wants_user = self.summary.first_message is None
+        framed = 0
+        previous, previous_id = start, b""
+        at = start
+        while at < cut:
+            end = find(b"\n", at, cut)
+            if end < 0:
+                end = cut
+            if (
+                startswith(entry, at)
+                and block[end - 1] == _BRACE
+                and startswith(role, at + _AT_ROLE)
+                and startswith(time, end - _TIME_FROM_END)
+            ):
+                framed += 1
+                if block[at + _AT_PARENT : at + _AFTER_PARENT] != previous_id and (
+                    find(entry, previous + 1, at) >= 0
+                ):
+                    return False
+                previous_id = block[at + _AT_ID : at + _AFTER_ID]
+                if wants_user and startswith(fast_lines.USER, at + fast_lines.AT_ROLE_NAME):
+                    self._note_user(block[at:end])
+                    wants_user = self.summary.first_message is None
+            else:
+                if find(entry, previous + 1, at) >= 0:
+                    return False
+                previous_id = b""
+                self._read(block[at:end], self.summary.end + at)
+                wants_user = self.summary.first_message is None
+            previous = at
+            at = end + 1
+        self.summary.message_count += framed
+        return find(entry, previous + 1, cut) < 0 and not fast_lines.has_hole(block, start, cut)
+
+    def _scan_lines(self, block: bytes, start: int, cut: int) -> None:
+        at = start
+        while at < cut:
+            end = line_end(block, at, cut)
+            self._read(block[at:end], self.summary.end + at)
+            at = end + 1
+
+    def _read(self, line: bytes, offset: int) -> None:
+        """Take in one line, whatever it is."""
+        if not self.is_in_head:
+            try:
+                fields = _decode_fields(line)
+                if fields.type not in _HEAD_TYPES:
+                    self._note(fields, line)
+                    return
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass
+        for item in read_line(line, offset, 0):
+            if isinstance(item, SkippedText):
+                self.summary.skipped_count += 1
+            elif self.is_in_head:
+                self._note_head(item)
+            else:
+                self._note_record(item)
+
+    def _note_head(self, item: Record) -> None:
+        summary, value = self.summary, item.value
+        if summary.header_title is None:
+            slot = read_title_slot(value)
+            if slot is not None:
+                summary.header_title = slot.title  # "" says that there is none
+                return
+        self.is_in_head = False
+        if not is_header(value):
+            summary.is_headless = True
+            self._note_record(item)
+            return
+        summary.session_id = value["id"]
+        summary.cwd = get_cwd(value)  # type: ignore[arg-type]
+        summary.timestamp = _text_or_none(value.get("timestamp"))
+        summary.parent_session = _text_or_none(value.get("parentSession"))
+        if summary.header_title is None:
+            summary.header_title = _text_or_none(value.get("title")) or ""
+
+    def _note_record(self, item: Record) -> None:
+        """A record that only the careful parser could read."""
+        value = item.value
+        kind = value.get("type")
+        if kind in _HEAD_TYPES:
+            self.summary.skipped_count += 1  # a second header is no entry
+            return
+        message = value.get("message")
+        role = message.get("role") if isinstance(message, dict) else None
+        fields = _Fields(
+            kind if isinstance(kind, str) else "",
+            _Message(role),
+            value.get("name"),
+            value.get("shortSummary"),
+        )
+        self._note(fields, codec.encode(value))
+
+    def _note(self, fields: _Fields, line: bytes) -> None:
+        summary = self.summary
+        match fields.type:
+            case "message":
+                summary.message_count += 1
+                if fields.message is not None and fields.message.role == "user":
+                    self._note_user(line)
+            case "session_info":
+                summary.info_name = _text_or_none(fields.name) or ""
+            case "compaction":
+                summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
+
+    def _note_user(self, line: bytes) -> None:
+        if self.summary.first_message is not None:
+            return
+        try:
+            message = codec.decode(line.strip(b" \t\r\x00")).get("message")
+        except (ValueError, AttributeError):
+            return
+        text = text_of(message.get("content")) if isinstance(message, dict) else ""
+        if text and not text.isspace():
+            self.summary.first_message = text
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,401 @@
+"""The search index: one disposable SQLite file with the words of all sessions.
+
+A session's text is kept in segments, one row of an FTS5 table each: what users said in one column,
+what the model said in the other. The table holds no text, only words and where they stand, so it is
+small; hits are read from the session files, whose bytes the index has offsets into. Rows can not be
+taken out of such a table: a rewritten session gets a new number, its old rows no longer lead to
+anything, and when too many have piled up the whole file is thrown away and made anew. The names of
+sessions have a table of their own (see ``names``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.search import names
+from sessiontree.discovery.search.query import Term
+from sessiontree.discovery.search.segments import Segment, SegmentText, cut_segments
+from sessiontree.discovery.search.words import TOKENIZER
+from sessiontree.storage import sqlite
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
+
+SCHEMA = sqlite.Schema(
+    "search",
+    3,
+    (
+        (
+            "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, "
+            "name BLOB NOT NULL, data BLOB NOT NULL, UNIQUE (folder, name))"
+        ),
+        "CREATE TABLE folders (folder BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE dead (segments INTEGER NOT NULL)",
+        "INSERT INTO dead VALUES (0)",
+        (
+            "CREATE VIRTUAL TABLE said USING fts5(user, assistant, content='', "
+            f"tokenize={TOKENIZER})"
+        ),
+        names.TABLE,
+    ),
+)
+_SEGMENT_BITS = 12
+_MOST_SEGMENTS = 64
+_BATCH_CHARS = 1 << 22
+_BATCH_SESSIONS = 256
+# Old rows cost space and a little ranking; a fifth of all is the point to start over.
+_MOST_DEAD = 1_000
+_DEAD_SHARE = 0.2
+
+OnProgress = Callable[[int, int], object]
+
+
+class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What the index holds of one session file."""
+
+    stamp: freshness.Stamp
+    has_final_newline: bool
+    segments: list[Segment]
+
+
+@dataclass(slots=True)
+class _Known:
+    no: int
+    row: IndexRow
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A session's new text, ready to be written; with a ``base``, what was appended to that."""
+
+    stat: FileStat
+    found: FileStat
+    """What the file was when it was read."""
+    base: _Known | None
+    stamp: freshness.Stamp
+    has_final_newline: bool
+    texts: list[SegmentText]
+
+
+_encode_row = msgspec.msgpack.Encoder().encode
+_decode_row = msgspec.msgpack.Decoder(IndexRow).decode
+
+
+@contextlib.contextmanager
+def open_index() -> Iterator[SearchIndex | None]:
+    """The index, closed afterwards; None where there can be none."""
+    with sqlite.open_database(SCHEMA) as database:
+        yield SearchIndex(database) if database is not None else None
+
+
+class SearchIndex:
+    """The open index. Methods raise sqlite.FAILURES; callers answer without it then."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._known: dict[str, _Known] = {}
+        self._digests: dict[str, tuple[bytes, int]] = {}
+        """Of folders that were looked through: what they were, and how many files they had."""
+
+    # -- keeping it up to date -------------------------------------------------------------
+
+    def find_stale(self, folders: dict[str, list[FileStat]]) -> list[FileStat]:
+        """The files of these folders that the index does not hold as they are, newest first.
+
+        What it holds of files that are gone is dropped on the way.
+        """
+        stale: list[FileStat] = []
+        stored = dict(self._database.execute("SELECT folder, digest FROM folders"))
+        for folder, files in folders.items():
+            digest = _digest(files)
+            if digest is not None and stored.get(os.fsencode(folder)) == digest:
+                continue
+            known = self._load_folder(folder)
+            self._known.update(known)
+            stale += [
+                stat
+                for stat in files
+                if (item := known.get(stat.path)) is None or not item.row.stamp.holds_for(stat)
+            ]
+            gone = set(known).difference(stat.path for stat in files)
+            if gone:
+                self._forget([known[path] for path in gone])
+            if digest is not None:
+                self._digests[folder] = (digest, len(files))
+        stale.sort(key=lambda stat: stat.mtime_ns, reverse=True)
+        return stale
+
+    def update(
+        self,
+        stale: Sequence[FileStat],
+        storage: SessionStorage,
+        read_names: names.ReadNames,
+        *,
+        deadline: float | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[FileStat]:
+        """Index files until done, told to stop, or ``deadline`` (monotonic); what is left.
+
+        What was read is kept whenever it ends: each batch is one transaction.
+        """
+        left: list[FileStat] = []
+        batch: list[_Reading] = []
+        chars = 0
+        for done, stat in enumerate(stale):
+            is_late = deadline is not None and time.monotonic() >= deadline
+            if is_late or (should_stop is not None and should_stop()):
+                left += stale[done:]
+                break
+            reading = self._read(stat, storage)
+            if reading is None:
+                left.append(stat)
+            else:
+                batch.append(reading)
+                chars += sum(text.size for text in reading.texts)
+            if len(batch) >= _BATCH_SESSIONS or chars >= _BATCH_CHARS:
+                left += self._write(batch, read_names)
+                batch, chars = [], 0
+            if on_progress is not None:
+                on_progress(done + 1, len(stale))
+        left += self._write(batch, read_names)
+        self._seal({os.path.dirname(stat.path) for stat in left})
+        return left
+
+    def _read(self, stat: FileStat, storage: SessionStorage) -> _Reading | None:
+        read_ns = freshness.read_clock_ns()
+        try:
+            reader = storage.open_reader(stat.path)
+        except OSError:
+            return None
+        try:
+            found = reader.stat()
+            stamp = freshness.make_stamp(reader, found, read_ns)
+            if not stamp.holds_for(found):
+                return None  # just written: it might change again without our noticing
+            base = self._known.get(stat.path)
+            if base is not None and not _can_go_on(base.row, found, reader):
+                base = None
+            start = base.row.stamp.size if base is not None else 0
+            is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
+            most = (1 << _SEGMENT_BITS) - _MOST_SEGMENTS
+            texts = cut_segments(reader, start, found.size, most)
+            return _Reading(stat, found, base, stamp, is_whole, texts)
+        except OSError:
+            return None
+        finally:
+            reader.close()
+
+    def _write(self, batch: list[_Reading], read_names: names.ReadNames) -> list[FileStat]:
+        """Write what was read; gives what could not be, because of another process."""
+        if not batch:
+            return []
+        # only now: a name must not be older than the stamp under which it is kept
+        called = read_names([reading.found for reading in batch])
+        with self._transaction() as is_open:
+            return [
+                reading.stat
+                for reading in batch
+                if not (is_open and self._write_one(reading, called.get(reading.stat.path)))
+            ]
+
+    def _write_one(self, reading: _Reading, title: str | None) -> bool:
+        folder, name = sqlite.file_key(reading.stat.path)
+        now = self._load_one(folder, name)
+        if now is not None and now.row.stamp.read_ns >= reading.stamp.read_ns:
+            return True  # another process has it newer
+        base = reading.base
+        if base is not None and (now is None or now.no != base.no):
+            return False  # what it was to be added to is not there any more; next time, then
+        segments = list(base.row.segments) if base is not None else []
+        data = _to_data(
+            IndexRow(
+                reading.stamp,
+                reading.has_final_newline,
+                segments + [text.segment for text in reading.texts],
+            )
+        )
+        if base is not None:
+            no = base.no
+            self._database.execute("UPDATE sessions SET data = ? WHERE no = ?", (data, no))
+        else:
+            if now is not None:
+                self._bury([now])
+            added = self._database.execute(
+                "INSERT INTO sessions (folder, name, data) VALUES (?, ?, ?)", (folder, name, data)
+            )
+            no = int(added.lastrowid or 0)
+        first = (no << _SEGMENT_BITS) + len(segments)
+        self._database.executemany(
+            "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
+            [(first + at, text.user, text.assistant) for at, text in enumerate(reading.texts)],
+        )
+        names.put_name(self._database, no, title)
+        return True
+
+    def _seal(self, unfinished: set[str]) -> None:
+        """Note which folders are wholly indexed, so that next time one look at them is enough.
+
+        Another process may have forgotten a file that was not there yet when it looked: then there
+        are fewer rows than files, and the folder is looked through again.
+        """
+        finished = [
+            (key := os.fsencode(folder), digest, key, count)
+            for folder, (digest, count) in self._digests.items()
+            if folder not in unfinished
+        ]
+        if finished:
+            with self._transaction() as is_open:
+                if is_open:
+                    self._database.executemany(
+                        "INSERT OR REPLACE INTO folders SELECT ?, ? "
+                        "WHERE (SELECT count(*) FROM sessions WHERE folder = ?) = ?",
+                        finished,
+                    )
+
+    def _forget(self, gone: list[_Known]) -> None:
+        with self._transaction() as is_open:
+            if is_open:
+                self._bury(gone)
+
+    def _bury(self, gone: Sequence[_Known]) -> None:
+        names.drop_names(self._database, [item.no for item in gone])
+        for item in gone:
+            self._database.execute("DELETE FROM sessions WHERE no = ?", (item.no,))
+            self._database.execute(
+                "UPDATE dead SET segments = segments + ?", (len(item.row.segments),)
+            )
+
+    def is_worn_out(self) -> bool:
+        """Whether so much of it leads nowhere that a new one is better."""
+        (dead,) = self._database.execute(
+            "SELECT CAST(total(segments) AS INTEGER) FROM dead"
+        ).fetchone()
+        if dead < _MOST_DEAD:
+            return False
+        (live,) = self._database.execute("SELECT count(*) FROM sessions").fetchone()
+        return bool(dead > _DEAD_SHARE * (live + dead))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[bool]:
+        """All or nothing; gives False, and does nothing, if another process does not let us in."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if sqlite.is_corruption(error):
+                raise
+            yield False
+            return
+        try:
+            yield True
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    # -- asking it -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is asked inside is answered from one state of the index.
+
+        Else a session that another process indexes anew meanwhile has one number when its words
+        are found and another one when it is looked up.
+        """
+        self._database.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+
+    def match(self, term: Term, role: str | None) -> dict[int, float]:
+        """The segments in which a term stands, each with how well (bm25, higher is better)."""
+        expression = term.expression if role is None else f"{{{role}}} : {term.expression}"
+        found = self._database.execute(
+            "SELECT rowid, -bm25(said) FROM said WHERE said MATCH ?", (expression,)
+        )
+        return dict(found)
+
+    def match_names(self, term: Term) -> set[int]:
+        """The numbers of the sessions in whose name a term stands."""
+        return names.match_names(self._database, term)
+
+    def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
+        """Paths and rows of sessions by their numbers; buried ones are left out."""
+        found: dict[int, tuple[str, IndexRow]] = {}
+        for start in range(0, len(numbers), 500):
+            some = numbers[start : start + 500]
+            marks = ",".join("?" * len(some))
+            for no, folder, name, data in self._database.execute(
+                f"SELECT no, folder, name, data FROM sessions WHERE no IN ({marks})", some
+            ):
+                found[no] = (_path(folder, name), _to_row(data))
+        return found
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _load_folder(self, folder: str) -> dict[str, _Known]:
+        rows = self._database.execute(
+            "SELECT no, folder, name, data FROM sessions WHERE folder = ?", (os.fsencode(folder),)
+        )
+        return {_path(of, name): _Known(no, _to_row(data)) for no, of, name, data in rows}
+
+    def _load_one(self, folder: bytes, name: bytes) -> _Known | None:
+        found = self._database.execute(
+            "SELECT no, data FROM sessions WHERE folder = ? AND name = ?", (folder, name)
+        ).fetchone()
+        return _Known(found[0], _to_row(found[1])) if found is not None else None
+
+
+def _to_data(row: IndexRow) -> bytes:
+    return sqlite.seal(_encode_row(row))
+
+
+def _to_row(stored: object) -> IndexRow:
+    """Raises DamagedRowError."""
+    try:
+        return _decode_row(sqlite.unseal(stored))
+    except msgspec.MsgspecError as error:
+        raise sqlite.DamagedRowError(str(error)) from None
+
+
+def session_of(rowid: int) -> tuple[int, int]:
+    """The session number and the place of the segment that a row stands for."""
+    return rowid >> _SEGMENT_BITS, rowid & ((1 << _SEGMENT_BITS) - 1)
+
+
+def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> bool:
+    return (
+        row.has_final_newline
+        and len(row.segments) < _MOST_SEGMENTS
+        and row.stamp.may_have_grown_to(stat)
+        and row.stamp.is_beginning_of(reader)
+    )
+
+
+def _digest(files: list[FileStat]) -> bytes | None:
+    """What tells whether any file of a folder is not what it was; None if it can't be told.
+
+    A folder that is as it was is listed in the same order; in another, it is only looked at again.
+    """
+    try:
+        encoded = _encode_row(files)
+    except UnicodeEncodeError:
+        return None
+    return hashlib.sha256(encoded).digest()
+
+
+def _path(folder: object, name: object) -> str:
+    """Raises DamagedRowError."""
+    if not (isinstance(folder, bytes) and isinstance(name, bytes)):
+        raise sqlite.DamagedRowError("a path is no bytes")
+    return os.path.join(os.fsdecode(folder), os.fsdecode(name))

@@ -1,0 +1,66 @@
+"""The names of sessions, for searching: how they are read, and the table of words they have.
+
+A name is what a listing shows as the title. Unlike what was said it may change, and it is short: so
+the table keeps it, spelled for the index, to be able to take it out again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+from sessiontree.discovery.catalogue import survey
+from sessiontree.discovery.search.query import Term
+from sessiontree.discovery.search.texts import SaidText
+from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import FileStat, SessionStorage
+
+NAME_ROLE = "name"
+# As many as the catalogue looks up one by one, rather than reading all of their folders' rows.
+_AT_ONCE = 32
+TABLE = f"CREATE VIRTUAL TABLE names USING fts5(name, tokenize={TOKENIZER})"
+
+ReadNames = Callable[[Sequence[FileStat]], dict[str, str]]
+"""Gives the names of those of these files that have one, by their paths."""
+
+
+def names_reader(profile_of: Callable[[str], Profile], storage: SessionStorage) -> ReadNames:
+    """Reads names as the dialect of each file's profile has them."""
+
+    def read(stats: Sequence[FileStat]) -> dict[str, str]:
+        named: dict[str, str] = {}
+        for start in range(0, len(stats), _AT_ONCE):
+            some = stats[start : start + _AT_ONCE]
+            for stat, summary in survey(some, storage, is_complete=False).found:
+                title = summary.title(profile_of(stat.path).dialect)
+                if title is not None:
+                    named[stat.path] = title
+        return named
+
+    return read
+
+
+def as_text(name: str | None) -> list[SaidText]:
+    """The name as a text to look in; it is no entry's."""
+    return [SaidText("", NAME_ROLE, None, name, 0)] if name else []
+
+
+def put_name(database: sqlite3.Connection, no: int, name: str | None) -> None:
+    """The session of this number is called so now."""
+    drop_names(database, [no])
+    if name:
+        database.execute(
+            "INSERT INTO names (rowid, name) VALUES (?, ?)", (no, spell_for_index(name))
+        )
+
+
+def drop_names(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """The sessions of these numbers are gone."""
+    database.executemany("DELETE FROM names WHERE rowid = ?", [(no,) for no in numbers])
+
+
+def match_names(database: sqlite3.Connection, term: Term) -> set[int]:
+    """The numbers of the sessions in whose name a term stands."""
+    found = database.execute("SELECT rowid FROM names WHERE names MATCH ?", (term.expression,))
+    return {no for (no,) in found}

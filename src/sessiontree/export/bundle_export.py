@@ -1,0 +1,236 @@
+"""A session in one file that can go anywhere: the log, the blobs it names, its artifacts.
+
+Making one. Taking one in is ``intake``, reading one safely ``archive``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import time
+import zipfile
+from collections.abc import Iterator
+
+from sessiontree.discovery import paths
+from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.export.bundle_archive import (
+    ARTIFACTS,
+    BLOBS,
+    MANIFEST,
+    SESSION,
+    BundleError,
+    BundleLimits,
+    BundleReport,
+    Manifest,
+    Member,
+    fold,
+    is_safe_name,
+)
+from sessiontree.export.bundle_import import import_bundle
+from sessiontree.export.redact import Redactor
+from sessiontree.export.redacted_log import RedactedLog
+from sessiontree.model.dialects import detect_dialect
+from sessiontree.model.header import get_cwd
+from sessiontree.model.ids import format_timestamp
+from sessiontree.profiles import Profile
+from sessiontree.session.opening import make_blob_store, profile_for
+from sessiontree.storage.base import SessionStorage, read_chunks
+from sessiontree.storage.blobs import REF_PREFIX
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.syncing import sync_folder
+from sessiontree.storage.temp_files import make_temp_path
+from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.reader import load_document
+
+__all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]
+
+_REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
+_REF_LENGTH = len(REF_PREFIX) + 64
+
+
+def export_bundle(
+    session_path: str | os.PathLike[str],
+    zip_path: str | os.PathLike[str],
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+    overwrite: bool = False,
+    redactor: Redactor | None = None,
+    now_ms: int | None = None,
+) -> BundleReport:
+    """Put a session, its blobs and its artifacts into one archive. The session is only read.
+
+    It is put in as it is, or with its secrets replaced if there is a redactor; then what can't be
+    searched for secrets (damaged lines, artifacts that are no text) is left out and noted.
+    Raises SessionNotFoundError, NotASessionError, BundleError for a session too large for a bundle,
+    PersistenceError; then there is no archive.
+    """
+    source, target = os.path.abspath(session_path), os.path.abspath(zip_path)
+    store = storage if storage is not None else FileSessionStorage()
+    if os.path.exists(target):
+        if not overwrite:
+            raise PersistenceError(target, "is there already; choose another name")
+        if not os.path.isfile(target):
+            raise PersistenceError(target, "not a regular file")
+    found = profile_for(source, profile)
+    try:
+        blobs = make_blob_store(found, source, store)
+        document = load_document(store, source, blobs)
+        if document is None:
+            raise SessionNotFoundError(source)
+        try:
+            writer = _BundleWriter(document, found, store, target, redactor)
+            return writer.write(now_ms if now_ms is not None else time.time_ns() // 1_000_000)
+        finally:
+            document.payloads.reader.close()
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else target
+        raise PersistenceError.from_os_error(where, error) from error
+
+
+class _BundleWriter:
+    """Writes one archive, beside its place and then into it."""
+
+    def __init__(
+        self,
+        document: SessionDocument,
+        profile: Profile,
+        storage: SessionStorage,
+        target: str,
+        redactor: Redactor | None,
+    ) -> None:
+        self._document = document
+        self._profile = profile
+        self._storage = storage
+        self._target = target
+        self._limits = BundleLimits()
+        self._manifest = Manifest()
+        self._refs: dict[str, None] = {}
+        self._when = (1980, 1, 1, 0, 0, 0)
+        header = document.header
+        self._report = BundleReport(target, document.path, str(header.get("id", "")))
+        found = detect_dialect(document.title is not None, document.tree.entries)
+        self._dialect = found or profile.dialect
+        self._redacted = (
+            RedactedLog(document, self._dialect, redactor) if redactor is not None else None
+        )
+
+    def write(self, now_ms: int) -> BundleReport:
+        self._when = time.gmtime(max(now_ms // 1000, 315_619_200))[:6]
+        self._manifest.created = format_timestamp(now_ms)
+        self._manifest.session = {
+            "id": self._report.session_id,
+            "cwd": get_cwd(self._document.header),
+            "profile": self._profile.name,
+            "dialect": self._dialect,
+        }
+        temp = make_temp_path(self._target)
+        fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(fd, "w+b") as file:
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                    self._add_all(archive)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temp, self._target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+            raise
+        sync_folder(os.path.dirname(self._target))
+        return self._report
+
+    def _add_all(self, archive: zipfile.ZipFile) -> None:
+        self._add(archive, SESSION, self._document.end, self._session_chunks())
+        for digest, data in self._blobs():
+            self._add(archive, BLOBS + digest, len(data), iter((data,)))
+            self._report.blobs += 1
+            self._refs.pop(digest, None)
+        self._report.notes += [f"a blob is missing: {digest}" for digest in self._refs]
+        seen: set[str] = set()
+        for path, name in self._artifacts():
+            if not is_safe_name(name, self._limits) or fold(name) in seen:
+                self._report.notes.append(f"an artifact has no portable name: {name!r}")
+                continue
+            seen.add(fold(name))
+            content = self._artifact(path)
+            if content is None:
+                self._report.notes.append(f"an artifact that is no text was left out: {name!r}")
+                continue
+            self._add(archive, name, len(content), iter((content,)))
+            self._report.artifacts += 1
+        body = self._manifest.encode()
+        archive.writestr(self._info(MANIFEST, len(body)), body, zipfile.ZIP_DEFLATED)
+
+    def _session_chunks(self) -> Iterator[bytes]:
+        """The log, and on the way the blobs that it names."""
+        seam = b""
+        if self._redacted is None:
+            chunks = read_chunks(self._document.payloads.reader, 0, self._document.end)
+        else:
+            chunks = self._redacted.lines()
+            if self._document.skipped:
+                count = len(self._document.skipped)
+                self._report.notes.append(f"{count} unreadable pieces were left out")
+        for chunk in chunks:
+            for digest in _REF.findall(seam + chunk):
+                self._refs[digest.decode()] = None
+            seam = chunk[-_REF_LENGTH:]
+            yield chunk
+
+    def _blobs(self) -> Iterator[tuple[str, bytes]]:
+        """Hash and content of those blobs that are there."""
+        if self._redacted is not None:
+            yield from self._redacted.blobs()
+            return
+        store = make_blob_store(self._profile, self._document.path, self._storage)
+        for digest in list(self._refs):
+            data = store.get(REF_PREFIX + digest)
+            if data is not None:
+                yield digest, data
+
+    def _artifact(self, path: str) -> bytes | None:
+        data = self._storage.read(path)
+        return data if self._redacted is None else self._redacted.redact_file(data)
+
+    def _artifacts(self) -> Iterator[tuple[str, str]]:
+        """The files of the artifact folder with their names in the bundle; links are left out."""
+        folders = [(paths.artifacts_dir(self._document.path), ARTIFACTS)]
+        while folders:
+            folder, prefix = folders.pop()
+            for file in sorted(self._storage.list_files(folder), key=lambda file: file.path):
+                if os.path.islink(file.path):
+                    self._report.notes.append(f"a link was left out: {file.path!r}")
+                else:
+                    yield file.path, prefix + os.path.basename(file.path)
+            inner = sorted(self._storage.list_dirs(folder), reverse=True)
+            folders += [
+                (each, f"{prefix}{os.path.basename(each)}/")
+                for each in inner
+                if not os.path.islink(each)
+            ]
+
+    def _info(self, name: str, size: int) -> zipfile.ZipInfo:
+        info = zipfile.ZipInfo(name, self._when)
+        info.external_attr = (stat.S_IFREG | 0o600) << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.file_size = size
+        return info
+
+    def _add(self, archive: zipfile.ZipFile, name: str, size: int, chunks: Iterator[bytes]) -> None:
+        total = size + sum(member.size for member in self._manifest.members.values())
+        if size > self._limits.file_bytes or total > self._limits.total_bytes:
+            raise BundleError(self._target, "the session is too large for a bundle")
+        if len(self._manifest.members) + 2 > self._limits.files:
+            raise BundleError(self._target, "the session has too many files for a bundle")
+        hasher = hashlib.sha256()
+        count = 0
+        with archive.open(self._info(name, size), "w") as file:
+            for chunk in chunks:
+                hasher.update(chunk)
+                count += len(chunk)
+                file.write(chunk)
+        self._manifest.members[name] = Member(name, count, hasher.hexdigest())

@@ -1,0 +1,265 @@
+"""A session as a Markdown document: the path to its leaf, whole, in reading order.
+
+Owns what the document looks like; ``prose`` keeps any text in its place, ``view`` says what the
+session holds. What a compaction hides from the model is shown here, because the log keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessiontree.core.context import iter_messages
+from sessiontree.core.usage import Usage, arguments_text, usage_of
+from sessiontree.export import markdown_safety as safe
+from sessiontree.export.redact import Redactor
+from sessiontree.export.view import SessionView
+from sessiontree.model.dialects import read_model_change
+from sessiontree.model.entries import Entry
+from sessiontree.model.messages import text_of
+
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z?")
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownOptions:
+    """What the document leaves in."""
+
+    thinking: bool = True
+    tools: bool = True
+
+
+def render_markdown(
+    view: SessionView,
+    *,
+    options: MarkdownOptions | None = None,
+    redactor: Redactor | None = None,
+) -> Iterator[str]:
+    """The document in pieces, each ending a line. Secrets are replaced if there is a redactor."""
+    writer = _Writer(view, options or MarkdownOptions(), redactor)
+    yield writer.head()
+    for entry in view.path:
+        text = writer.entry(entry)
+        if text:
+            yield f"\n{text}\n"
+    yield writer.foot()
+
+
+class _Writer:
+    def __init__(
+        self, view: SessionView, options: MarkdownOptions, redactor: Redactor | None
+    ) -> None:
+        self._view = view
+        self._options = options
+        self._redactor = redactor
+        self._labels = view.tree.labels()
+
+    # -- the frame -------------------------------------------------------------------------------
+
+    def head(self) -> str:
+        view = self._view
+        title = view.name or "Session"
+        count, used = _tally(view)
+        lines = [
+            f"# {safe.inline(self._redact(title)) or 'Session'}",
+            "",
+            f"- Session: {safe.code(view.id)}",
+            f"- Project: {safe.code(view.cwd or '(unknown)')}",
+            f"- Started: {_time(view.timestamp) or '(unknown)'}",
+            f"- Messages: {count}",
+        ]
+        if used.total_tokens:
+            cost = f", ${used.cost:.2f}" if used.cost else ""
+            lines.append(f"- Used: {used.total_tokens:,} tokens{cost}")
+        return "\n".join(lines) + "\n"
+
+    def foot(self) -> str:
+        others = len(self._view.tree.entries) - len(self._view.path)
+        if not others:
+            return ""
+        entries = "1 entry" if others == 1 else f"{others} entries"
+        return f"\n---\n\n*{entries} on other branches: not part of this document.*\n"
+
+    # -- entries ---------------------------------------------------------------------------------
+
+    def entry(self, entry: Entry) -> str:
+        """The entry's part of the document; empty for what only programs read."""
+        data = entry.decode()
+        match entry.type:
+            case "message":
+                message = data.get("message")
+                return self._message(entry, message) if isinstance(message, dict) else ""
+            case "custom_message":
+                if data.get("display") is False:
+                    return ""
+                return self._section(
+                    entry, _text(data.get("customType")) or "Note", self._body(data)
+                )
+            case "compaction":
+                before = data.get("tokensBefore")
+                size = before if isinstance(before, int) else "?"
+                note = f"*{size} tokens were summarised:*"
+                return self._section(
+                    entry, "Compaction", f"{note}\n\n{self._prose(data, 'summary')}"
+                )
+            case "branch_summary":
+                return self._section(entry, "Branch summary", self._prose(data, "summary"))
+            case "model_change":
+                change = read_model_change(data)
+                return f"*Model: {safe.inline(change[1])}*" if change else ""
+            case "thinking_level_change":
+                return f"*Thinking: {safe.inline(_text(data.get('thinkingLevel')) or 'off')}*"
+            case "mode_change":
+                return f"*Mode: {safe.inline(_text(data.get('mode')) or 'none')}*"
+            case "reset_boundary":
+                return "*The context was cleared here.*"
+            case _:
+                return ""
+
+    def _message(self, entry: Entry, message: Mapping[str, Any]) -> str:
+        match message.get("role"):
+            case "user":
+                return self._section(entry, "User", self._body(message))
+            case "assistant":
+                return self._section(entry, _assistant(message), self._assistant_body(message))
+            case "toolResult":
+                return self._tool_result(message) if self._options.tools else ""
+            case "bashExecution":
+                return self._section(entry, "Command", self._bash_body(message))
+            case "custom" | "hookMessage":
+                name = _text(message.get("customType")) or "Note"
+                return self._section(entry, name, self._body(message))
+            case other:
+                return self._section(entry, _text(other) or "Message", self._body(message))
+
+    def _section(self, entry: Entry, name: str, body: str) -> str:
+        parts = [safe.inline(name), _time(entry.timestamp)]
+        label = self._labels.get(entry.id)
+        if label is not None:
+            parts.append(f"label: {safe.inline(self._redact(label[0]))}")
+        return f"## {' · '.join(part for part in parts if part)}\n\n{body or '*(empty)*'}"
+
+    # -- bodies ----------------------------------------------------------------------------------
+
+    def _body(self, message: Mapping[str, Any]) -> str:
+        content = message.get("content")
+        if isinstance(content, str):
+            return safe.contain(self._redact(content)) if content.strip() else ""
+        parts = [self._block(block) for block in content] if isinstance(content, list) else []
+        return "\n\n".join(part for part in parts if part)
+
+    def _assistant_body(self, message: Mapping[str, Any]) -> str:
+        parts = [self._body(message)]
+        error = message.get("errorMessage")
+        if isinstance(error, str) and error:
+            parts.append(f"**Error:** {safe.inline(self._redact(error))}")
+        elif message.get("stopReason") == "aborted":
+            parts.append("*(stopped by the user)*")
+        return "\n\n".join(part for part in parts if part)
+
+    def _bash_body(self, message: Mapping[str, Any]) -> str:
+        parts = [safe.fence("$ " + self._redact(_text(message.get("command"))), "console")]
+        output = _text(message.get("output"))
+        if output.strip():
+            parts.append(safe.fence(self._redact(output)))
+        code = message.get("exitCode")
+        if message.get("cancelled"):
+            parts.append("*(cancelled)*")
+        elif isinstance(code, int) and code:
+            parts.append(f"*Exit code {code}*")
+        return "\n\n".join(parts)
+
+    def _block(self, block: object) -> str:
+        if not isinstance(block, dict):
+            return ""
+        match block.get("type"):
+            case "text":
+                text = _text(block.get("text"))
+                return safe.contain(self._redact(text)) if text.strip() else ""
+            case "thinking":
+                text = _text(block.get("thinking"))
+                if not self._options.thinking or not text.strip():
+                    return ""
+                return _folded("Thinking", safe.contain(self._redact(text)))
+            case "toolCall":
+                return self._tool_call(block) if self._options.tools else ""
+            case "image":
+                return f"*{safe.inline(describe_image(block))}*"
+            case other:
+                return f"*({safe.inline(_text(other) or 'unknown block')})*"
+
+    def _tool_call(self, call: Mapping[str, Any]) -> str:
+        name = safe.code(_text(call.get("name")) or "tool")
+        arguments = call.get("arguments")
+        if isinstance(arguments, dict) and list(arguments) == ["command"]:
+            return f"Tool {name}\n\n{safe.fence(self._redact(_text(arguments['command'])), 'sh')}"
+        if self._redactor is not None:
+            call = {"arguments": self._redactor.redact_value(arguments)}
+        return f"Tool {name}\n\n{safe.fence(arguments_text(call), 'json')}"
+
+    def _tool_result(self, message: Mapping[str, Any]) -> str:
+        text = self._redact(text_of(message.get("content"), "\n"))
+        name = _text(message.get("toolName")) or "tool"
+        outcome = "failed" if message.get("isError") else "result"
+        body = safe.fence(text) if text.strip() else "*(no output)*"
+        images = _images(message.get("content"))
+        if images:
+            body += "\n\n" + "\n".join(
+                f"*{safe.inline(describe_image(image))}*" for image in images
+            )
+        return _folded(f"{name} {outcome}", body)
+
+    def _prose(self, data: Mapping[str, Any], key: str) -> str:
+        return safe.contain(self._redact(_text(data.get(key))))
+
+    def _redact(self, text: str) -> str:
+        return self._redactor.redact_text(text) if self._redactor is not None else text
+
+
+def describe_image(block: Mapping[str, Any]) -> str:
+    """``[image: image/png, 34 KB]``."""
+    kind = _text(block.get("mimeType")) or "unknown kind"
+    data = _text(block.get("data"))
+    if data.startswith("blob:"):
+        return f"[image: {kind}, its data is missing]"
+    size = len(data) * 3 // 4
+    return (
+        f"[image: {kind}, {size / 1024:.0f} KB]" if size >= 1024 else f"[image: {kind}, {size} B]"
+    )
+
+
+def _folded(summary: str, body: str) -> str:
+    # Escaped by hand: inside an HTML block Markdown's own escapes are not read.
+    title = summary.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    title = " ".join(safe.clean(title).split())
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _images(content: object) -> list[Mapping[str, Any]]:
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") == "image"]
+
+
+def _assistant(message: Mapping[str, Any]) -> str:
+    model = _text(message.get("model"))
+    return f"Assistant ({model})" if model else "Assistant"
+
+
+def _tally(view: SessionView) -> tuple[int, Usage]:
+    """How many messages there are, and what they used."""
+    count, used = 0, Usage()
+    for _, message in iter_messages(view.path):
+        count += 1
+        used += usage_of(message) or Usage()
+    return count, used
+
+
+def _time(timestamp: str) -> str:
+    found = _ISO.fullmatch(timestamp)
+    return f"{found[1]} {found[2]} UTC" if found else ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,258 @@
+"""The file ``history.db``: made private, opened on first use, and again when it was replaced.
+
+Owns the one connection to it, for one thread at a time. It must not know what is asked of the
+tables, nor what is done about damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sessiontree.history.tables import create_tables, find_tables, read_leniently, require_columns
+from sessiontree.storage import regular
+from sessiontree.storage.handles import Handle
+from sessiontree.storage.locks import lock
+
+_BUSY_TIMEOUT_S = 5.0
+_MOST_TRIES = 5
+# what SQLite says when it cannot make the files that it needs beside a database
+_NO_PLACE = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY))
+
+Identity = tuple[int, int]
+"""Which file it is, whatever its name: device and inode."""
+
+
+class HistoryFile:
+    """The database at a path, and the connection to what the path names now."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.connection: sqlite3.Connection | None = None
+        self.identity: Identity | None = None
+        """Of the file last opened, even if that failed."""
+        self.is_fixed = False
+        """Whether it was last opened as a file that nobody changes."""
+        self._is_writing = False
+        self._tables: set[str] = set()
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the prompts of the open database are indexed by their words."""
+        return "history_fts" in self._tables
+
+    def open_to_read(self) -> sqlite3.Connection | None:
+        """The connection; None while there is no file or nothing in it. OSError, sqlite3.Error."""
+        for _ in range(_MOST_TRIES):
+            identity = identify(self.path)
+            connection = self._current(identity)
+            if connection is not None or identity is None:
+                return connection
+            connection = self._open_somehow(identity)
+            if connection is None:
+                continue
+            if self._tables:
+                return connection
+            self.close()
+            return None
+        raise sqlite3.OperationalError("the file is replaced all the time")
+
+    def open_to_write(self) -> sqlite3.Connection:
+        """The connection, to a new database if there was none. OSError, sqlite3.Error."""
+        for _ in range(_MOST_TRIES):
+            identity = identify(self.path)
+            connection = self._current(identity)
+            if connection is not None and self._is_writing:
+                return connection
+            self.close()
+            if identity is None:
+                with alone(self.path, make_folder=True):
+                    create_private(self.path)
+                identity = identify(self.path)
+            connection = self._open(identity, is_writing=True)
+            if connection is not None:
+                return connection
+        raise sqlite3.OperationalError("the file is replaced all the time")
+
+    def has_moved(self) -> bool:
+        """Whether the path is known to name another file than the one that was opened."""
+        return _is_another(self.path, self.identity)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            # All that was committed is in the file, and nothing else can be asked of it any more.
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _current(self, identity: Identity | None) -> sqlite3.Connection | None:
+        """The open connection, if it is to this file: someone may have replaced what it was to."""
+        # One that takes the file for unchanging would go on seeing what has long been changed.
+        if identity != self.identity or self.is_fixed:
+            self.close()
+        return self.connection
+
+    def _open_somehow(self, identity: Identity) -> sqlite3.Connection | None:
+        """A connection to read with, also where nothing can be written. None: it was replaced."""
+        try:
+            return self._open(identity, is_writing=False)
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _NO_PLACE or not self._can_be_fixed():
+                raise
+        return self._open(identity, is_writing=False, is_fixed=True)
+
+    def _can_be_fixed(self) -> bool:
+        """Whether the file alone holds every prompt that can be had now.
+
+        On a disk that is full or may not be written, a database in WAL mode can only be read if
+        SQLite is told that nobody will change it: it cannot make the files it needs beside it.
+        """
+        if not os.access(os.path.dirname(self.path), os.W_OK):
+            return True
+        try:
+            return os.stat(os.path.realpath(self.path) + "-wal").st_size == 0
+        except FileNotFoundError:
+            return True
+
+    def _open(
+        self, identity: Identity | None, *, is_writing: bool, is_fixed: bool = False
+    ) -> sqlite3.Connection | None:
+        """A connection to the file of this identity; None if it was replaced meanwhile."""
+        # Known even if it fails: mending must only ever touch the file that failed.
+        self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
+        try:
+            connection = sqlite3.connect(
+                make_address(self.path, is_fixed=is_fixed),
+                timeout=_BUSY_TIMEOUT_S,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+        except sqlite3.Error:
+            if self.has_moved():
+                return None
+            raise
+        self.connection = connection
+        try:
+            read_leniently(connection)
+            if is_writing:
+                _enter_wal(connection)
+                connection.execute("PRAGMA synchronous = NORMAL")
+                create_tables(connection)
+            self._tables = find_tables(connection)
+            if self._tables:
+                require_columns(connection)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError) and self.has_moved():
+                return None
+            raise
+        if self.has_moved():
+            self.close()
+            return None
+        return connection
+
+
+def identify(path: str) -> Identity | None:
+    """Which file the path names now; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    regular.require_regular(path, found)  # SQLite would wait for ever at a pipe
+    return found.st_dev, found.st_ino
+
+
+def make_address(path: str, *, is_fixed: bool = False, is_reading: bool = False) -> str:
+    """Where SQLite finds the database; a fixed one is only read, without any file beside it.
+
+    SQLite never makes the file: it would be open to others, and reading makes none.
+    """
+    from urllib.parse import quote
+
+    mode = "mode=ro&immutable=1" if is_fixed else "mode=ro" if is_reading else "mode=rw"
+    return f"file:{quote(path)}?{mode}"
+
+
+def create_private(path: str) -> None:
+    """Make an empty file of one's own, unless there is one."""
+    # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def alone(path: str, *, make_folder: bool = False) -> Iterator[None]:
+    """No other process makes a database of this folder or sets one aside meanwhile."""
+    folder = os.path.dirname(path)
+    if make_folder:
+        _make_private_folder(folder)
+    try:
+        handle = Handle(folder, os.O_RDONLY)
+    except PermissionError:  # Windows does not open folders; the check of the file must do
+        yield
+        return
+    try:
+        lock(handle.number, path)
+        yield
+    finally:
+        # the lock goes with the descriptor, and that is gone whatever closing it says
+        with contextlib.suppress(OSError):
+            handle.close()
+
+
+def _make_private_folder(folder: str) -> None:
+    missing: list[str] = []
+    while not _is_folder(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):  # makedirs would make only the last one private
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    return True
+
+
+def _is_another(path: str, identity: Identity | None) -> bool:
+    try:
+        return identify(path) != identity
+    except OSError:
+        return False
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL. Two processes that do so at once get SQLITE_BUSY without any waiting."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

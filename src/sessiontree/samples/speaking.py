@@ -1,0 +1,68 @@
+"""The messages of sample conversations, in the form that session files have."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sessiontree.session.manager import SessionManager
+
+PROVIDER = "sample"
+MODEL = "no-model"
+
+
+def ask(manager: SessionManager, text: str, *more: dict[str, Any]) -> str:
+    """The user says something; the entry's id."""
+    content = [{"type": "text", "text": text}, *more]
+    return manager.append_message({"role": "user", "content": content, "timestamp": _now()})
+
+
+def answer(
+    manager: SessionManager,
+    text: str,
+    *,
+    thinking: str | None = None,
+    call: tuple[str, str, dict[str, Any]] | None = None,
+    tokens: int = 400,
+) -> str:
+    """The assistant answers, and may call a tool (id, name, arguments); the entry's id."""
+    content: list[dict[str, Any]] = []
+    if thinking is not None:
+        content.append({"type": "thinking", "thinking": thinking})
+    content.append({"type": "text", "text": text})
+    if call is not None:
+        call_id, name, arguments = call
+        content.append({"type": "toolCall", "id": call_id, "name": name, "arguments": arguments})
+    free = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+    usage = {"input": tokens, "output": len(text) // 4, "cacheRead": 0, "cacheWrite": 0}
+    return manager.append_message(
+        {
+            "role": "assistant",
+            "provider": PROVIDER,
+            "model": MODEL,
+            "content": content,
+            "usage": {**usage, "totalTokens": tokens + len(text) // 4, "cost": free},
+            "stopReason": "toolUse" if call is not None else "stop",
+            "timestamp": _now(),
+        }
+    )
+
+
+def result(
+    manager: SessionManager, call_id: str, name: str, text: str, *, failed: bool = False
+) -> str:
+    """A tool's result; the entry's id."""
+    return manager.append_message(
+        {
+            "role": "toolResult",
+            "toolCallId": call_id,
+            "toolName": name,
+            "content": [{"type": "text", "text": text}],
+            "isError": failed,
+            "timestamp": _now(),
+        }
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

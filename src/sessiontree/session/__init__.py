@@ -1,0 +1,1 @@
+"""One open session: its manager, its name, its copies and moves."""

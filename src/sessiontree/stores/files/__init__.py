@@ -1,0 +1,1 @@
+"""Sessions as JSONL files that other programs may write too."""

@@ -1,0 +1,281 @@
+"""A session's file as several processes see it: locked, caught up with, replaced, deleted.
+
+Owns which file the session stands on, how far it was read, and the writer. Every change of what is
+on disk by somebody else is noticed here; what is written is the log's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sessiontree.core.tree import SessionTree
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model.lines import SessionWarning
+from sessiontree.storage.base import SessionStorage, SessionStorageWriter, read_chunks
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.stores.files.document import SessionDocument, note_end
+from sessiontree.stores.files.growth import (
+    is_slot_kept,
+    is_tail_kept,
+    merge_growth,
+    read_growth,
+    refresh_slot,
+)
+from sessiontree.stores.files.reader import load_document
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was found in the file that this process had not written.
+
+    ``replaced`` is the tree that was in use before the file turned out to be another one; its
+    lines can still be read if ``is_old_intact``.
+    """
+
+    foreign: int = 0
+    replaced: SessionTree | None = None
+    is_old_intact: bool = True
+    warnings: list[SessionWarning] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """All of it has been taken in."""
+        self.foreign = 0
+        self.replaced = None
+        self.is_old_intact = True
+        self.warnings = []
+
+
+class SharedFile:
+    """The file that a session stands on, and what others do to it."""
+
+    def __init__(
+        self, storage: SessionStorage, blobs: BlobStore, draft_path: Callable[[str], str]
+    ) -> None:
+        self._storage = storage
+        self._blobs = blobs
+        self._draft_path = draft_path
+        self._writer: SessionStorageWriter | None = None
+        self._is_stale = False
+        self._is_unlocked = False
+        self._is_sync_suspect = False
+        self._changes = Changes()
+        self.path = ""
+        self.tree = SessionTree()
+        self.document: SessionDocument | None = None
+        self.is_draft = False
+
+    def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
+        """Continue a file that was just read."""
+        self._is_stale = False
+        self.document = document
+        self.tree = document.tree
+        self.is_draft = is_draft
+        if not is_draft:
+            self.path = document.path
+
+    def begin(self, path: str, *, is_draft: bool = True) -> None:
+        """A new session that will be written to ``path``, as a draft at first."""
+        self.path = path
+        self.is_draft = is_draft
+
+    @property
+    def file(self) -> str:
+        """The file written to now: the draft until the session file exists."""
+        return self._draft_path(self.path) if self.is_draft else self.path
+
+    def is_ruined(self) -> bool:
+        """Whether what has the session's name is no session any more, or is not there."""
+        try:
+            found = load_document(self._storage, self.file)
+        except NotASessionError:
+            return True
+        except OSError:
+            return False
+        if found is not None:
+            found.payloads.reader.close()
+        return found is None
+
+    def pending_changes(self) -> Changes | None:
+        """What others did, until whoever takes it in clears it; None if nothing."""
+        changes = self._changes
+        return changes if changes.foreign or changes.warnings or changes.replaced else None
+
+    def distrust_after(self, error: BaseException) -> None:
+        """Interrupted at any point: the file is let go of, and read anew when it is next needed.
+
+        An ordinary error has been dealt with where it was met.
+        """
+        if not isinstance(error, Exception):
+            self._is_stale = True
+            self._close_writer()
+
+    def look_at(self, path: str) -> None:
+        """The file has another name now; it is read there when it is next needed."""
+        self.path = path
+        self._is_stale = True
+        self._close_writer()
+
+    def is_behind(self) -> bool:
+        """Whether the file is no longer what was read and written here."""
+        document = self.document
+        if document is None:
+            return False
+        if self._is_stale or self.pending_changes() is not None:
+            return True
+        try:
+            found = self._storage.stat(self.file)
+            if not found.is_same_file(document.stat) or found.size != document.end:
+                return True
+            return not (is_slot_kept(document) and is_tail_kept(document))
+        except OSError:
+            return True  # whoever looks closer will be told
+
+    def is_gone(self) -> bool:
+        """Whether there is no file any more, neither under the name it has nor under its next."""
+        try:
+            return not (self._storage.exists(self.file) or self._storage.exists(self.path))
+        except OSError:
+            return False  # whoever looks closer will be told
+
+    def _hold(self) -> SessionStorageWriter | None:
+        """Lock what the name stands for and catch up with it; None if that has to be redone."""
+        writer = self._writer
+        if writer is None:
+            try:
+                writer = self._writer = self._storage.open_writer(self.file, create=False)
+            except FileNotFoundError:
+                self._restore_deleted()
+                return None
+        size = writer.lock()
+        if not writer.has_locks and not self._is_unlocked:
+            self._is_unlocked = True
+            self._changes.warnings.append(
+                SessionWarning(
+                    f"{self.file} is on a file system without locks; "
+                    "do not work on this session from two programs at once"
+                )
+            )
+        is_held = False
+        try:
+            document = self._document()
+            if size is None:
+                self._close_writer()
+            elif size == 0 and not writer.owns(document.stat) and is_tail_kept(document):
+                self._write_again(document)
+            elif writer.owns(document.stat) and self._catch_up(document, size):
+                is_held = True
+            else:
+                self._reload()
+                # the lock is on this very file, so what was just read is what there is
+                is_held = writer.owns(self._document().stat)
+        finally:
+            if not is_held:
+                writer.unlock()
+        return writer if is_held else None
+
+    def _catch_up(self, document: SessionDocument, size: int) -> bool:
+        """Read what others appended; False if the file is not what was read plus an append."""
+        if self._is_stale:
+            return False
+        if document.slot is not None and not refresh_slot(document):
+            return False
+        if size == document.end:
+            return is_tail_kept(document)
+        scan = read_growth(document, size)
+        if scan is None:
+            return False
+        self._changes.foreign += merge_growth(document, scan)
+        return True
+
+    def _restore_deleted(self) -> None:
+        """The file is gone, but its bytes are still to be had from the open reader: make room.
+
+        A draft that is gone may have become the session file by another process's doing.
+        """
+        document = self._document()
+        if self.is_draft and self._storage.exists(self.path):
+            self.is_draft = False
+            self._reload()
+            return
+        if not is_tail_kept(document):
+            raise PersistenceError(self.file, "was overwritten and deleted by another program")
+        self._storage.ensure_dir(os.path.dirname(self.file))
+        # whoever of those that miss it has the lock first writes it
+        self._storage.open_writer(self.file).close()
+
+    def _write_again(self, document: SessionDocument) -> None:
+        """Write what was read where an empty file stands."""
+        content = read_chunks(document.payloads.reader, 0, document.end)
+        self._storage.write_atomic(self.file, content)
+        self._changes.warnings.append(
+            SessionWarning(f"{self.file} was deleted by another program; written anew")
+        )
+
+    def _reload(self) -> None:
+        """The name stands for other bytes than were read: read them."""
+        before = self._document()
+        try:
+            document = load_document(self._storage, self.file, self._blobs)
+        except NotASessionError as error:
+            raise PersistenceError(self.file, "was overwritten and is no session any more") from (
+                error
+            )
+        if document is None:
+            raise PersistenceError(self.file, "was emptied by another program")
+        if document.header.get("id") != before.header.get("id"):
+            raise PersistenceError(
+                self.file, f"now holds another session ({document.header.get('id')})"
+            )
+        if self._changes.replaced is None:
+            self._changes.replaced = before.tree
+        # the same file with other bytes was overwritten; unless it is only looked at once more
+        is_overwritten = document.stat.is_same_file(before.stat) and not self._is_stale
+        self._changes.is_old_intact &= not is_overwritten
+        document.tree.leaf_id = before.tree.leaf_id
+        # what is told again is told of the lines that there are now
+        told = {warning.reason for warning in document.warnings}
+        document.warnings[:0] = [each for each in before.warnings if each.reason not in told]
+        self.adopt(document, is_draft=self.is_draft)
+
+    def _take_in(self, document: SessionDocument, end: int) -> None:
+        """Somebody who takes no lock wrote just before us; their lines come first in the file."""
+        scan = read_growth(document, end)
+        if scan is not None:
+            self._changes.foreign += merge_growth(document, scan)
+        else:
+            # they ended a line that we had seen half written: read the file anew, next time
+            self._is_stale = True
+            note_end(document, end)
+
+    def _open_writer(self) -> SessionStorageWriter:
+        if self._writer is None:
+            self._writer = self._storage.open_writer(self.file, create=False)
+        return self._writer
+
+    def _close_writer(self) -> OSError | None:
+        """Let go of the writer; what a network file system says only now, if anything."""
+        failure = None
+        try:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
+        except OSError as error:
+            self._is_sync_suspect = True
+            self._writer = None
+            failure = error
+        except BaseException:
+            # interrupted before it was closed, or before that was noted
+            if self._writer is not None:
+                with contextlib.suppress(OSError):
+                    self._writer.close()
+            self._writer = None
+            raise
+        return failure
+
+    def _document(self) -> SessionDocument:
+        if self.document is None:
+            raise PersistenceError(self.path, "has not been written yet")
+        return self.document

@@ -1,0 +1,300 @@
+"""Reading a session file: bytes to header, tree and a report of what was wrong. Never writes.
+
+Owns SPEC §5's loading and the in-memory half of §4. The writing half (moving a damaged file aside,
+rewriting a migrated one) belongs to the log and the manager.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from sessiontree.core.gc import with_paused_gc
+from sessiontree.core.tree import plant
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, WireEntry, respell
+from sessiontree.model.header import (
+    CURRENT_VERSION,
+    Header,
+    TitleSlot,
+    apply_title_slot,
+    get_version,
+    is_header,
+    read_title_slot,
+)
+from sessiontree.model.lines import (
+    Record,
+    SessionWarning,
+    SkippedText,
+    parse_jsonl_lenient,
+    read_line,
+    scan_entries,
+    split_lines,
+)
+from sessiontree.model.migrations import migrate_entries
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.document import (
+    TAIL_BYTES,
+    FilePayloads,
+    SessionDocument,
+    line_of,
+    tell_skipped,
+)
+
+_HEAD_BYTES = 1 << 16
+
+OnHead = Callable[[Header, int, FileStat], object]
+
+
+@dataclass(slots=True)
+class _Head:
+    """What stands before the entries."""
+
+    header: Header | None = None
+    header_line: bytes = b""
+    slot: TitleSlot | None = None
+    end: int = 0
+    line: int = 1
+    skipped: list[SkippedText] = field(default_factory=list)
+
+
+def load_document(
+    storage: SessionStorage,
+    path: str,
+    blobs: BlobStore | None = None,
+    on_head: OnHead | None = None,
+) -> SessionDocument | None:
+    """The session in this file; None if the file is missing or empty.
+
+    ``on_head`` hears of the header, and where it ends, before the rest is read. Raises
+    NotASessionError for a file without a valid header, OSError if it cannot be read.
+    """
+    try:
+        reader = storage.open_reader(path)
+    except FileNotFoundError:
+        return None
+    try:
+        stat = reader.stat()
+        if stat.size == 0:
+            reader.close()
+            return None
+        return _read_document(path, reader, stat, blobs, on_head)
+    except BaseException:
+        reader.close()
+        raise
+
+
+@with_paused_gc
+def _read_document(
+    path: str,
+    reader: SessionStorageReader,
+    stat: FileStat,
+    blobs: BlobStore | None,
+    on_head: OnHead | None,
+) -> SessionDocument:
+    head = _read_head(reader, stat.size)
+    # behind other text a header is a damaged session's, or part of a document that quotes one
+    if head.header is None or (head.skipped and ".jsonl" not in os.path.basename(path)):
+        raise NotASessionError(path, "no session header")
+    if on_head is not None:
+        on_head(head.header, head.end, stat)
+    payloads = FilePayloads(path, reader, blobs)
+    header = head.header
+    version = get_version(header)
+    scan = scan_entries(reader.read_at, payloads, stat.size, start=head.end, line=head.line)
+    payloads.is_regular = scan.is_regular
+    warnings = tell_skipped([*head.skipped, *scan.skipped])
+    entries = scan.entries
+    if version < CURRENT_VERSION:
+        entries = _migrate(cast("dict[str, Any]", header), entries, scan.gaps, payloads)
+    if version > 1:  # before, entries had no parents
+        warnings = sorted([*warnings, *scan.warnings], key=line_of)
+    tree, repairs = plant(entries, scan.gaps)
+    if version > CURRENT_VERSION:
+        repairs.append(
+            SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; kept as it is")
+        )
+    return SessionDocument(
+        path=path,
+        header=header,
+        slot=head.slot,
+        tree=tree,
+        payloads=payloads,
+        stat=stat,
+        end=scan.end,
+        head_end=head.end,
+        line=scan.line,
+        header_line=head.header_line,
+        tail=reader.read_at(max(0, scan.end - TAIL_BYTES), min(TAIL_BYTES, scan.end)),
+        has_final_newline=scan.has_final_newline and _ends_line(reader, scan.end),
+        is_migrated=version < CURRENT_VERSION,
+        gaps=scan.gaps,
+        skipped=head.skipped + scan.skipped,
+        warnings=warnings + repairs,
+    )
+
+
+def _ends_line(reader: SessionStorageReader, end: int) -> bool:
+    return reader.read_at(end - 1, 1) == b"\n"
+
+
+def _read_head(reader: SessionStorageReader, size: int) -> _Head:
+    """Everything up to the end of the header; a header of any length is found."""
+    length = _HEAD_BYTES
+    while True:
+        data = reader.read_at(0, min(length, size))
+        is_whole = len(data) >= size
+        cut = len(data) if is_whole else data.rfind(b"\n") + 1
+        head = _parse_head(data[:cut])
+        if head is not None:
+            return head
+        if is_whole:
+            return _Head()
+        length *= 4
+
+
+def _parse_head(data: bytes) -> _Head | None:
+    """The head, if ``data`` holds a first record; its header is None if that is no header."""
+    head = _Head()
+    for start, line in split_lines(data):
+        for item in read_line(line, start, head.line):
+            if isinstance(item, SkippedText):
+                head.skipped.append(item)
+                continue
+            raw = data[item.offset : item.offset + item.length] + b"\n"
+            slot = read_title_slot(item.value, raw) if head.slot is None else None
+            if slot is not None:
+                is_whole_line = item.offset == 0 and item.length == len(line)
+                head.slot = slot if is_whole_line else msgspec.structs.replace(slot, line=b"")
+                continue
+            if is_header(item.value):
+                head.header = cast("Header", item.value)
+                head.end = item.offset + item.length
+                head.header_line = data[item.offset : head.end]
+                apply_title_slot(head.header, head.slot)
+                rest = start + len(line)
+                if not data[head.end : rest].strip(b" \t\r\x00"):
+                    head.end = min(rest + 1, len(data))
+                    head.line += 1
+            return head
+        head.line += 1
+    return None
+
+
+def _migrate(
+    header: dict[str, Any], entries: list[Entry], gaps: Sequence[int], payloads: FilePayloads
+) -> list[Entry]:
+    """An older file's entries in today's form, in memory; those that need no change as they are."""
+    lines = [payloads.read_line(entry.offset, entry.length) for entry in entries]
+    records: list[WireEntry] = list(map(codec.decode, lines))
+    before = [record.copy() for record in records]
+    migrate_entries([header, *records], gaps)
+    migrated = []
+    for entry, line, old, new in zip(entries, lines, before, records, strict=True):
+        changed = {key: value for key, value in new.items() if old.get(key, _NONE) is not value}
+        if changed or len(old) != len(new):
+            parent_id = entry.parent_id
+            entry = respell(line, payloads, changed, gone=old.keys() - new.keys())
+            if "parentId" not in new:
+                entry.parent_id = parent_id
+        migrated.append(entry)
+    return migrated
+
+
+_NONE = object()
+
+
+def salvage_document(
+    storage: SessionStorage, path: str, fallback_header: Header
+) -> tuple[Header, list[Entry], list[SessionWarning]]:
+    """What can be had from a file without a valid header: a header, entries, and a report.
+
+    Fields of the damaged header that can still be read are kept, and the title of a slot before it.
+    Entries that are whole keep their bytes; ids and parents that are missing are filled in.
+    """
+    reader = storage.open_reader(path)
+    size = reader.stat().size
+    payloads = FilePayloads(path, reader, None)
+    scan = scan_entries(reader.read_at, payloads, size)
+    # up to the first entry everything is what is left of the header
+    lead = next((at for at, entry in enumerate(scan.entries) if entry.type), len(scan.entries))
+    entries = scan.entries[lead:]
+    head = reader.read_at(0, min(_HEAD_BYTES, entries[0].offset if entries else size))
+    header = cast("Header", {**fallback_header, **_header_debris(head)})
+    slot = _find_slot(head)
+    apply_title_slot(header, slot)
+    gaps = [gap - lead for gap in scan.gaps if gap >= lead]
+    warnings = tell_skipped(scan.skipped[slot is not None :])
+    if any(entry.id for entry in entries):
+        entries = _migrate({**header, "version": 2}, entries, gaps, payloads)
+        warnings = sorted([*warnings, *scan.warnings], key=line_of)
+    else:  # version 1; it counts the header's line, so that is no lost one
+        lost = gaps[gaps[:1] == [0] :]
+        entries = _migrate({**header, "version": 1}, entries, lost, payloads)
+    tree, repairs = plant(entries, gaps)
+    return header, tree.entries, warnings + repairs
+
+
+def _find_slot(head: bytes) -> TitleSlot | None:
+    """The title slot that a file begins with, if it does."""
+    for item in read_line(head.partition(b"\n")[0], 0, 1):
+        if isinstance(item, Record):
+            return read_title_slot(item.value)
+    return None
+
+
+_HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+def _header_debris(data: bytes) -> dict[str, str]:
+    """String fields that can be read off a damaged header line."""
+    for _, line in split_lines(data):
+        if b'"session"' not in line[:200] and b'"cwd"' not in line[:400]:
+            continue
+        found: dict[str, str] = {}
+        for name, value in _HEADER_FIELD.findall(line):
+            try:
+                text = codec.decode(value)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                found.setdefault(name.decode(), text)
+        return found if "id" in found or "cwd" in found else {}
+    return {}
+
+
+def load_entries_from_file(
+    path: str | os.PathLike[str],
+    *,
+    storage: SessionStorage | None = None,
+    on_skip: Callable[[int, str], object] | None = None,
+) -> list[dict[str, Any]]:
+    """The records of a session file, header first, as plain objects and not migrated.
+
+    [] for a missing file and for one whose first record is no header. Lines that are no JSON
+    object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
+    header's ``title``. Raises PersistenceError for what is there and cannot be read.
+    """
+    store = storage if storage is not None else FileSessionStorage()
+    try:
+        data = store.read(os.fspath(path))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise PersistenceError.from_os_error(os.path.abspath(path), error) from error
+    records = parse_jsonl_lenient(data, on_skip)
+    slot = read_title_slot(records[0]) if records else None
+    if slot is not None:
+        del records[0]
+    if not records or not is_header(records[0]):
+        return []
+    apply_title_slot(cast("Header", records[0]), slot)
+    return records

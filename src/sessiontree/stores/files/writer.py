@@ -1,0 +1,234 @@
+"""How a session file is written as a whole: each entry's persisted form, its blobs first.
+
+The pieces that ``log`` appends one by one and that rewrites, forks and moves write all together.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from sessiontree.core.trimming import trim
+from sessiontree.model.entries import Entry, PayloadSource, WireEntry
+from sessiontree.model.ids import format_timestamp
+from sessiontree.model.lines import SessionWarning
+from sessiontree.profiles import Dialect
+from sessiontree.storage.base import (
+    FileRange,
+    FileStat,
+    Piece,
+    SessionStorage,
+    SessionStorageReader,
+)
+from sessiontree.storage.blobs import BlobStore
+from sessiontree.stores.files.document import FilePayloads, SessionDocument, iter_raw_lines
+
+REJECTED_SUFFIX = ".rejected"
+_REF = re.compile(rb"blob:sha256:[0-9a-f]{64}")
+_JOIN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A whole file that was just written; its name may already stand for another.
+
+    ``starts`` tells where each entry's line begins, and last where the next one would.
+    """
+
+    entries: Sequence[Entry]
+    starts: array[int]
+    stat: FileStat
+
+    def placed(self) -> Iterator[tuple[Entry, int, int]]:
+        """Each entry with where its line begins, and where the next one would."""
+        return zip(self.entries, self.starts, islice(self.starts, 1, None), strict=False)
+
+
+class SessionFiler:
+    """Writes session files in one dialect, with blobs in one store."""
+
+    def __init__(self, storage: SessionStorage, blobs: BlobStore, dialect: Dialect) -> None:
+        self._storage = storage
+        self.blobs = blobs
+        self.dialect = dialect
+
+    def _to_line(self, data: WireEntry) -> bytes:
+        """The persisted form of an entry, its blobs stored. Raises PersistenceError."""
+        trimmed = trim(data, self.dialect)
+        for blob in trimmed.blobs:
+            self.blobs.put(blob)
+        return trimmed.line
+
+    def write_file(
+        self,
+        path: str,
+        head: bytes,
+        entries: Sequence[Entry],
+        *,
+        find_changes: bool = False,
+        source_blobs: BlobStore | None = None,
+        durable: bool = True,
+        private: bool = False,
+    ) -> WrittenFile:
+        """Write a whole session file; what was written.
+
+        Blobs that the lines name are first copied from ``source_blobs``, if given. A file that is
+        there passes its rights on, unless this one is to be ``private``.
+        """
+        starts = array("q")
+        pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
+        rights = {"private": True} if private else {}  # storages of others may not know it yet
+        stat = self._storage.write_atomic(path, _join(pieces), durable=durable, **rights)
+        return WrittenFile(entries, starts, stat)
+
+    def _pieces(
+        self,
+        head: bytes,
+        entries: Sequence[Entry],
+        starts: array[int],
+        find_changes: bool,
+        source_blobs: BlobStore | None,
+    ) -> Iterator[Piece]:
+        """Each line with its newline; neighbours that need no look are one range of their file."""
+        yield head
+        offset = len(head)
+        run: _Run | None = None
+        copied: set[bytes] = set()
+        for entry in entries:
+            if (
+                run is not None
+                and entry.offset == run.end
+                and entry.source is run.source
+                and not entry.is_changed
+                and not (find_changes and entry.is_loaded)
+            ):
+                run.end += entry.length + 1
+                starts.append(offset)
+                offset += entry.length + 1
+                continue
+            reader = None if source_blobs is not None else _reader_of(entry, find_changes)
+            if run is not None:
+                yield from run.pieces()
+                run = None
+            if reader is not None and entry.source is not None:
+                length = entry.length
+                run = _Run(entry.source, reader, entry.offset, entry.offset + length + 1)
+            else:
+                line = self.line_of(entry, find_changes=find_changes)
+                if source_blobs is not None and b"blob:sha256:" in line:
+                    self._copy_blobs(line, source_blobs, copied)
+                length = len(line)
+                yield line
+                yield b"\n"
+            starts.append(offset)
+            offset += length + 1
+        starts.append(offset)
+        if run is not None:
+            yield from run.pieces()
+
+    def line_of(self, entry: Entry, *, find_changes: bool = False) -> bytes:
+        """The entry's own bytes, unless it has none or its data was changed since."""
+        if entry.source is None or (find_changes and entry.is_edited()):
+            return self._to_line(entry.data)
+        return entry.line()
+
+    def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
+        for ref in _REF.findall(line):
+            if ref not in copied:
+                copied.add(ref)
+                data = source.get(ref.decode())
+                if data is not None:
+                    self.blobs.put(data)
+
+    def keep_rejected(self, document: SessionDocument, file: str) -> None:
+        """Copy what could not be read of a document to a file beside ``file``."""
+        if not document.skipped:
+            return
+        path = file + REJECTED_SUFFIX
+        writer = self._storage.open_writer(path)
+        try:
+            for raw in iter_raw_lines(document):
+                writer.write_line(raw + b"\n")
+            writer.fsync()
+        finally:
+            writer.close()
+        document.warnings.append(
+            SessionWarning(f"{len(document.skipped)} unreadable pieces were copied to {path}")
+        )
+
+
+@dataclass(slots=True)
+class _Run:
+    """Neighbouring lines of one file; ``end`` is where the next one would begin."""
+
+    source: PayloadSource
+    reader: SessionStorageReader
+    start: int
+    end: int
+
+    def pieces(self) -> Iterator[Piece]:
+        # the newline behind the last line may be missing
+        yield FileRange(self.reader, self.start, self.end - self.start - 1)
+        yield b"\n"
+
+
+def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
+    """The file from which an entry's line can be copied without being looked at."""
+    source = entry.source
+    if (
+        isinstance(source, FilePayloads)
+        and source.is_regular
+        and not entry.is_changed
+        and not (find_changes and entry.is_loaded)
+    ):
+        return source.reader
+    return None
+
+
+def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
+    """Whether somebody may have changed an entry since it was read or written."""
+    try:
+        return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
+    except Exception:
+        return True  # what cannot be written was not read
+
+
+def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:
+    """Keep a file whole under another name as well, which is given; None if there is nothing."""
+    try:
+        content = storage.read(path)
+    except FileNotFoundError:
+        return None
+    if not content:
+        return None
+    while storage.exists(aside := f"{path}.corrupt-{_stamp(now_ms)}"):
+        now_ms += 1
+    storage.write_atomic(aside, content)
+    return aside
+
+
+def _stamp(time_ms: int) -> str:
+    return format_timestamp(time_ms).replace(":", "-").replace(".", "-")
+
+
+def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same bytes, small pieces put together."""
+    pending: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            pending.append(piece)
+            size += len(piece)
+            if size < _JOIN_BYTES:
+                continue
+        if pending:
+            yield b"".join(pending)
+            pending.clear()
+            size = 0
+        if not isinstance(piece, bytes):
+            yield piece
+    if pending:
+        yield b"".join(pending)

@@ -1,0 +1,62 @@
+"""How a session is named and dated in a line of text. Pure: no I/O, the clock is passed in."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from sessiontree.text.escaping import HAZARDS
+
+MAX_NAME_CHARS = 40
+
+# A day within what datetime can do, so that no time zone leads out of it.
+_FIRST_MOMENT = datetime(1, 1, 2, tzinfo=UTC)
+_LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+# Of no width and no meaning in a name; what joins letters and emoji has one.
+_INVISIBLE = re.compile("[\u200b\u2060-\u2064\ufeff]")
+
+
+def clean_line(text: str | None) -> str:
+    """The first line of a text, safe to show: no control characters, nothing unprintable."""
+    if not text:
+        return ""
+    lines = text.strip().splitlines()
+    line = _SURROGATES.sub("\ufffd", lines[0]) if lines else ""
+    return _INVISIBLE.sub("", HAZARDS.sub("", line)).strip()
+
+
+def shorten(text: str, limit: int = MAX_NAME_CHARS) -> str:
+    """At most ``limit`` characters; a cut is shown by an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def make_name(*candidates: str | None) -> str:
+    """The first of the candidates that has something to show, as a short line."""
+    for candidate in candidates:
+        line = clean_line(candidate)
+        if line:
+            return shorten(line)
+    return ""
+
+
+def to_moment(time_ns: int) -> datetime:
+    """A file's time as a moment; one that no calendar has becomes the nearest that it has."""
+    try:
+        return datetime.fromtimestamp(time_ns / 1e9, UTC)
+    except (OverflowError, ValueError, OSError):
+        return _LAST_MOMENT if time_ns > 0 else _FIRST_MOMENT
+
+
+def format_time_ago(moment: datetime, now: datetime) -> str:
+    """``just now``, ``5m ago``, ``2h ago``, ``3d ago``; after a week the date."""
+    seconds = (now - moment).total_seconds()
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{int(seconds // 60)}m ago"
+    if seconds < 86_400:
+        return f"{int(seconds // 3600)}h ago"
+    if seconds < 7 * 86_400:
+        return f"{int(seconds // 86_400)}d ago"
+    return f"{moment.astimezone():%Y-%m-%d}"

@@ -1,0 +1,255 @@
+"""What the slash commands of the chat do.
+
+Owns the dialogs around them and the words that tell how they ended. Whatever fails leaves the
+screen as it was and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.model.messages import text_of as content_text
+from sessiontree.runtime.models import THINKING_LEVELS
+from sessiontree.tui.chat import lookups, models, moves
+from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
+from sessiontree.tui.pickers.list_picker import ListPicker
+from sessiontree.tui.pickers.session_lines import count_text, short_path
+from sessiontree.tui.transcript.block_lines import plain_text
+from sessiontree.tui.transcript.blocks import Block
+
+if TYPE_CHECKING:
+    from sessiontree.tui.chat.screen import ChatScreen
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[str], Awaitable[None]]
+
+
+class ChatCommands:
+    """The commands of one chat."""
+
+    def __init__(self, chat: ChatScreen) -> None:
+        self._chat = chat
+
+    async def run(self, command: Command, argument: str) -> None:
+        """Run one command; whatever fails is said, not raised."""
+        handler: Handler = getattr(self, command.name)
+        try:
+            await handler(argument)
+        except Exception as error:
+            if not isinstance(error, (SessionTreeError, OSError, ValueError)):
+                logger.exception("/%s failed", command.name)
+            self._chat.say(_word_error(error), is_bad=True)
+
+    # -- moving ----------------------------------------------------------------------------------
+
+    async def resume(self, argument: str) -> None:
+        await moves.resume(self._chat, argument)
+
+    async def new(self, _: str) -> None:
+        session = self._chat.session
+        await moves.move(self._chat, session.new_session, "New session")
+
+    async def fork(self, _: str) -> None:
+        session = self._chat.session
+        await moves.move(self._chat, session.fork, "This is a copy; the original is unchanged")
+
+    async def clone(self, _: str) -> None:
+        await moves.clone(self._chat)
+
+    async def tree(self, _: str) -> None:
+        await moves.tree(self._chat)
+
+    async def branch(self, _: str) -> None:
+        await moves.branch(self._chat)
+
+    async def search(self, argument: str) -> None:
+        await moves.search(self._chat, argument)
+
+    # -- naming ----------------------------------------------------------------------------------
+
+    async def name(self, argument: str) -> None:
+        chat, session = self._chat, self._chat.session
+        name: str | None = argument
+        if not argument:
+            name = await chat.app.push_screen_wait(
+                TextDialog("Name of this session (empty clears it)", session.session_name or "")
+            )
+        if name is None:
+            return
+        await session.set_session_name(" ".join(name.split()))
+        await chat.link.refresh_figures()
+        shown = session.session_name
+        chat.say(f"This session is now called {shown}" if shown else "The name is cleared")
+
+    async def label(self, argument: str) -> None:
+        """Label the last message of the conversation."""
+        block = next((b for b in reversed(self._chat.transcript.blocks) if b.entry_id), None)
+        if block is None:
+            self._chat.say("Nothing to label yet", is_bad=True)
+        elif argument:
+            await self._set_label(block, argument)
+        else:
+            await self.label_block(block)
+
+    async def label_block(self, block: Block | None) -> None:
+        """Ask for a label of this block's entry."""
+        if block is None or block.entry_id is None:
+            return
+        entry_id = block.entry_id
+        before = await self._chat.session.read(lambda m: m.get_label(entry_id))
+        text = await self._chat.app.push_screen_wait(
+            TextDialog("Label (empty takes it away)", before or "")
+        )
+        if text is not None:
+            await self._set_label(block, text)
+
+    async def _set_label(self, block: Block, text: str) -> None:
+        assert block.entry_id is not None
+        label = " ".join(text.split()) or None
+        await self._chat.session.set_label(block.entry_id, label)
+        await self._chat.link.refresh_figures()
+        self._chat.say(f"Labeled {label}" if label else "Label taken away")
+
+    # -- the agent -------------------------------------------------------------------------------
+
+    async def model(self, argument: str) -> None:
+        await models.choose(self._chat, argument)
+
+    async def thinking(self, argument: str) -> None:
+        session = self._chat.session
+        level: str | None = argument.casefold()
+        if not level:
+            levels = session.model.thinking_levels if session.model else THINKING_LEVELS
+            level = await self._chat.app.push_screen_wait(
+                ChoiceDialog(
+                    "How much should the model think?",
+                    [Option(one, one) for one in levels],
+                    session.thinking_level,
+                )
+            )
+        if level is None:
+            return
+        if level not in THINKING_LEVELS:
+            raise ValueError(f"There is no level {level}: {', '.join(THINKING_LEVELS)}")
+        await self._set_level(level)
+
+    async def _set_level(self, level: str) -> None:
+        chosen = await self._chat.session.set_thinking_level(level)
+        await self._chat.link.refresh_figures()
+        more = f" ({level} is more than this model can)" if chosen != level else ""
+        self._chat.say(f"Thinking: {chosen}{more}")
+
+    async def next_level(self) -> None:
+        """The next level that the model can do, round and round."""
+        session = self._chat.session
+        levels = session.model.thinking_levels if session.model else ()
+        if len(levels) < 2:
+            self._chat.say("This model has one way of thinking only")
+            return
+        at = levels.index(session.thinking_level) if session.thinking_level in levels else -1
+        await self._set_level(levels[(at + 1) % len(levels)])
+
+    async def plan(self, _: str) -> None:
+        chat, session = self._chat, self._chat.session
+        is_planning = session.mode.name == "plan"
+        await session.set_mode("none" if is_planning else "plan")
+        await chat.link.refresh_figures()
+        chat.say("Plan mode ended" if is_planning else "Plan mode: nothing is written or run")
+
+    async def compact(self, argument: str) -> None:
+        with self._chat.status.busy("Compacting"):
+            await self._chat.session.compact(argument or None)
+        self._chat.say("The older part of the conversation is summed up")
+
+    # -- out and about ---------------------------------------------------------------------------
+
+    async def session(self, _: str) -> None:
+        stats = await self._chat.session.stats()
+        await self._show("This session", lookups.describe(self._chat.session, stats))
+
+    async def export(self, argument: str) -> None:
+        path = await lookups.export(self._chat.session, argument)
+        self._chat.say(f"Written to {short_path(path)}")
+
+    async def copy(self, _: str) -> None:
+        blocks = self._chat.transcript.blocks
+        answers = [block for block in blocks if block.kind == "answer"]
+        self.copy_block(answers[-1] if answers else None)
+
+    def copy_block(self, block: Block | None) -> None:
+        """Put a block's text on the clipboard."""
+        if block is None:
+            self._chat.say("There is no answer to copy yet", is_bad=True)
+            return
+        text = plain_text(block)
+        self._chat.app.copy_to_clipboard(text)
+        self._chat.say(f"Copied {count_text(len(text), 'character')}")
+
+    async def recall(self) -> None:
+        """Search earlier prompts, and put one into the editor."""
+        history = self._chat.setup.history
+        if history is None:
+            self._chat.say("No history is kept")
+            return
+        chosen = await self._chat.app.push_screen_wait(
+            ListPicker(
+                "Earlier prompts",
+                lambda text: lookups.find_prompts(history, text),
+                nothing="No earlier prompt has these words",
+                enter="edit it",
+            )
+        )
+        if chosen is not None:
+            self._chat.editor.put(chosen)
+
+    async def demo(self, argument: str) -> None:
+        chat = self._chat
+        if argument.casefold() == "remove":
+            question = ConfirmDialog("Move all sample sessions to the trash?")
+            if await chat.app.push_screen_wait(question):
+                count = await asyncio.to_thread(lookups.remove_samples, chat.setup)
+                chat.say(f"{count_text(count, 'sample')} moved to the trash")
+            return
+        made = await asyncio.to_thread(lookups.create_samples, chat.session.cwd, chat.setup)
+        chat.say(f"{count_text(made, 'sample session')} added: /resume opens one")
+
+    async def help(self, _: str) -> None:
+        names = ((f"/{one.name} {one.argument}".rstrip(), one.about) for one in COMMANDS)
+        await self._show("Keys and commands", [*KEYS, ("", ""), *names])
+
+    async def quit(self, _: str) -> None:
+        self._chat.app.exit()
+
+    async def _show(self, title: str, facts: Sequence[tuple[str, str]]) -> None:
+        from sessiontree.tui.pickers.reading_pane import ReadingPane
+
+        await self._chat.app.push_screen_wait(ReadingPane(title, facts))
+
+    def welcome(self) -> None:
+        """What an empty session says."""
+        chat = self._chat
+        lines = [
+            f"New session in {short_path(chat.session.cwd)}.",
+            "Ask something. / lists commands, /resume opens an earlier session, /help shows keys.",
+        ]
+        if not lookups.has_sessions(chat.setup):
+            lines.append("You have no sessions yet: /demo adds three samples to look at.")
+        chat.add_notice("\n".join(lines))
+
+    @staticmethod
+    def text_of(message: Mapping[str, Any]) -> str:
+        """The text of a queued message, for the editor."""
+        return content_text(message.get("content"), "\n")
+
+
+def _word_error(error: Exception) -> str:
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason
+    return str(error) or type(error).__name__

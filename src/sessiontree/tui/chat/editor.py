@@ -1,0 +1,182 @@
+"""The editor: several lines of input with history, completion and the keys of a chat.
+
+Owns the keys and tells what was meant; sends nothing itself. Text that comes from elsewhere (an
+earlier prompt, a message of the session, the clipboard) is freed of control characters first.
+
+Every key takes effect here, in the order it was pressed, before the next one is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+from sessiontree.text.escaping import HAZARDS_IN_BLOCK
+from sessiontree.tui.chat.command_list import complete
+from sessiontree.tui.chat.recall import Recall
+from sessiontree.tui.ordered_keys import run_bindings
+
+
+def editable(text: str) -> str:
+    """The text as it may stand in an editor."""
+    return HAZARDS_IN_BLOCK.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class Editor(TextArea):
+    """Where prompts are written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+enter,ctrl+j", "newline", show=False),
+        Binding("ctrl+r", "recall", show=False),
+        Binding("shift+tab", "next_level", show=False),
+    ]
+
+    class Sent(Message):
+        """The text was sent; ``is_queued`` if it may wait until the agent is done."""
+
+        def __init__(self, text: str, is_queued: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.is_queued = is_queued
+
+    class Asked(Message):
+        """A key was pressed that is about something else than the text."""
+
+        def __init__(self, what: str, text: str = "") -> None:
+            super().__init__()
+            self.what = what
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__(
+            id="editor",
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="Ask, or / for commands",
+        )
+        self.cursor_blink = False
+        self.recall = Recall()
+        self._closed_for: str | None = None
+
+    # -- text ------------------------------------------------------------------------------------
+
+    def put(self, text: str) -> None:
+        """Show this text, the cursor at its end."""
+        self.load_text(editable(text))
+        self.move_cursor(self.document.end)
+
+    def add(self, text: str) -> None:
+        """Put a text before what is there, if anything is."""
+        mine = self.text
+        self.put(f"{text}\n\n{mine}" if mine.strip() else text)
+
+    def put_back(self, text: str) -> None:
+        """A text that was sent could not be used: it stands before what was typed since."""
+        self.put(text + self.text)
+
+    # -- completing ------------------------------------------------------------------------------
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the arrows, Tab and Enter belong to the list of commands."""
+        return self.text != self._closed_for and bool(complete(self.text))
+
+    def close_completions(self) -> None:
+        """Take the text as it is, until something else is typed."""
+        self._closed_for = self.text
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    async def on_key(self, event: events.Key) -> None:
+        """Whatever is not a letter takes effect at once."""
+        match event.key:
+            case "enter" if self.is_completing:
+                self.post_message(self.Asked("complete_and_send", self.text))
+                self.put("")
+            case "enter" | "alt+enter":
+                self._send(is_queued=event.key == "alt+enter")
+            case "tab":
+                self.post_message(self.Asked("complete", self.text))
+            case "escape":
+                self.post_message(self.Asked("escape"))
+            case _:
+                if not event.is_printable:
+                    await run_bindings(self, self._bindings, event)
+                return
+        event.stop()
+        event.prevent_default()
+
+    def _send(self, *, is_queued: bool) -> None:
+        row, column = self.cursor_location
+        if self.document.get_line(row)[:column].endswith("\\"):
+            # The shell's own way to go on in a new line, for terminals without Shift+Enter.
+            self.replace("\n", (row, column - 1), (row, column))
+            return
+        if self.text.strip():
+            self.post_message(self.Sent(self.text, is_queued))
+            self.put("")
+
+    def on_resize(self) -> None:
+        """What is written stays in sight, however small the screen gets."""
+        self.scroll_cursor_visible()
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        if result := self._replace_via_keyboard(editable(event.text), *self.selection):
+            self.move_cursor(result.end_location)
+
+    def action_newline(self) -> None:
+        self._replace_via_keyboard("\n", *self.selection)
+
+    def action_recall(self) -> None:
+        self.post_message(self.Asked("recall"))
+
+    def action_next_level(self) -> None:
+        self.post_message(self.Asked("next_level"))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if self.is_completing:
+            self.post_message(self.Asked("completion_up"))
+        elif select or self._row > 0 or not self._show(self.recall.older(self.text)):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if self.is_completing:
+            self.post_message(self.Asked("completion_down"))
+        elif select or not self._is_last_row or not self._show(self.recall.newer()):
+            super().action_cursor_down(select)
+
+    @property
+    def _row(self) -> int:
+        """The row of the cursor as it is seen: a wrapped line has several."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
+    @property
+    def _is_last_row(self) -> bool:
+        return self._row >= self.wrapped_document.height - 1
+
+    def _show(self, prompt: str | None) -> bool:
+        if prompt is None:
+            return False
+        self.put(prompt)
+        return True
+
+    def action_cursor_page_up(self) -> None:
+        self.post_message(self.Asked("page_up"))
+
+    def action_cursor_page_down(self) -> None:
+        self.post_message(self.Asked("page_down"))
+
+    def action_delete_right(self) -> None:
+        if not self.text:
+            self.post_message(self.Asked("leave"))
+        else:
+            super().action_delete_right()

@@ -1,0 +1,137 @@
+"""What leaves the chat or is looked up for it: exports, facts, earlier prompts, samples."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sessiontree.session.manager import SessionManager
+from sessiontree.text.words import format_time_ago, to_moment
+from sessiontree.tui import escaping
+from sessiontree.tui.chat.footer import short_number
+from sessiontree.tui.pickers.dialogs import Option
+from sessiontree.tui.pickers.session_lines import count_text, short_path
+
+if TYPE_CHECKING:
+    from sessiontree.history import HistoryStorage
+    from sessiontree.runtime.agent_session import AgentSession
+    from sessiontree.runtime.stats import SessionStats
+    from sessiontree.tui.chat.screen import ChatSetup
+
+
+async def export(session: AgentSession, argument: str) -> str:
+    """Write the conversation to a file that is not there yet; its path. OSError, ValueError."""
+    return await session.read(lambda manager: _write_export(manager, argument))
+
+
+def _write_export(manager: SessionManager, wanted: str) -> str:
+    from sessiontree.export.documents import render_markdown
+    from sessiontree.export.formats import JSON, MARKDOWN, choose_format
+    from sessiontree.export.json_document import render_json
+    from sessiontree.export.view import view_of
+
+    name = os.path.expanduser(wanted) or f"session-{manager.session_id[:8]}.md"
+    path = os.path.join(manager.cwd, name)
+    kind = choose_format(name, formats=(MARKDOWN, JSON))
+    view = view_of(manager)
+    pieces = render_json(view) if kind == JSON else render_markdown(view)
+    root, extension = os.path.splitext(path)
+    number = 1
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            break
+        except FileExistsError:
+            if wanted:
+                raise
+            number += 1
+            path = f"{root}-{number}{extension}"
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(pieces)
+    return path
+
+
+def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]]:
+    """The facts of a session, by name."""
+    usage, messages = stats.usage, stats.messages
+    share = stats.context_tokens * 100 // max(1, stats.context_window)
+    size = f"about {stats.context_tokens:,} of {stats.context_window:,} tokens ({share}%)"
+    calls = count_text(messages.tool_calls, "tool call")
+    answers = count_text(messages.assistant, "answer")
+    tokens = f"{short_number(usage.input)} in, {short_number(usage.output)} out"
+    return [
+        ("Name", stats.session_name or "(none: /name gives one)"),
+        ("Id", stats.session_id),
+        ("File", short_path(stats.session_file) if stats.session_file else "(kept nowhere)"),
+        ("Project", short_path(session.cwd)),
+        ("Model", session.model.ref if session.model else "(none)"),
+        ("Thinking", session.thinking_level),
+        ("Context", f"{count_text(messages.total, 'message')}, {size}"),
+        ("Messages", f"{messages.user:,} yours, {answers}, {calls}"),
+        ("Used", f"{tokens}, {short_number(usage.cache_read)} from the cache; ${usage.cost:.2f}"),
+    ]
+
+
+def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
+    """Earlier prompts of all projects that have these words, newest first."""
+    now = datetime.now(UTC)
+    found = history.search(text, 200) if text.strip() else history.recent(200)
+    made: dict[str, Option] = {}
+    for entry in found:
+        age = format_time_ago(to_moment(entry.created_at * 1_000_000_000), now)
+        made.setdefault(entry.prompt, Option(entry.prompt, entry.prompt, age))
+    return list(made.values())
+
+
+# -- samples -------------------------------------------------------------------------------------
+
+
+def has_sessions(setup: ChatSetup) -> bool:
+    """Whether the profile (or the session folder) has any session at all."""
+    from sessiontree.discovery.recent import list_session_files
+    from sessiontree.storage.file import FileSessionStorage
+
+    storage = FileSessionStorage()
+    if setup.session_dir is not None:
+        folders = [setup.session_dir]
+    else:
+        folders = storage.list_dirs(setup.profile.sessions_dir)
+    return any(list_session_files(storage, folder) for folder in folders)
+
+
+def create_samples(cwd: str, setup: ChatSetup) -> int:
+    """Make the sample sessions in this project; how many."""
+    from sessiontree.samples import create_samples as create
+    from sessiontree.samples import find_samples
+
+    found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
+    if found:
+        raise ValueError(_word_samples(found[0], cwd, setup))
+    return len(create(cwd, profile=setup.profile, session_dir=setup.session_dir))
+
+
+def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
+    """There is one set of samples: where it is, and how to get there from this project."""
+    from sessiontree.discovery.heads import read_head
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.storage.file import FileSessionStorage
+
+    head = read_head(FileSessionStorage(), path)
+    project = head.cwd if head is not None else ""
+    # A folder of sessions lists all its sessions, whatever project they are of.
+    is_listed = setup.session_dir is not None or not project or same_cwd(project, cwd)
+    where = "" if is_listed else f", in {escaping.one_line(short_path(project))}"
+    way = "/resume opens one" if is_listed else "/resume, then Tab, opens one"
+    return f"The samples are there already{where}: {way}, /demo remove removes them"
+
+
+def remove_samples(setup: ChatSetup) -> int:
+    """Move all samples to the trash; how many."""
+    from sessiontree.maintenance.trash import move_to_trash
+    from sessiontree.samples import find_samples
+
+    found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
+    for path in found:
+        move_to_trash(path, profile=setup.profile)
+    return len(found)

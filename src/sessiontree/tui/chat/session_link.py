@@ -1,0 +1,210 @@
+"""The chat's link to its live session: what is read of it, when, and what is shown then.
+
+Owns the conversation on screen as long as it lasts: it is read anew when the session changed as a
+whole, carried on by what the session tells, and lengthened at its beginning on demand. Knows no
+widget; whoever shows all this is told through `LinkView`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.tui.chat.event_state import Narrator
+from sessiontree.tui.chat.figures import read_cost, read_figures
+from sessiontree.tui.chat.session_reading import WINDOW, read_before, read_end
+from sessiontree.tui.chat.todos import Todo, load_todos
+from sessiontree.tui.pickers.session_lines import count_text
+
+if TYPE_CHECKING:
+    from sessiontree.agents import AgentChoice, MakeAgent
+    from sessiontree.runtime.agent_session import AgentSession
+    from sessiontree.session.manager import SessionManager
+    from sessiontree.tui.chat.confirm import Confirmer
+    from sessiontree.tui.chat.footer import FooterFacts
+    from sessiontree.tui.transcript.blocks import Block
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A live session, and what is to be said of its agent."""
+
+    session: AgentSession
+    is_offline: bool = False
+    reason: str = ""
+    """Why it is this agent, for the person."""
+    make_agent: MakeAgent | None = None
+    """Makes the agent for another model; None if this one takes any."""
+
+
+OpenSession: TypeAlias = "Callable[[Confirmer], Awaitable[OpenedSession]]"
+"""Opens the session; the confirmer is for the agent's questions."""
+
+
+class LinkView(Protocol):
+    """What shows a session."""
+
+    def show_conversation(self, blocks: list[Block], earlier: str) -> None:
+        """This is the conversation now; ``earlier`` says what is above it."""
+
+    def prepend_conversation(self, blocks: list[Block], earlier: str) -> None:
+        """This comes above what is shown."""
+
+    def show_facts(self, facts: FooterFacts) -> None:
+        """These are the figures now."""
+
+    def show_todos(self, todos: list[Todo]) -> None:
+        """This is the todo list now."""
+
+    def say(self, text: str, *, is_bad: bool = False) -> None:
+        """One line for the person."""
+
+
+class SessionLink:
+    """One live session and the conversation that is shown of it."""
+
+    def __init__(self, view: LinkView) -> None:
+        self.narrator = Narrator(time.monotonic)
+        self._view = view
+        self._opened: OpenedSession | None = None
+        self._start = 0
+        self._cost: float | None = None
+        self._reloading = asyncio.Lock()
+        self._figuring = asyncio.Lock()
+        self._extending = asyncio.Lock()
+        self._is_polling = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened is not None
+
+    @property
+    def opened(self) -> OpenedSession:
+        """The session with what goes with it. Raises SessionTreeError until it is there."""
+        if self._opened is None:
+            raise SessionTreeError("The session is still being opened")
+        return self._opened
+
+    @property
+    def session(self) -> AgentSession:
+        return self.opened.session
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being read that will be shown."""
+        return self._reloading.locked() or self._figuring.locked()
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether there is more above what is shown."""
+        return self._start > 0
+
+    async def open(self, open_session: OpenSession, confirmer: Confirmer) -> None:
+        """Open the session and show it. Raises what opening raises."""
+        self._opened = await open_session(confirmer)
+        self.session.subscribe(self.narrator.hear)
+        await self.reload()
+
+    def note_agent(self, choice: AgentChoice) -> None:
+        """Another agent answers from now on."""
+        self._opened = replace(self.opened, is_offline=choice.is_offline, reason=choice.reason)
+
+    # -- the conversation ------------------------------------------------------------------------
+
+    async def reload(self) -> None:
+        """Read the conversation anew and show it from its end."""
+        narrator = self.narrator
+        async with self._reloading:
+            narrator.hold()
+            try:
+                part = await self.session.read(read_end)
+            except BaseException:
+                narrator.release()
+                raise
+            self._start = part.start
+            if not self.session.is_running:
+                narrator.running_since, narrator.activity = None, ""
+                part.conversation.stop_waiting()
+            narrator.install(part.conversation, part.ids)
+            self._view.show_conversation(part.conversation.blocks, _earlier_text(part.start))
+            self.load_todos()
+            self._cost = None
+            narrator.has_new_figures = True
+
+    async def reach(self, entry_id: str) -> bool:
+        """Have an entry among what is shown; whether it is on the way to where we are."""
+
+        def find(manager: SessionManager) -> int | None:
+            path = manager.get_branch()
+            return next((n for n, entry in enumerate(path) if entry.id == entry_id), None)
+
+        # Whoever reads the conversation anew would show its end again: let them go first.
+        async with self._reloading:
+            place = await self.session.read(find)
+        if place is None:
+            return False
+        if place < self._start:
+            await self.extend(place)
+        return True
+
+    async def extend(self, first: int | None = None) -> None:
+        """Show more of what is above, at least back to the path's entry number ``first``."""
+        async with self._extending:
+            conversation, end = self.narrator.conversation, self._start
+            if not end:
+                return
+            window = WINDOW if first is None else max(WINDOW, end - first)
+            part = await self.session.read(lambda manager: read_before(manager, end, window))
+            if conversation is not self.narrator.conversation:
+                return  # read anew meanwhile: what is above is something else now
+            part.conversation.stop_waiting(conversation)
+            self._start = part.start
+            conversation.blocks[:0] = part.conversation.blocks
+            earlier = _earlier_text(part.start)
+            self._view.prepend_conversation(part.conversation.blocks, earlier)
+
+    # -- around it -------------------------------------------------------------------------------
+
+    def load_todos(self) -> None:
+        """The session's own todo list."""
+        self._view.show_todos(load_todos(self.session.manager.artifacts_dir))
+
+    async def refresh_figures(self) -> None:
+        """Tell the session's figures anew; its cost follows when it has been added up."""
+        async with self._figuring:
+            await self._tell_figures()
+            if self._cost is None:
+                spent = self.narrator.cost
+                self._cost = await read_cost(self.session)
+                # What was spent while it was being added up counts on top, from now on.
+                self.narrator.cost -= spent
+                await self._tell_figures()
+
+    async def _tell_figures(self) -> None:
+        cost = (self._cost or 0.0) + self.narrator.cost
+        is_offline = self.opened.is_offline
+        self._view.show_facts(await read_figures(self.session, cost, is_offline=is_offline))
+
+    async def look_for_others(self) -> None:
+        """What other processes appended to the session shows up here too."""
+        if self._is_polling:
+            return
+        self._is_polling = True
+        try:
+            count = await self.session.catch_up()
+        except SessionTreeError as error:
+            self._view.say(str(error), is_bad=True)
+            return
+        finally:
+            self._is_polling = False
+        self.load_todos()
+        if count:
+            self._view.say(f"{count_text(count, 'entry')} came from another process")
+
+
+def _earlier_text(count: int) -> str:
+    return f"{count_text(count, 'earlier entry')} · PageUp or a click shows more" if count else ""

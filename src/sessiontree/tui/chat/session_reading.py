@@ -1,0 +1,172 @@
+"""What the chat reads of its session: the conversation's end, its tree, its branches.
+
+Functions over a `SessionManager`, for the thread that may touch it (``AgentSession.read``). They
+decode no more than they show and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sessiontree.core.context import find_cut, find_kept
+from sessiontree.model.entries import Entry
+from sessiontree.session.manager import SessionManager
+from sessiontree.tui.pickers.tree_rows import Label
+from sessiontree.tui.transcript.blocks import Conversation
+
+WINDOW = 400
+"""Entries that are shown at first; earlier ones on demand."""
+
+_TALK = frozenset(("message", "custom_message", "compaction", "branch_summary"))
+_LOOK_BACK = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPart:
+    """A part of the path as blocks. ``start`` entries of the path are before it."""
+
+    conversation: Conversation
+    start: int
+    total: int
+    ids: frozenset[str] = frozenset()
+    """The entries of the whole path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Which of how many branches the conversation is on; 0 for a place inside others."""
+
+    current: int
+    total: int
+    label: str | None = None
+    """The nearest label on the path."""
+    is_empty: bool = False
+    """Whether nothing was said yet."""
+
+
+def read_end(manager: SessionManager, window: int = WINDOW) -> LoadedPart:
+    """The end of the conversation: what the model still sees of it, at most ``window`` entries."""
+    path = manager.get_branch()
+    start = max(0, len(path) - window, _first_kept(path))
+    return _read_part(path, _to_a_prompt(path, start), len(path))
+
+
+def read_before(manager: SessionManager, end: int, window: int = WINDOW) -> LoadedPart:
+    """The part of the path before its entry number ``end``."""
+    path = manager.get_branch()
+    end = min(end, len(path))
+    return _read_part(path, _to_a_prompt(path, max(0, end - window)), end)
+
+
+def _read_part(path: Sequence[Entry], start: int, end: int) -> LoadedPart:
+    conversation = Conversation()
+    conversation.add_entries(path[start:end])
+    return LoadedPart(conversation, start, len(path), frozenset(entry.id for entry in path))
+
+
+def _first_kept(path: Sequence[Entry]) -> int:
+    """Where that part begins which the latest compaction or reset left in sight; 0 without one."""
+    cut = find_cut(path)
+    return find_kept(path, cut) if cut >= 0 else 0
+
+
+def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
+    """A little further back to where a turn begins, so that no result is without its call."""
+    for index in range(start, max(-1, start - _LOOK_BACK), -1):
+        if index < len(path) and _begins_a_turn(path[index]):
+            return index
+    return start
+
+
+# -- the tree ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSnapshot:
+    """Entries, leaf and labels at one moment; entries are still to be digested."""
+
+    entries: list[Entry]
+    leaf_id: str | None
+    labels: dict[str, Label]
+
+
+def read_tree(manager: SessionManager) -> TreeSnapshot:
+    """What the tree picker shows."""
+    labels = {}
+    nodes = manager.get_tree()
+    while nodes:
+        node = nodes.pop()
+        if node.label is not None:
+            labels[node.entry.id] = Label(node.label, node.label_timestamp or "")
+        nodes += node.children
+    return TreeSnapshot(manager.get_entries(), manager.leaf_id, labels)
+
+
+def _begins_a_turn(entry: Entry) -> bool:
+    if entry.type != "message":
+        return entry.type == "reset_boundary"
+    message = entry.decode().get("message")
+    return isinstance(message, dict) and message.get("role") == "user"
+
+
+def read_branches(manager: SessionManager) -> Branches:
+    """How many ends the conversation has, and which of them is ours, counted as the tree has them.
+
+    In the order of their last lines, whoever spoke last would be on the last branch.
+    """
+    entries = manager.get_entries()
+    by_id = {entry.id: entry for entry in entries}
+    parents = {entry.parent_id for entry in entries}
+    tips: dict[str, None] = {}
+    for entry in entries:
+        if entry.id not in parents:
+            tip = _nearest_talk(entry, by_id)
+            if tip is not None:
+                tips.setdefault(tip)
+    # An entry above another end is no end of its own: only settings follow it there.
+    inner = _ancestors_of(tips, by_id)
+    ends = [tip for tip in tips if tip not in inner]
+    if len(ends) > 1:
+        known = {*ends}
+        ends = [entry.id for entry in _in_tree_order(entries, by_id) if entry.id in known]
+    here = by_id.get(manager.leaf_id or "")
+    current = _nearest_talk(here, by_id) if here is not None else None
+    number = ends.index(current) + 1 if current in ends else 0
+    return Branches(number, max(len(ends), 1), _nearest_label(manager), not ends)
+
+
+def _in_tree_order(entries: Sequence[Entry], by_id: Mapping[str, Entry]) -> Iterator[Entry]:
+    children: dict[str | None, list[Entry]] = {}
+    for entry in entries:
+        parent_id = entry.parent_id if entry.parent_id in by_id else None
+        children.setdefault(parent_id, []).append(entry)
+    waiting = children.get(None, [])[::-1]
+    while waiting:
+        entry = waiting.pop()
+        yield entry
+        waiting += reversed(children.get(entry.id, ()))
+
+
+def _nearest_talk(entry: Entry | None, by_id: dict[str, Entry]) -> str | None:
+    while entry is not None and entry.type not in _TALK:
+        entry = by_id.get(entry.parent_id) if entry.parent_id is not None else None
+    return entry.id if entry is not None else None
+
+
+def _ancestors_of(tips: dict[str, None], by_id: dict[str, Entry]) -> set[str]:
+    found: set[str] = set()
+    for tip in tips:
+        parent = by_id[tip].parent_id
+        while parent is not None and parent in by_id and parent not in found:
+            found.add(parent)
+            parent = by_id[parent].parent_id
+    return found
+
+
+def _nearest_label(manager: SessionManager) -> str | None:
+    for entry in reversed(manager.get_branch()):
+        label = manager.get_label(entry.id)
+        if label:
+            return label
+    return None

@@ -1,0 +1,120 @@
+"""The line between conversation and editor: what goes on, else what was said last.
+
+Owns how long a notice stays and the words for work that takes a moment. The clock is passed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.text import Text
+from textual.geometry import Size
+from textual.widget import Widget
+
+from sessiontree.tui.chat.event_state import Narrator
+from sessiontree.tui.chat.panels import draw_status
+from sessiontree.tui.theme import palette_of
+
+_NOTICE_S = 12.0
+
+
+class StatusLine(Widget):
+    """Says one thing at a time; it takes more lines only while that is long."""
+
+    DEFAULT_CSS = """
+    StatusLine { height: auto; min-height: 1; width: 1fr; }
+    """
+
+    def __init__(
+        self, narrator: Narrator, clock: Callable[[], float], is_asking: Callable[[], bool]
+    ) -> None:
+        """``is_asking`` tells whether the agent waits for an answer of the person."""
+        super().__init__(id="status")
+        self._narrator = narrator
+        self._clock = clock
+        self._is_asking = is_asking
+        self._notice: tuple[str, bool] | None = None
+        self._ends_at = 0.0
+        self._then = ""
+        self._work: list[tuple[str, float]] = []
+        self._was_active = False
+        self._height = 1
+
+    @property
+    def notice(self) -> str:
+        """What was said last, while it is shown."""
+        return self._notice[0] if self._notice is not None else ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something of the program's own is under way."""
+        return bool(self._work)
+
+    def say(
+        self, text: str, *, is_bad: bool = False, for_s: float = _NOTICE_S, then: str = ""
+    ) -> None:
+        """One line, for a while; after that another one, if it is given."""
+        self._notice = (text, is_bad)
+        self._ends_at = self._clock() + for_s
+        self._then = then
+        self._redraw()
+
+    def unsay(self, text: str = "") -> None:
+        """What was said is no longer so: this, or without a text whatever it was."""
+        if self._notice is not None and text in ("", self._notice[0]):
+            self._notice = None
+            self._redraw()
+
+    @contextlib.contextmanager
+    def busy(self, word: str) -> Iterator[None]:
+        """Say this while something is being done that takes a moment."""
+        work = (word, self._clock())
+        self._work.append(work)
+        try:
+            yield
+        finally:
+            self._work.remove(work)
+            self._redraw()
+
+    def tick(self) -> None:
+        """Time has passed."""
+        if self._notice is not None and self._clock() >= self._ends_at:
+            self.unsay()
+            if self._then:
+                self.say(self._then)
+        is_active = self.is_busy or self._narrator.running_since is not None
+        if is_active or self._was_active:
+            self._redraw()
+        self._was_active = is_active
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
+        return max(1, len(self._draw_lines(width)))
+
+    def _redraw(self) -> None:
+        if not self.is_attached:
+            return
+        height = max(1, len(self._draw_lines(self.content_size.width or 80)))
+        self.refresh(layout=height != self._height)
+        self._height = height
+
+    def render(self) -> Text:
+        text = Text("\n").join(self._draw_lines(self.content_size.width))
+        text.no_wrap = True
+        return text
+
+    def _draw_lines(self, width: int) -> list[Text]:
+        since = self._narrator.running_since
+        if since is not None and self._is_asking():
+            activity = "Waiting for your answer"
+        elif since is not None:
+            activity = f"{self._narrator.activity or 'Working'} · Esc stops"
+        else:
+            activity, since = self._work[-1] if self._work else ("", 0.0)
+        seconds = self._clock() - since
+        # on a small screen the conversation comes first
+        most_lines = min(3, max(1, self.screen.size.height // 8))
+        palette = palette_of(self)
+        return draw_status(activity, seconds, self._notice, width, palette, most_lines)

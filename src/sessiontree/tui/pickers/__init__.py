@@ -1,0 +1,1 @@
+"""The session picker, the tree picker, and what they share."""

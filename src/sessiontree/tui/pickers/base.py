@@ -1,0 +1,134 @@
+"""What every picker is: a line to type into above a list to choose from.
+
+Owns the keys that move and choose, that they mean the list which the letters typed before them
+give, and that a picker resolves exactly once. What is listed is its heirs' business.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Static
+
+from sessiontree.tui.pickers.query_input import QueryInput
+from sessiontree.tui.pickers.row_list import RowList
+
+Clock = Callable[[], datetime]
+Result = TypeVar("Result")
+
+LIST_KEYS = {
+    "escape": "cancel",
+    "enter": "choose",
+    "up": "move(-1)",
+    "ctrl+k": "move(-1)",
+    "down": "move(1)",
+    "ctrl+j": "move(1)",
+    "pageup": "page(-1)",
+    "pagedown": "page(1)",
+    "ctrl+home": "edge(0)",
+    "ctrl+end": "edge(1)",
+}
+"""The keys of every picker, and the actions they stand for."""
+
+
+def now() -> datetime:
+    """The time, for ages."""
+    return datetime.now(UTC)
+
+
+class QueryPicker(Screen[Result]):
+    """The screen of a picker. An heir has ``action_choose``, which is to end in `resolve`."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
+
+    def __init__(
+        self,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002 - Textual's names, which a modal screen hands on
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name, id, classes)
+        self._waiting: list[str] = []
+        self._is_resolved = False
+
+    # -- what an heir says -----------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def is_busy(self) -> bool:
+        """Whether rows are still on their way."""
+
+    @property
+    @abstractmethod
+    def row_list(self) -> RowList[Any]:
+        """The list."""
+
+    @abstractmethod
+    def action_choose(self) -> object:
+        """Choose the row under the cursor."""
+
+    @abstractmethod
+    def stop_work(self) -> None:
+        """Nobody waits for what is under way any more."""
+
+    def must_wait(self, action: str) -> bool:
+        """Whether the action means rows that are not there yet."""
+        return self.is_busy and action != "cancel"
+
+    # -- the line and the list -------------------------------------------------------------------
+
+    def compose_query(
+        self, text: str, keys: dict[str, str], placeholder: str = ""
+    ) -> ComposeResult:
+        """The line to type into."""
+        with Horizontal(id="search"):
+            yield Static("›", id="prompt")
+            yield QueryInput(text, keys, placeholder)
+
+    def on_mount(self) -> None:
+        self.query_one(QueryInput).focus()
+
+    async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
+        """What was typed last may not be applied yet; keys mean the list that it will give."""
+        event.stop()
+        if self.must_wait(event.action):
+            self._waiting.append(event.action)
+        else:
+            await self.run_action(event.action)
+
+    def run_waiting(self) -> None:
+        """The rows are there: now for the keys that were pressed meanwhile."""
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self.call_later(self.run_action, action)
+
+    def action_move(self, step: int) -> None:
+        self.row_list.action_cursor(step)
+
+    def action_page(self, direction: int) -> None:
+        self.row_list.action_page(direction)
+
+    def action_edge(self, end: int) -> None:
+        self.row_list.move_to(len(self.row_list.rows) * end)
+
+    def on_row_list_picked(self) -> None:
+        self.action_choose()
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def action_cancel(self) -> None:
+        self.resolve(None)
+
+    def resolve(self, result: Result | None) -> None:
+        """End with this, unless it has ended already; None stands for nothing chosen."""
+        if not self._is_resolved:
+            self._is_resolved = True
+            self.stop_work()
+            self.dismiss(result)

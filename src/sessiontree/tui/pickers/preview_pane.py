@@ -1,0 +1,87 @@
+"""The pane beside a picker's list: which session it is, and how its conversation ends.
+
+Reads previews in the background, keeps the last few, and draws the one that is wanted now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from rich.text import Text
+from textual.widget import Widget
+
+from sessiontree.profiles import Profile
+from sessiontree.tui.background import BackgroundWork, run_in_background
+from sessiontree.tui.pickers.session_lines import draw_heading
+from sessiontree.tui.pickers.session_preview import Preview, draw_preview, load_preview
+from sessiontree.tui.pickers.session_rows import SessionRow
+from sessiontree.tui.theme import palette_of
+
+_KEPT = 100
+_PAUSE_S = 0.08
+"""While the cursor runs down a list, nothing is read."""
+
+
+class PreviewPane(Widget):
+    """Shows one row of a session picker in detail."""
+
+    def __init__(self, profile_of: Callable[[str], Profile], clock: Callable[[], datetime]) -> None:
+        super().__init__(id="preview")
+        self._profile_of = profile_of
+        self._clock = clock
+        self._row: SessionRow | None = None
+        self._previews: dict[str, Preview] = {}
+        self._work: BackgroundWork | None = None
+        self._wanted = 0
+
+    def show(self, row: SessionRow | None) -> None:
+        """Show this row; its preview follows when it is read."""
+        self._row = row
+        self._wanted += 1
+        self.refresh()
+        if self._work is not None:
+            self._work.stop()
+            self._work = None
+        if row is not None and self._key(row) not in self._previews:
+            wanted = self._wanted
+            self.set_timer(_PAUSE_S, lambda: self._read(wanted))
+
+    def _read(self, wanted: int) -> None:
+        row = self._row
+        if wanted != self._wanted or row is None:
+            return
+        key, path = self._key(row), row.info.path
+
+        def take(preview: Preview) -> None:
+            self._previews[key] = preview
+            while len(self._previews) > _KEPT:
+                del self._previews[next(iter(self._previews))]
+            self.refresh()
+
+        self._work = run_in_background(
+            self, lambda _: load_preview(path, self._profile_of(path)), take
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what is shown is complete."""
+        return self._row is None or self._key(self._row) in self._previews
+
+    @staticmethod
+    def _key(row: SessionRow) -> str:
+        return f"{row.info.path}\0{row.info.modified.timestamp()}"
+
+    def render(self) -> Text:
+        if self._row is None:
+            return Text()
+        palette = palette_of(self)
+        width, height = self.content_size
+        lines = draw_heading(self._row, width, palette, self._clock())
+        preview = self._previews.get(self._key(self._row))
+        room = height - len(lines) - 1
+        if preview is not None and room > 0:
+            lines += [Text(), *draw_preview(preview, palette, width, room)]
+        text = Text("\n").join(lines[:height])
+        text.no_wrap = True
+        return text

@@ -1,0 +1,343 @@
+"""The rows of a session picker as they come in: loading, reading texts, filtering, in threads.
+
+Owns what is listed: the scope, the query, the order, and how complete all that is. Draws nothing;
+tells its owner whenever there are other rows or other facts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.message_pump import MessagePump
+
+from sessiontree.discovery.listing import SessionInfo, SessionList
+from sessiontree.tui import escaping
+from sessiontree.tui.background import BackgroundWork, run_in_background, tell_from_thread
+from sessiontree.tui.fuzzy import Query
+from sessiontree.tui.pickers.session_actions import (
+    Scope,
+    SessionShelf,
+    explain_failure,
+    unread_texts,
+)
+from sessiontree.tui.pickers.session_lines import short_path
+from sessiontree.tui.pickers.session_rows import (
+    SORTS,
+    SessionIndex,
+    SessionRow,
+    Sort,
+    effective_sort,
+    explain,
+    read_words,
+)
+
+_TEXT_BATCH = 50
+_REFRESH_S = 0.5
+"""How often the rows are found anew while texts come in."""
+_MAX_WORDS = 150_000_000
+"""Bytes of words that are kept for searching, over all sessions."""
+_EXPLAINED = 30
+"""Rows whose reasons are found before they are drawn: what a screen has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOwner:
+    """Whom the feed tells: its task, and what it calls there."""
+
+    pump: MessagePump
+    show_rows: Callable[[list[SessionRow], bool], None]
+    """Other rows; whether the cursor should stay on its session."""
+    show_facts: Callable[[], None]
+    """What `SessionFeed` says of itself has changed."""
+    say: Callable[[str], None]
+    """Something went wrong, in one line."""
+
+
+class SessionFeed:
+    """The sessions of one picker."""
+
+    def __init__(self, shelf: SessionShelf, query: str, owner: FeedOwner) -> None:
+        self.query = Query(query)
+        self.scope: Scope = shelf.scopes[0]
+        self.named_only = False
+        self.progress: tuple[int, int] | None = None
+        self._shelf = shelf
+        self._owner = owner
+        self._chosen_sort: Sort | None = None
+        self._indexes: dict[Scope, SessionIndex] = {}
+        self._lists: dict[Scope, SessionList] = {}
+        self._loading: dict[Scope, BackgroundWork] = {}
+        self._filtering: BackgroundWork | None = None
+        self._has_part = False
+        self._reading: BackgroundWork | None = None
+        self._words: dict[str, bytes] = {}
+        self._words_bytes = 0
+        self._refreshed_at = 0.0
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def sort(self) -> Sort:
+        """The order in force."""
+        return effective_sort(self._chosen_sort, self.query)
+
+    @property
+    def total(self) -> int:
+        """How many sessions the scope has, as far as they are known."""
+        return len(self._index)
+
+    @property
+    def unreadable(self) -> int:
+        found = self._lists.get(self.scope)
+        return len(found.unreadable) if found is not None else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all sessions of the scope are listed."""
+        return self.scope in self._lists
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether the rows of the latest query are still on their way, all of them."""
+        return self._filtering is not None and not self._has_part
+
+    @property
+    def word_texts(self) -> str:
+        """Whether what was said is searched in all sessions yet; nothing if it is."""
+        if self.query.is_empty or not self.is_complete:
+            return ""
+        if self._reading is not None and not self._reading.is_done:
+            return "reading texts"
+        unread = sum(not self._index.has_text(info.path) for info in self._index.infos)
+        return f"{unread:,} only by name" if unread else ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is still on its way."""
+        works = [*self._loading.values(), self._filtering, self._reading]
+        return any(one is not None and not one.is_done and not one.is_stopped for one in works)
+
+    @property
+    def _index(self) -> SessionIndex:
+        return self._indexes.setdefault(self.scope, SessionIndex(words=self._words))
+
+    def word_emptiness(self) -> str:
+        """Why there is no row, and what to do about it."""
+        if self.query.error is not None:
+            return self.query.error
+        if not self.is_complete:
+            return "Reading sessions…"
+        is_project = self.scope == "project"
+        hint = " · Tab shows all projects" if is_project else ""
+        if self.scope == "all" and "agents" in self._shelf.scopes:
+            hint = " · Tab shows all agents"
+        if not self.query.is_empty:
+            return f"Nothing matches {escaping.one_line(self.query.text)}{hint}"
+        if self.named_only:
+            return f"No session has a name · Ctrl+N shows those without{hint}"
+        moved = self._lists[self.scope].moved
+        if moved:
+            old = escaping.one_line(short_path(moved[0].cwd))
+            return f"No sessions here. Those of {old}? Then: sessiontree relink {old}"
+        return f"No sessions in this project yet{hint}" if is_project else f"No sessions yet{hint}"
+
+    # -- what is wanted --------------------------------------------------------------------------
+
+    def enter_scope(self, scope: Scope) -> None:
+        """List this project's sessions, or all."""
+        self.scope = scope
+        if scope not in self._lists and scope not in self._loading:
+            self._load(scope)
+        self._read_texts()
+        self.filter(keep_cursor=False)
+
+    @property
+    def other_scope(self) -> Scope:
+        """The scope that comes after the present one."""
+        scopes = self._shelf.scopes
+        return scopes[(scopes.index(self.scope) + 1) % len(scopes)]
+
+    def next_scope(self) -> None:
+        """List that one."""
+        if self.other_scope != self.scope:
+            self.enter_scope(self.other_scope)
+
+    def set_query(self, text: str) -> None:
+        """Look for this."""
+        if text == self.query.text:
+            return
+        was_empty = self.query.is_empty
+        self.query = Query(text)
+        if was_empty:
+            self._read_texts()
+        self.filter(keep_cursor=False)
+
+    def next_sort(self) -> None:
+        """The next order."""
+        self._chosen_sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.filter()
+
+    def toggle_named(self) -> None:
+        """Only sessions with a name, or all."""
+        self.named_only = not self.named_only
+        self.filter()
+
+    def remove(self, path: str) -> None:
+        """A session was removed."""
+        for index in self._indexes.values():
+            index.remove(path)
+
+    def reload(self) -> None:
+        """Something changed on disk: list anew."""
+        self._lists.clear()
+        for one in self._loading.values():
+            one.stop()
+        self._load(self.scope)
+        self.filter()
+
+    def stop(self) -> None:
+        """Nothing more is wanted."""
+        for one in (*self._loading.values(), self._filtering, self._reading):
+            if one is not None:
+                one.stop()
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def _load(self, scope: Scope) -> None:
+        """First the newest few, then all: the list is there before it is complete."""
+        loop, pump = asyncio.get_running_loop(), self._owner.pump
+
+        def read(made: BackgroundWork) -> SessionList:
+            tell_from_thread(pump, loop, made, self._take_glance, scope, self._shelf.glance(scope))
+            last = 0.0
+
+            def progress(done: int, total: int) -> None:
+                nonlocal last
+                now = loop.time()
+                if now - last > 0.1:
+                    last = now
+                    tell_from_thread(pump, loop, made, self._take_progress, done, total)
+
+            return self._shelf.load(scope, progress)
+
+        self._loading[scope] = run_in_background(
+            pump,
+            read,
+            lambda found: self._take_list(scope, found),
+            lambda error: self._take_failure(scope, error),
+        )
+
+    def _take_glance(self, scope: Scope, infos: list[SessionInfo]) -> None:
+        if scope not in self._lists and not self._indexes.get(scope):
+            self._indexes[scope] = SessionIndex(infos, self._words)
+            if scope == self.scope:
+                self.filter()
+
+    def _take_progress(self, done: int, total: int) -> None:
+        self.progress = (done, total)
+        self._owner.show_facts()
+
+    def _take_list(self, scope: Scope, found: SessionList) -> None:
+        self._loading.pop(scope, None)
+        self.progress = None
+        self._lists[scope] = found
+        self._indexes.setdefault(scope, SessionIndex(words=self._words)).replace_all(found)
+        if scope == self.scope:
+            self._read_texts()
+            self.filter()
+
+    def _take_failure(self, scope: Scope, error: Exception) -> None:
+        known = self._indexes.setdefault(scope, SessionIndex(words=self._words)).infos
+        self._take_list(scope, SessionList(known))
+        self._owner.say(explain_failure(error))
+
+    def _read_texts(self) -> None:
+        """Read what was said in the sessions, once something is looked for."""
+        if self.query.is_empty or not self.is_complete:
+            return
+        if self._reading is not None:
+            self._reading.stop()
+        index, loop, pump = self._index, asyncio.get_running_loop(), self._owner.pump
+        missing = unread_texts(index.infos, index.has_text)
+        if not missing or self._words_bytes > _MAX_WORDS:
+            return
+
+        def read(made: BackgroundWork) -> list[tuple[str, bytes]]:
+            batch: list[tuple[str, bytes]] = []
+            total = self._words_bytes
+            for info in missing:
+                if made.is_stopped or total > _MAX_WORDS:
+                    break
+                words = read_words(info)
+                total += len(words)
+                batch.append((info.path, words))
+                if len(batch) >= _TEXT_BATCH:
+                    tell_from_thread(pump, loop, made, self._take_texts, index, batch)
+                    batch = []
+            return batch
+
+        self._reading = run_in_background(
+            pump,
+            read,
+            lambda batch: self._take_texts(index, batch, is_last=True),
+            lambda error: self._owner.say(explain_failure(error)),
+        )
+
+    def _take_texts(
+        self, index: SessionIndex, batch: list[tuple[str, bytes]], *, is_last: bool = False
+    ) -> None:
+        for path, words in batch:
+            index.put_words(path, words)
+            self._words_bytes += len(words)
+        now = time.monotonic()
+        is_due = is_last or now - self._refreshed_at > _REFRESH_S
+        if is_due and not self.query.is_empty and index is self._index:
+            self._refreshed_at = now
+            self.filter()
+
+    # -- filtering -------------------------------------------------------------------------------
+
+    def filter(self, *, keep_cursor: bool = True) -> None:
+        """Find the rows anew."""
+        if self._filtering is not None:
+            self._filtering.stop()
+        self._has_part = False
+        index, query, sort, named = self._index, self.query, self.sort, self.named_only
+        loop, pump = asyncio.get_running_loop(), self._owner.pump
+
+        def find(made: BackgroundWork) -> list[SessionRow] | None:
+            def tell(rows: list[SessionRow], done: int) -> None:
+                tell_from_thread(pump, loop, made, take_part, _explained(rows), done)
+
+            rows = index.rows(
+                query, sort, named_only=named, should_stop=lambda: made.is_stopped, on_part=tell
+            )
+            return _explained(rows) if rows is not None else None
+
+        def take_part(rows: list[SessionRow], done: int) -> None:
+            if rows:
+                show(rows)
+                self._has_part = True
+            self._take_progress(done, len(index))
+
+        def take_all(rows: list[SessionRow] | None) -> None:
+            self._filtering = None
+            self.progress = None if self.is_complete else self.progress
+            if rows is not None:
+                show(rows)
+
+        def show(rows: list[SessionRow]) -> None:
+            self._owner.show_rows(rows, keep_cursor or self._has_part)
+
+        self._filtering = run_in_background(pump, find, take_all)
+        self._owner.show_facts()
+
+
+def _explained(rows: list[SessionRow]) -> list[SessionRow]:
+    """The rows, with the reasons of the first found already: it may read, which drawing can't."""
+    for row in rows[:_EXPLAINED]:
+        explain(row)
+    return rows

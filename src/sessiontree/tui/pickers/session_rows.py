@@ -1,0 +1,314 @@
+"""The sessions of a picker as lines: which are shown, in which order, and why they matched.
+
+Owns filtering, sorting and threading of listed sessions. Sessions and the words of their texts are
+handed in; a text itself is read where its words don't suffice. Fit for thousands of sessions at
+every key.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Literal, get_args
+
+from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
+from sessiontree.text.words import clean_line
+from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable
+from sessiontree.tui.word_field import WordField, distinct_words
+
+Sort = Literal["recent", "threaded", "relevance"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+TEXT_LIMIT = 2_000_000
+"""Characters of a session's text that are searched."""
+
+_MAX_GUIDES = 8
+_CHECK_EVERY = 64
+_PART_S = 0.3
+"""How often those who wait hear of what was found so far."""
+_LEAD = 24
+_REMEMBERED_REASONS = 256
+"""More than a screen has rows: each is drawn again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One line of the picker."""
+
+    info: SessionInfo
+    name: str
+    """What the session is called: its title, else its first prompt, else its id."""
+    guides: str = ""
+    """What is drawn before the name in the threaded order."""
+    match: Match | None = None
+    find_reason: FindReason | None = field(default=None, compare=False, repr=False)
+    """Finds why it matched, and remembers it for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a session matched, where its name doesn't show it: a piece of text and its marks."""
+
+    field: str
+    text: str
+    marks: tuple[tuple[int, int], ...]
+
+
+FindReason = Callable[[SessionRow], Reason | None]
+
+
+class SessionIndex:
+    """Listed sessions, ready to be filtered again and again.
+
+    ``words`` are those of their texts, by path; several indexes may share them.
+    """
+
+    def __init__(
+        self, infos: Iterable[SessionInfo] = (), words: dict[str, bytes] | None = None
+    ) -> None:
+        self._infos: dict[str, SessionInfo] = {info.path: info for info in infos}
+        self._fields: dict[str, list[Field]] = {}
+        self._words = words if words is not None else {}
+        self._find_reason = lru_cache(_REMEMBERED_REASONS)(_find_reason)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    @property
+    def infos(self) -> list[SessionInfo]:
+        return list(self._infos.values())
+
+    def get(self, path: str) -> SessionInfo | None:
+        """The session of this file, if it is listed."""
+        return self._infos.get(path)
+
+    def replace_all(self, infos: Iterable[SessionInfo]) -> None:
+        """These are the sessions now; the words of those that stayed are kept."""
+        self._infos = {info.path: info for info in infos}
+        self._fields.clear()
+
+    def put(self, info: SessionInfo) -> None:
+        """Add a session, or replace what is known of it."""
+        self._infos[info.path] = info
+        self._fields.pop(info.path, None)
+
+    def remove(self, path: str) -> None:
+        """The session is gone."""
+        for known in (self._infos, self._fields, self._words):
+            known.pop(path, None)
+
+    def has_text(self, path: str) -> bool:
+        """Whether the session's text is searched already."""
+        return path in self._words
+
+    def put_words(self, path: str, words: bytes) -> None:
+        """The words of a session's messages, to be searched as well."""
+        self._words[path] = words
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        query: Query,
+        sort: Sort,
+        *,
+        named_only: bool = False,
+        should_stop: Callable[[], bool] | None = None,
+        on_part: Callable[[list[SessionRow], int], object] | None = None,
+    ) -> list[SessionRow] | None:
+        """The lines of this view; None if told to stop on the way.
+
+        Where texts must be read it takes a while: ``on_part`` then hears of the lines found so far,
+        and of how many sessions were looked at.
+        """
+        found: list[SessionRow] = []
+        told_at = time.monotonic()
+        for number, info in enumerate(self.infos):
+            if number % _CHECK_EVERY == 0 and should_stop is not None and should_stop():
+                return None
+            if on_part is not None and time.monotonic() - told_at > _PART_S:
+                on_part(_ordered(found, sort), number)
+                told_at = time.monotonic()
+            if named_only and not info.title:
+                continue
+            fields = self._fields_of(info)
+            match = None if query.is_empty else query.match(fields)
+            if match is not None or query.is_empty:
+                found.append(SessionRow(info, fields[0].text, "", match, self._find_reason))
+        return _ordered(found, sort)
+
+    def _fields_of(self, info: SessionInfo) -> Sequence[Searchable]:
+        fields = self._fields.get(info.path)
+        if fields is None:
+            fields = self._fields[info.path] = _make_fields(info)
+        words = self._words.get(info.path)
+        if words is None:
+            return fields
+        return [*fields[:-1], WordField("text", words, partial(read_text, info), 2), fields[-1]]
+
+
+def read_text(info: SessionInfo) -> str:
+    """What is searched of the text of a session's messages."""
+    return info.read_messages_text()[:TEXT_LIMIT]
+
+
+def read_words(info: SessionInfo) -> bytes:
+    """The words of that text."""
+    return distinct_words(read_text(info))
+
+
+def name_of(info: SessionInfo) -> str:
+    """Title, else first prompt, else id, in one line."""
+    prompt = "" if info.first_message == NO_MESSAGES else info.first_message
+    return clean_line(info.title) or clean_line(prompt) or info.id or os.path.basename(info.path)
+
+
+def effective_sort(chosen: Sort | None, query: Query) -> Sort:
+    """The order in force: the chosen one; else by time, by relevance once something is typed."""
+    if chosen is not None:
+        return chosen
+    return "recent" if query.is_empty else "relevance"
+
+
+def explain(row: SessionRow) -> Reason | None:
+    """Why the row matched, if its name doesn't show it. May have to read the session's text."""
+    return row.find_reason(row) if row.find_reason is not None else None
+
+
+def _find_reason(row: SessionRow) -> Reason | None:
+    if row.match is None:
+        return None
+    for hit in row.match.hits:
+        if hit.field != "name":
+            return _reason(row, row.match, hit.field)
+    return None
+
+
+def _make_fields(info: SessionInfo) -> list[Field]:
+    """What is looked at, the weightiest first; the text comes before the last."""
+    name = name_of(info)
+    fields = [Field.of("name", name, 6, fuzzy=True)]
+    first = "" if info.first_message == NO_MESSAGES else info.first_message
+    if first and clean_line(first) != name:
+        fields.append(Field.of("first", first[:TEXT_LIMIT], 5))
+    return [
+        *fields,
+        Field.of("id", info.id, 4),
+        Field.of("cwd", info.cwd, 3, fuzzy=True),
+        Field.of("path", os.sep.join(info.path.split(os.sep)[-2:]), 1),
+    ]
+
+
+def _reason(row: SessionRow, match: Match, field: str) -> Reason | None:
+    text = {
+        "first": row.info.first_message,
+        "id": row.info.id,
+        "cwd": row.info.cwd,
+        "path": os.sep.join(row.info.path.split(os.sep)[-2:]),
+    }.get(field)
+    if text is None:
+        text = read_text(row.info)
+        found = Field.of(field, text)
+        hits = [_locate(hit, found) for hit in match.hits if hit.field == field]
+        spans = sorted(span for hit in hits for span in hit.spans)
+    else:
+        spans = match.spans_in(field)
+    if not spans:
+        return None  # the text is another one by now
+    start = max(0, spans[0][0] - _LEAD)
+    if start:
+        space = text.find(" ", start, spans[0][0])
+        start = space + 1 if space >= 0 else start
+    lead = "…" if start else ""
+    piece = text[start : start + 300]
+    shift = len(lead) - start
+    marks = tuple((a + shift, b + shift) for a, b in spans if b <= start + 300)
+    return Reason(field, lead + piece, marks)
+
+
+def _locate(hit: Hit, field: Field) -> Hit:
+    """The hit with its places in a text that is there now."""
+    return (field.find(hit.term) or hit) if not hit.spans else hit
+
+
+# -- order ---------------------------------------------------------------------------------------
+
+
+def _ordered(rows: Sequence[SessionRow], sort: Sort) -> list[SessionRow]:
+    match sort:
+        case "recent":
+            return sorted(rows, key=_recency, reverse=True)
+        case "relevance":
+            return sorted(rows, key=_relevance, reverse=True)
+        case "threaded":
+            return _threaded(rows)
+
+
+def _recency(row: SessionRow) -> tuple[float, str]:
+    return (row.info.modified.timestamp(), row.info.path)
+
+
+def _relevance(row: SessionRow) -> tuple[tuple[int, int], float, str]:
+    rank = row.match.rank if row.match is not None else (0, 0)
+    return (rank, *_recency(row))
+
+
+def _threaded(rows: Sequence[SessionRow]) -> list[SessionRow]:
+    """Each session below the one it was forked from; threads with the newest activity first."""
+    by_name = {key: row for row in rows for key in (row.info.path, row.info.id) if key}
+    parents: dict[str, str | None] = {}
+    for row in rows:
+        parent = by_name.get(row.info.parent_session or "")
+        parents[row.info.path] = parent.info.path if parent else None
+    _cut_cycles(parents)
+    children: dict[str | None, list[SessionRow]] = {}
+    for row in rows:
+        children.setdefault(parents[row.info.path], []).append(row)
+    newest = _newest_in_thread(rows, parents)
+    for siblings in children.values():
+        siblings.sort(key=lambda row: (newest[row.info.path], row.info.path), reverse=True)
+    ordered: list[SessionRow] = []
+    stack = [(row, "", "") for row in reversed(children.get(None, []))]
+    while stack:
+        row, mark, below = stack.pop()
+        ordered.append(replace(row, guides=mark))
+        kept = below[-2 * (_MAX_GUIDES - 1) :]
+        for number, child in enumerate(reversed(children.get(row.info.path, []))):
+            ends = ("└ ", "  ") if number == 0 else ("├ ", "│ ")
+            stack.append((child, kept + ends[0], kept + ends[1]))
+    return ordered
+
+
+def _cut_cycles(parents: dict[str, str | None]) -> None:
+    """A session that is its own ancestor (hand-edited files) begins a thread instead."""
+    safe: set[str] = set()
+    for path in parents:
+        walked: list[str] = []
+        seen: set[str] = set()
+        at: str | None = path
+        while at is not None and at not in safe:
+            if at in seen:
+                parents[at] = None
+                break
+            seen.add(at)
+            walked.append(at)
+            at = parents[at]
+        safe.update(walked)
+
+
+def _newest_in_thread(
+    rows: Sequence[SessionRow], parents: dict[str, str | None]
+) -> dict[str, float]:
+    """For each session the latest activity in it and in all that was forked from it."""
+    newest = {row.info.path: row.info.modified.timestamp() for row in rows}
+    # Newest first: each walk up ends where a newer one has been.
+    for row in sorted(rows, key=_recency, reverse=True):
+        time = newest[row.info.path]
+        at = parents[row.info.path]
+        while at is not None and newest[at] < time:
+            newest[at] = time
+            at = parents[at]
+    return newest

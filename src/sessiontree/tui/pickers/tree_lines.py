@@ -1,0 +1,131 @@
+"""How an entry looks in the tree picker, and in the pane that shows it whole. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from sessiontree.model.ids import parse_timestamp
+from sessiontree.text.words import format_time_ago
+from sessiontree.tui import escaping
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
+from sessiontree.tui.pickers.tree_rows import GUIDE_WIDTH, Label, TreeRow
+
+_COLOURS: dict[Kind, str] = {
+    "user": "accent",
+    "assistant": "success",
+    "calls": "muted",
+    "tool": "muted",
+    "command": "secondary",
+    "note": "secondary",
+    "compaction": "warning",
+    "summary": "warning",
+    "state": "muted",
+}
+_SPOKEN = frozenset(("user", "assistant"))
+
+
+def age_of(timestamp: str, now: datetime) -> str:
+    """``2h ago``; empty for what is no time."""
+    time_ms = parse_timestamp(timestamp)
+    if time_ms is None:
+        return ""
+    try:
+        return format_time_ago(datetime.fromtimestamp(time_ms / 1000, UTC), now)
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_chosen: bool) -> Text:
+    """The line of one entry."""
+    entry = row.entry
+    right = _right_side(row, palette, now, width)
+    line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
+    line.append(_guides(row, width), palette.rule)
+    line.append("● " if row.is_active else "○ ", _dot_style(row, palette))
+    name = "agent" if entry.name == "assistant" else escaping.one_line(entry.name)
+    colour = "error" if entry.is_failed else _COLOURS[entry.kind]
+    line.append(escaping.fit(name, max(6, width // 5)), palette.of(colour, bold=row.is_active))
+    room = width - line.cell_len - right.cell_len - 2
+    text = escaping.one_line(entry.text.strip()[: max(0, room) * 2 + 8])
+    if room > 3 and text:
+        style = palette.text if entry.kind in _SPOKEN else palette.dim
+        line.append(" " + escaping.fit(text, room - 1), style)
+        _mark_matches(line, row, palette, len(line.plain) - len(escaping.fit(text, room - 1)))
+    line.append(" " * max(0, width - line.cell_len - right.cell_len - 1))
+    line.append_text(right)
+    if is_chosen:
+        line.style = palette.chosen
+    return line
+
+
+def _guides(row: TreeRow, width: int) -> str:
+    """The guides that leave at least half of the line for text; a number for those left out."""
+    levels = len(row.guides) // GUIDE_WIDTH
+    most = max(1, width // (2 * GUIDE_WIDTH))
+    if row.depth <= most and levels == row.depth:
+        return row.guides
+    left_out = row.depth - min(levels, most)
+    return f"{left_out}… " + row.guides[-GUIDE_WIDTH * min(levels, most) :]
+
+
+def _dot_style(row: TreeRow, palette: Palette) -> Style:
+    return palette.of("success") if row.is_active else palette.rule
+
+
+def _right_side(row: TreeRow, palette: Palette, now: datetime, width: int) -> Text:
+    side = Text()
+    if row.folded:
+        side.append(f" ▸ {row.folded:,} folded", palette.of("warning"))
+    if row.label is not None:
+        side.append_text(_draw_label(row.label, palette, now, max(8, width // 3)))
+    if row.is_here:
+        side.append(" ← here", palette.of("success", bold=True))
+    elif row.is_above_here:
+        side.append(" ← here, below", palette.of("success"))
+    return side
+
+
+def _draw_label(label: Label, palette: Palette, now: datetime, room: int) -> Text:
+    age = age_of(label.timestamp, now)
+    tail = f" · {age}" if age else ""
+    text = escaping.fit(escaping.one_line(label.text), max(4, room - len(tail) - 3))
+    return Text.assemble(
+        (f" [{text}", palette.of("warning")), (tail, palette.dim), ("]", palette.of("warning"))
+    )
+
+
+def _mark_matches(line: Text, row: TreeRow, palette: Palette, start: int) -> None:
+    if row.match is None:
+        return
+    text = row.entry.text
+    for a, b in row.match.spans_in("text"):
+        # Only where escaping and stripping have moved nothing.
+        if line.plain[start + a : start + b] == text[a:b]:
+            line.stylize(palette.mark, start + a, start + b)
+
+
+def draw_entry(
+    entry: TreeEntry, label: Label | None, width: int, height: int, palette: Palette, now: datetime
+) -> list[Text]:
+    """An entry whole, as far as the box goes: who, when, its label, its text."""
+    facts = [
+        "agent" if entry.name == "assistant" else escaping.one_line(entry.name),
+        age_of(entry.timestamp, now),
+        escaping.one_line(entry.id),
+    ]
+    head = Text(escaping.fit(" · ".join(fact for fact in facts if fact), width), palette.dim)
+    if label is not None:
+        head.append_text(_draw_label(label, palette, now, max(8, width - cell_len(head.plain))))
+    lines = [head]
+    for paragraph in escaping.block(entry.text.strip()).split("\n"):
+        for piece in escaping.wrap(paragraph, width):
+            if len(lines) >= height:
+                lines[-1] = Text("…", palette.dim)
+                return lines
+            lines.append(Text(piece, palette.text))
+    return lines

@@ -1,0 +1,308 @@
+"""The tree as lines: which entries are shown, in which order, and what is drawn before them.
+
+Owns the filters, the search, folding and the layout: a line moves to the right only where branches
+part, so that a conversation of a thousand turns stays at the left edge. Pure, iterative and linear
+in the number of entries: a session may be one branch of 200,000 entries, or all of them branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from sessiontree.core.gc import with_paused_gc
+from sessiontree.tui.fuzzy import Field, Match, Query
+from sessiontree.tui.pickers.tree_entries import TreeEntry
+
+Filter = Literal["default", "no-tools", "user-only", "labeled-only", "all"]
+FILTERS: tuple[Filter, ...] = get_args(Filter)
+
+GUIDE_WIDTH = 3
+MAX_GUIDES = 12
+"""Levels that are drawn; of deeper ones the nearest."""
+
+_CHECK_EVERY = 256
+_TALK = frozenset(("user", "assistant", "command", "note", "compaction", "summary"))
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name that someone gave an entry, and when."""
+
+    text: str
+    timestamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """One line of the tree."""
+
+    entry: TreeEntry
+    guides: str
+    """What is drawn before it; of deep rows only the nearest levels."""
+    depth: int
+    """How often branches parted above it."""
+    is_active: bool
+    """Whether it is on the path to where the conversation stands."""
+    is_here: bool = False
+    """Whether the conversation stands at it; settings behind it make no other place."""
+    is_above_here: bool = False
+    """Whether it stands somewhere below it, at an entry that is not shown."""
+    label: Label | None = None
+    folded: int = 0
+    """How many lines are folded away below it."""
+    has_children: bool = False
+    match: Match | None = None
+
+
+class TreeModel:
+    """All entries of a session, to be laid out again and again."""
+
+    def __init__(
+        self, entries: Sequence[TreeEntry], leaf_id: str | None, labels: Mapping[str, Label]
+    ) -> None:
+        self.entries = entries
+        self.leaf_id = leaf_id
+        self.labels = labels
+        self.by_id = {entry.id: entry for entry in entries}
+        self.path = self.path_to(leaf_id)
+        self._active = frozenset(self.path)
+        self._order = list(self._walk())
+        self._fields: dict[str, list[Field]] = {}
+
+    def path_to(self, entry_id: str | None) -> list[str]:
+        """The ids from the root to an entry; [] if there is none."""
+        path: list[str] = []
+        seen: set[str] = set()
+        while entry_id is not None and entry_id in self.by_id and entry_id not in seen:
+            seen.add(entry_id)
+            path.append(entry_id)
+            entry_id = self.by_id[entry_id].parent_id
+        path.reverse()
+        return path
+
+    def _walk(self) -> Iterator[TreeEntry]:
+        """All entries, parents before children, siblings oldest first."""
+        children: dict[str | None, list[TreeEntry]] = {}
+        for entry in self.entries:
+            parent = entry.parent_id if entry.parent_id in self.by_id else None
+            children.setdefault(parent, []).append(entry)
+        for siblings in children.values():
+            siblings.sort(key=lambda entry: entry.timestamp)
+        stack = children.get(None, [])[::-1]
+        while stack:
+            entry = stack.pop()
+            yield entry
+            stack += children.get(entry.id, [])[::-1]
+
+    # -- laying out ------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        shown: Filter = "default",
+        query: Query | None = None,
+        folded: Collection[str] = (),
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> list[TreeRow]:
+        """The lines of this view, from top to bottom; none if told to stop on the way."""
+        try:
+            return self._lay_out(shown, query, folded, should_stop)
+        except _Stopped:
+            return []
+
+    @with_paused_gc
+    def _lay_out(
+        self,
+        shown: Filter,
+        query: Query | None,
+        folded: Collection[str],
+        should_stop: Callable[[], bool],
+    ) -> list[TreeRow]:
+        matches = self._find_visible(shown, query, should_stop)
+        children = self._visible_children(matches, should_stop)
+        sizes = self._sizes(matches, children) if folded else {}
+        rows: list[TreeRow] = []
+        stack = list(_siblings(children.get(None, []), "", 0))
+        while stack:
+            if len(rows) % _CHECK_EVERY == 0 and should_stop():
+                raise _Stopped
+            entry, mark, below, depth = stack.pop()
+            below_it = children.get(entry.id, [])
+            is_folded = entry.id in folded and bool(below_it)
+            rows.append(
+                TreeRow(
+                    entry,
+                    mark,
+                    depth,
+                    entry.id in self._active,
+                    label=self.labels.get(entry.id),
+                    folded=sizes[entry.id] - 1 if is_folded else 0,
+                    has_children=bool(below_it),
+                    match=matches[entry.id],
+                )
+            )
+            if not is_folded:
+                stack += _siblings(below_it, below, depth)
+        self._mark_here(rows)
+        return rows
+
+    def _mark_here(self, rows: list[TreeRow]) -> None:
+        """Mark the last shown entry of the path: as where we are, or as above it."""
+        places = {row.entry.id: place for place, row in enumerate(rows) if row.is_active}
+        is_here = True
+        for one in reversed(self.path):
+            place = places.get(one)
+            if place is not None:
+                rows[place] = replace(rows[place], is_here=is_here, is_above_here=not is_here)
+                return
+            is_here = is_here and self.by_id[one].kind == "state"
+
+    def _find_visible(
+        self, shown: Filter, query: Query | None, should_stop: Callable[[], bool]
+    ) -> dict[str, Match | None]:
+        found: dict[str, Match | None] = {}
+        for entry in _until(should_stop, self._order):
+            if not self._passes(entry, shown):
+                continue
+            if query is None or query.is_empty:
+                found[entry.id] = None
+                continue
+            match = query.match(self._fields_of(entry))
+            if match is not None:
+                found[entry.id] = match
+        return found
+
+    def _passes(self, entry: TreeEntry, shown: Filter) -> bool:
+        match shown:
+            case "all":
+                return True
+            case "labeled-only":
+                return entry.id in self.labels
+            case "user-only":
+                return entry.kind == "user"
+            case "no-tools":
+                return entry.kind in _TALK or entry.id in self.labels
+            case "default":
+                return entry.kind in _TALK or entry.kind == "tool" or entry.id in self.labels
+
+    def _fields_of(self, entry: TreeEntry) -> list[Field]:
+        fields = self._fields.get(entry.id)
+        if fields is None:
+            label = self.labels.get(entry.id)
+            fields = self._fields[entry.id] = [
+                *([Field.of("label", label.text, 3, fuzzy=True)] if label else ()),
+                Field.of("text", entry.text, 2),
+                Field.of("name", entry.name, 1),
+                Field.of("id", entry.id, 1),
+            ]
+        return fields
+
+    def _visible_children(
+        self, visible: Mapping[str, object], should_stop: Callable[[], bool]
+    ) -> dict[str | None, list[TreeEntry]]:
+        """The shown entries below each shown entry; what is between them is passed over."""
+        above: dict[str, str | None] = {}
+        children: dict[str | None, list[TreeEntry]] = {}
+        for entry in _until(should_stop, self._order):
+            parent = entry.parent_id
+            nearest: str | None = None
+            if parent is not None and parent in above:
+                nearest = parent if parent in visible else above[parent]
+            above[entry.id] = nearest
+            if entry.id in visible:
+                children.setdefault(nearest, []).append(entry)
+        return children
+
+    def _sizes(
+        self, visible: Mapping[str, object], children: Mapping[str | None, list[TreeEntry]]
+    ) -> dict[str, int]:
+        """For each shown entry, how many lines it and all below it take."""
+        sizes: dict[str, int] = {}
+        for entry in reversed(self._order):
+            if entry.id in visible:
+                sizes[entry.id] = 1 + sum(sizes[child.id] for child in children.get(entry.id, ()))
+        return sizes
+
+
+class _Stopped(Exception):  # noqa: N818 - nobody wants the rows any more
+    """Ends the work on rows."""
+
+
+def _until(should_stop: Callable[[], bool], entries: Sequence[TreeEntry]) -> Iterator[TreeEntry]:
+    """The entries one after the other; raises when it is time to stop."""
+    for number, entry in enumerate(entries):
+        if number % _CHECK_EVERY == 0 and should_stop():
+            raise _Stopped
+        yield entry
+
+
+def _siblings(
+    entries: Sequence[TreeEntry], guides: str, depth: int
+) -> Iterator[tuple[TreeEntry, str, str, int]]:
+    """Entries below one, last first: what is drawn before each, and before what is below it."""
+    if len(entries) == 1:
+        yield entries[0], guides, guides, depth
+        return
+    kept = guides[-GUIDE_WIDTH * (MAX_GUIDES - 1) :]
+    for number, entry in enumerate(reversed(entries)):
+        mark, below = ("└─ ", "   ") if number == 0 else ("├─ ", "│  ")
+        yield entry, kept + mark, kept + below, depth + 1
+
+
+# -- what a choice does --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What choosing an entry will do."""
+
+    entry: TreeEntry
+    leaf_id: str | None
+    """Where the conversation will stand."""
+    leaves: int
+    """How many messages stay behind on the branch that is left."""
+    is_move: bool
+    """Whether the conversation goes on from elsewhere afterwards."""
+
+    @property
+    def sentence(self) -> str:
+        """What will happen, for the person about to press Enter."""
+        return self._sentence(", its text in the editor", "on the old branch")
+
+    def sentence_for(self, width: int) -> str:
+        """The same in this many columns, with less of it said where it would be cut."""
+        shorter = self._sentence(", its text in the editor", "behind")
+        for sentence in (self.sentence, shorter):
+            if len(sentence) <= width:
+                return sentence
+        return self._sentence("", "behind")
+
+    def _sentence(self, editor: str, where: str) -> str:
+        left = "1 message stays" if self.leaves == 1 else f"{self.leaves:,} messages stay"
+        behind = f" · {left} {where}" if self.leaves else ""
+        if self.entry.is_prompt:
+            if not self.is_move:
+                return "You are just before this: its text goes into the editor"
+            again = "Begin anew" if self.leaf_id is None else "Say this anew"
+            return f"{again}{editor}{behind}"
+        return f"Go on from here{behind}" if self.is_move else "You are here: nothing changes"
+
+
+def plan_choice(model: TreeModel, entry_id: str) -> Choice:
+    """What choosing this entry will do. Raises KeyError if there is no such entry.
+
+    Settings after the last message don't make a place of their own: whoever chooses that message
+    stays where they are.
+    """
+    entry = model.by_id[entry_id]
+    leaf_id = entry.parent_id if entry.is_prompt else entry.id
+    if leaf_id is not None and leaf_id not in model.by_id:
+        leaf_id = None
+    target = model.path_to(leaf_id)
+    on_target = frozenset(target)
+    left = [one for one in model.path if one not in on_target]
+    leaves = sum(1 for one in left if model.by_id[one].kind != "state")
+    goes_elsewhere = len(target) + len(left) != len(model.path)
+    return Choice(entry, leaf_id, leaves, goes_elsewhere or leaves > 0)

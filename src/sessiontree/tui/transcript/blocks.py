@@ -1,0 +1,356 @@
+"""A conversation as blocks to be shown: what the user said, answers, thoughts, tools, summaries.
+
+Owns the way from entries and messages to blocks, alike for a session that is opened and for one
+that is under way: an answer that streams in fills the same blocks. Pure; knows neither widgets nor
+widths. Text in blocks is as the session has it; drawing makes it safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sessiontree.model.dialects import read_model_change
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.messages import text_of
+from sessiontree.tui.transcript.image_lines import describe_image
+from sessiontree.tui.transcript.tool_lines import describe_call, describe_result, diff_of
+
+Kind = Literal[
+    "user",
+    "answer",
+    "thinking",
+    "tool",
+    "command",
+    "note",
+    "compaction",
+    "summary",
+    "cleared",
+    "state",
+    "image",
+    "error",
+    "notice",
+]
+Status = Literal["", "running", "done", "failed", "stopped"]
+
+FOLDING: frozenset[Kind] = frozenset(
+    ("thinking", "tool", "command", "compaction", "summary", "note")
+)
+"""Kinds that show only their first line until they are unfolded."""
+
+
+@dataclass(slots=True)
+class Block:
+    """One piece of the conversation. ``version`` grows with every change, for whoever draws it."""
+
+    kind: Kind
+    text: str = ""
+    title: str = ""
+    about: str = ""
+    """What a tool call is about: its path, its command."""
+    outcome: str = ""
+    """How it ended, in a word: ``12 lines``, ``exit 1``."""
+    status: Status = ""
+    entry_id: str | None = None
+    is_diff: bool = False
+    is_excluded: bool = False
+    """Whether the model doesn't see it (``!!``)."""
+    images: tuple[str, ...] = ()
+    version: int = 0
+
+    @property
+    def can_fold(self) -> bool:
+        return self.kind in FOLDING
+
+    def change(self, **values: Any) -> None:
+        """Set fields, and note the change."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.version += 1
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The blocks of a conversation, in order, and the tool calls that wait for their result."""
+
+    blocks: list[Block] = field(default_factory=list)
+    _calls: dict[str, Block] = field(default_factory=dict)
+    _answer: list[Block] = field(default_factory=list)
+    """The blocks of the answer that is streaming in, one for each content block."""
+    _states: dict[str, str] = field(default_factory=lambda: {"Mode": "none"})
+    """The settings as they were last, by name."""
+
+    # -- entries of a session --------------------------------------------------------------------
+
+    def add_entries(self, entries: Iterable[Entry]) -> None:
+        """Add entries of a path."""
+        for entry in entries:
+            try:
+                data = entry.decode()
+            except (OSError, ValueError) as error:
+                self._add(Block("error", f"Entry {entry.id} can't be read: {error}"), entry.id)
+                continue
+            self._add_entry(entry, data)
+
+    def _add_entry(self, entry: Entry, data: WireEntry) -> None:
+        match entry.type:
+            case "message":
+                message = data.get("message")
+                if isinstance(message, dict):
+                    self.add_message(message, entry.id)
+            case "custom_message":
+                self._add_note(data, entry.id)
+            case "compaction":
+                self._add(_compaction(data), entry.id)
+            case "branch_summary":
+                self._add(Block("summary", _text(data.get("summary"))), entry.id)
+            case "reset_boundary":
+                self._add(Block("cleared"), entry.id)
+            case _:
+                self._add_state(entry, data)
+
+    def _add_state(self, entry: Entry, data: WireEntry) -> None:
+        """A setting is told when it changes, not when it is first made."""
+        found = _state(entry.type, data)
+        if found is None:
+            return
+        name, value = found
+        before, self._states[name] = self._states.get(name), value
+        if before is not None and before != value:
+            self._add(Block("state", f"{name}: {value}"), entry.id)
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def add_message(self, message: Mapping[str, Any], entry_id: str | None = None) -> None:
+        """Add a whole message, of whatever role."""
+        match message.get("role"):
+            case "user":
+                text = text_of(message.get("content"), "\n")
+                images = _images(message.get("content"))
+                self._add(Block("user", text, images=images), entry_id)
+            case "assistant":
+                self.begin_answer()
+                self.update_answer(message)
+                self.end_answer(message, entry_id)
+            case "toolResult":
+                self.end_tool(_text(message.get("toolCallId")), message)
+            case "bashExecution":
+                self._add(_command(message), entry_id)
+            case "compactionSummary":
+                self._add(_compaction(message), entry_id)
+            case "branchSummary":
+                self._add(Block("summary", _text(message.get("summary"))), entry_id)
+            case _:
+                self._add_note(message, entry_id)
+
+    def _add_note(self, data: Mapping[str, Any], entry_id: str | None) -> None:
+        if data.get("display") is False:
+            return
+        title = _text(data.get("customType")) or _text(data.get("role")) or "note"
+        text = text_of(data.get("content"), "\n")
+        self._add(Block("note", text, title, images=_images(data.get("content"))), entry_id)
+
+    # -- an answer, as it comes ------------------------------------------------------------------
+
+    def begin_answer(self) -> None:
+        """An answer begins: nothing of it is there yet, and no earlier tool runs any more."""
+        for block in self._answer:
+            _give_up(block)
+        self._answer = []
+
+    def update_answer(self, message: Mapping[str, Any]) -> None:
+        """The answer so far: blocks grow or are added."""
+        content = message.get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for index, part in enumerate(content if isinstance(content, list) else ()):
+            made = self._part(part if isinstance(part, dict) else {})
+            if index < len(self._answer):
+                _take_over(self._answer[index], made)
+                continue
+            self._answer.append(made)
+            self.blocks.append(made)
+
+    def end_answer(self, message: Mapping[str, Any], entry_id: str | None = None) -> None:
+        """The answer is complete; what went wrong with it is said after it."""
+        self.update_answer(message)
+        self._name_answer(entry_id)
+        for block in self._answer:
+            if block.kind == "thinking" and block.status == "running":
+                block.change(status="done")
+        reason, error = message.get("stopReason"), _text(message.get("errorMessage"))
+        if reason == "error":
+            self._add(Block("error", error or "The model failed without a reason"), entry_id)
+        elif reason == "aborted":
+            self._add(Block("notice", "Stopped"), entry_id)
+        elif reason == "length":
+            self._add(Block("notice", "Cut off: the answer reached its limit"), entry_id)
+        if reason in ("error", "aborted"):
+            for block in self._answer:
+                if block.kind == "tool" and block.status == "running":
+                    block.change(status="stopped")
+
+    def note_saved(self, message: Mapping[str, Any], entry_id: str) -> None:
+        """A message that was shown as it came is in the session now, as this entry."""
+        match message.get("role"):
+            case "assistant":
+                self._name_answer(entry_id)
+            case "user":
+                for block in reversed(self.blocks):
+                    if block.kind == "user":
+                        block.entry_id = block.entry_id or entry_id
+                        return
+            case _:
+                pass
+
+    def _name_answer(self, entry_id: str | None) -> None:
+        for block in self._answer:
+            block.entry_id = entry_id
+
+    def _part(self, part: Mapping[str, Any]) -> Block:
+        match part.get("type"):
+            case "text":
+                return Block("answer", _text(part.get("text")))
+            case "thinking":
+                return Block("thinking", _text(part.get("thinking")), status="running")
+            case "toolCall":
+                name = _text(part.get("name")) or "tool"
+                call_id = _text(part.get("id"))
+                known = self._calls.get(call_id)
+                if known is None:
+                    known = self._calls[call_id] = Block("tool", title=name, status="running")
+                about = describe_call(name, part.get("arguments"))
+                if about != known.about:
+                    known.change(about=about)
+                return known
+            case "image":
+                return Block("image", describe_image(part))
+            case other:
+                return Block("notice", f"({_text(other) or 'unknown'} block)")
+
+    # -- tools -----------------------------------------------------------------------------------
+
+    def update_tool(self, call_id: str, partial: str) -> None:
+        """What a running tool has printed so far."""
+        block = self._calls.get(call_id)
+        if block is not None:
+            block.change(text=partial)
+
+    def end_tool(self, call_id: str, result: Mapping[str, Any]) -> None:
+        """A tool's result, put to its call; one without a call stands for itself."""
+        block = self._calls.get(call_id)
+        if block is None:
+            block = Block("tool", title=_text(result.get("toolName")) or "tool")
+            self._calls[call_id] = block
+            self.blocks.append(block)
+        diff = diff_of(result)
+        is_failed = result.get("isError") is True
+        block.change(
+            text=diff if diff and not is_failed else text_of(result.get("content"), "\n"),
+            is_diff=bool(diff) and not is_failed,
+            status="failed" if is_failed else "done",
+            images=_images(result.get("content")),
+            outcome=describe_result(result),
+        )
+
+    def has_call(self, call_id: str) -> bool:
+        """Whether a tool's call or result is in this part of the conversation."""
+        return call_id in self._calls
+
+    def stop_waiting(self, later: Conversation | None = None) -> None:
+        """Nobody runs the tools that have no result here; ``later`` may have some of the results.
+
+        A session keeps calls without results where it was killed or left for another branch.
+        """
+        for call_id, block in self._calls.items():
+            if block.status == "running" and later is not None and later.has_call(call_id):
+                block.change(status="done")
+            _give_up(block)
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def add_notice(self, text: str, *, is_error: bool = False) -> Block:
+        """Something the program says; no part of the session."""
+        return self._add(Block("error" if is_error else "notice", text), None)
+
+    def begin_command(self, command: str, *, is_excluded: bool) -> Block:
+        """A command that the user runs."""
+        block = Block("command", "", command, status="running", is_excluded=is_excluded)
+        return self._add(block, None)
+
+    def _add(self, block: Block, entry_id: str | None) -> Block:
+        block.entry_id = entry_id
+        self.blocks.append(block)
+        return block
+
+
+def _give_up(block: Block) -> None:
+    """A tool that is said to run doesn't; should its result come after all, it takes this back."""
+    if block.kind == "tool" and block.status == "running":
+        block.change(status="stopped", outcome="no result")
+
+
+def _take_over(old: Block, new: Block) -> None:
+    """The streaming block ``old`` becomes ``new``, keeping its identity."""
+    if old is new:
+        return
+    if (old.kind, old.text, old.title) != (new.kind, new.text, new.title):
+        old.change(kind=new.kind, text=new.text, title=new.title)
+
+
+def _command(message: Mapping[str, Any]) -> Block:
+    code = message.get("exitCode")
+    outcome = ""
+    status: Status = "done"
+    if message.get("cancelled") is True:
+        outcome, status = "stopped", "stopped"
+    elif isinstance(code, int) and not isinstance(code, bool) and code:
+        outcome, status = f"exit {code}", "failed"
+    if message.get("truncated") is True:
+        outcome = f"{outcome}, cut" if outcome else "cut"
+    return Block(
+        "command",
+        _text(message.get("output")),
+        _text(message.get("command")),
+        outcome=outcome,
+        status=status,
+        is_excluded=message.get("excludeFromContext") is True,
+    )
+
+
+def _compaction(data: Mapping[str, Any]) -> Block:
+    before = data.get("tokensBefore")
+    size = f"{before:,} tokens" if isinstance(before, int) and before > 0 else ""
+    short = _text(data.get("shortSummary"))
+    return Block("compaction", _text(data.get("summary")), short, outcome=size)
+
+
+def _state(kind: str, data: WireEntry) -> tuple[str, str] | None:
+    """Name and value of a setting; None for what is no setting."""
+    match kind:
+        case "model_change":
+            change = read_model_change(data)
+            if change is None:
+                return None
+            role = "" if change[0] == "default" else f" ({change[0]})"
+            return f"Model{role}", change[1]
+        case "thinking_level_change":
+            return "Thinking", _text(data.get("thinkingLevel")) or "off"
+        case "mode_change":
+            return "Mode", _text(data.get("mode")) or "none"
+        case _:
+            return None
+
+
+def _images(content: object) -> tuple[str, ...]:
+    blocks = content if isinstance(content, list) else []
+    return tuple(
+        describe_image(block)
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "image"
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,59 @@
+"""One block of the transcript: its lines once it is drawn, a guess of its height before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.transcript.block_lines import draw_block
+from sessiontree.tui.transcript.blocks import Block
+from sessiontree.tui.transcript.markdown import Splitter
+
+
+class TranscriptItem:
+    """A block with what was drawn of it."""
+
+    __slots__ = ("_key", "block", "gap", "height", "is_exact", "is_folded", "lines", "splitter")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.is_folded: bool | None = None
+        """The user's own choice; None follows the switch for its kind."""
+        self.gap = 1
+        self.height = 1
+        self.lines: list[Text] = []
+        self.is_exact = False
+        self.splitter = Splitter() if block.kind == "answer" else None
+        self._key: object = None
+
+    def guess(self, width: int, is_folded: bool) -> None:
+        """A height without drawing."""
+        text = self.block.text
+        if self.block.can_fold and is_folded:
+            lines = 1
+        else:
+            lines = text.count("\n") + len(text) // max(20, width - 4) + 1
+        self.height = lines + self.gap
+        self.is_exact = False
+
+    def draw(self, width: int, palette: Palette, is_folded: bool) -> bool:
+        """Draw if something changed; whether the height did."""
+        key = (self.block.version, width, palette.name, is_folded, self.gap)
+        if self.is_exact and key == self._key:
+            return False
+        drawn = draw_block(self.block, width, palette, is_folded=is_folded, splitter=self.splitter)
+        self.lines = [Text()] * self.gap + drawn if drawn else []
+        self._key = key
+        before, self.height = self.height, len(self.lines)
+        was_exact, self.is_exact = self.is_exact, True
+        return before != self.height or not was_exact
+
+    def find_line(self, words: Sequence[str]) -> int:
+        """The first line drawn that has one of these words; 0 without one."""
+        wanted = [word.casefold() for word in words if word]
+        for number, line in enumerate(self.lines):
+            if any(word in line.plain.casefold() for word in wanted):
+                return number
+        return 0

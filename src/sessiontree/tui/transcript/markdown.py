@@ -1,0 +1,299 @@
+"""Markdown as lines of text for a width: headings, lists, quotes, tables, highlighted code.
+
+Owns how a model's answer looks. The text is untrusted: it is made safe first, HTML is shown as it
+is written, and nothing is fetched. While an answer streams in it is drawn again and again; what is
+finished of it is taken from a cache, so that each step costs only its own part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from sessiontree.tui import escaping
+from sessiontree.tui.palette import Palette
+from sessiontree.tui.transcript.markdown_tables import draw_table
+from sessiontree.tui.transcript.styled_text import highlight
+from sessiontree.tui.transcript.wrapping import wrap_text
+
+MAX_CHARACTERS = 200_000
+"""Longer text is drawn plainly."""
+
+_BULLETS = "•◦▪"
+_MAX_NESTING = 100
+# The parser drops what is nested deeper; such a text is not meant as Markdown anyway. A rule is not
+# nested, however long it is. There is one way to read a line, so none takes more than one pass.
+_TOO_DEEP = re.compile(
+    r"^(?!(?:[- \t]+|[* \t]+)$)(?:[ \t]*+(?:>|(?:[*+-]|\d++[.)])(?=[ \t]|$))){30}", re.MULTILINE
+)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "maxNesting": _MAX_NESTING}
+    return MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+
+
+class Splitter:
+    """Cuts a text that grows into its top-level blocks; only the last two of them are read again.
+
+    Two, because the last one may become a part of the one before it: a list goes on.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._closed: list[str] = []
+        self._open_from = 0
+
+    def split(self, text: str) -> list[str]:
+        """The source of each top-level block.
+
+        Definitions of links belong to the whole text; one that has some stays in one piece.
+        """
+        if not text.startswith(self._text):
+            self._closed, self._open_from = [], 0
+        blocks, has_definitions = _split(text[self._open_from :])
+        if has_definitions:
+            return [text]
+        self._text = text
+        pieces = self._closed + [piece for _, piece in blocks]
+        if len(blocks) > 2:
+            self._closed = pieces[:-2]
+            self._open_from += blocks[-2][0]
+        return pieces
+
+
+def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
+    """The top-level blocks of a text, each with where it begins, and if the text defines links."""
+    source = text.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in source), initial=0))
+    blocks = []
+    found: dict[str, Any] = {}
+    for token in _parser().parse(text, found):
+        if token.level == 0 and token.nesting >= 0 and token.map is not None:
+            first, end = token.map
+            blocks.append((starts[first], "\n".join(source[first:end])))
+    return blocks, bool(found.get("references"))
+
+
+def draw_markdown(
+    text: str, width: int, palette: Palette, splitter: Splitter | None = None
+) -> list[Text]:
+    """The text as lines of at most ``width`` columns. Give a text that grows its own splitter.
+
+    The lines are shared with later calls: they must not be changed.
+    """
+    safe = escaping.block(text)
+    if len(safe) > MAX_CHARACTERS or _TOO_DEEP.search(safe):
+        return wrap_text(Text(safe, palette.text), width)
+    lines: list[Text] = []
+    pieces = (splitter or Splitter()).split(safe)
+    for number, piece in enumerate(pieces, 1):
+        draw = _draw_piece if number == len(pieces) else _draw_finished
+        drawn = draw(piece, max(width, 8), palette)
+        if lines and drawn:
+            lines.append(Text())
+        lines += drawn
+    return lines
+
+
+def _draw_piece(source: str, width: int, palette: Palette) -> tuple[Text, ...]:
+    tree = SyntaxTreeNode(_parser().parse(source))
+    return tuple(_Drawing(palette).blocks(tree.children, width))
+
+
+# The last piece may still grow, and each of its states is wanted just once: only those before it
+# are kept. As many as a very long answer has: with fewer, each step would draw all of it again.
+_draw_finished = lru_cache(maxsize=1_000)(_draw_piece)
+
+
+class _Drawing:
+    """Draws one tree."""
+
+    def __init__(self, palette: Palette) -> None:
+        self._palette = palette
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def blocks(
+        self, nodes: Sequence[SyntaxTreeNode], width: int, *, is_tight: bool = False
+    ) -> list[Text]:
+        lines: list[Text] = []
+        for node in nodes:
+            drawn = self._block(node, width)
+            if lines and drawn and not is_tight:
+                lines.append(Text())
+            lines += drawn
+        return lines
+
+    def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        palette = self._palette
+        match node.type:
+            case "paragraph":
+                return wrap_text(self._inline(node), width)
+            case "heading":
+                return wrap_text(self._heading(node), width)
+            case "fence" | "code_block":
+                return self._code(node.content, node.info or "", width)
+            case "bullet_list" | "ordered_list":
+                return self._list(node, width)
+            case "blockquote":
+                return self._quote(node, width)
+            case "hr":
+                return [Text("─" * min(width, 40), palette.rule)]
+            case "table":
+                return draw_table(self._cells(node), width, palette)
+            case "inline":
+                return wrap_text(self._inline_children(node), width)
+            case _:
+                return wrap_text(Text(node.content or "", palette.text), width)
+
+    def _heading(self, node: SyntaxTreeNode) -> Text:
+        palette = self._palette
+        style = palette.mark if node.tag in ("h1", "h2") else palette.strong
+        made = Text(style=style)
+        made.append_text(self._inline(node))
+        made.stylize(style)
+        return made
+
+    def _code(self, code: str, language: str, width: int) -> list[Text]:
+        palette = self._palette
+        drawn = highlight(code.rstrip("\n"), language, palette)
+        lines = []
+        for line in wrap_text(drawn, max(1, width - 2), keep_spaces=True):
+            padded = Text(" ", palette.code_ground)
+            padded.append_text(line)
+            padded.append(" " * max(0, width - 1 - line.cell_len))
+            padded.stylize(Style(bgcolor=palette.panel))
+            lines.append(padded)
+        return lines
+
+    def _list(self, node: SyntaxTreeNode, width: int, depth: int = 0) -> list[Text]:
+        is_ordered = node.type == "ordered_list"
+        first = _start_of(node) if is_ordered else 0
+        marks = [
+            f"{first + number}." if is_ordered else _BULLETS[depth % len(_BULLETS)]
+            for number in range(len(node.children))
+        ]
+        room = max(map(cell_len, marks), default=1) + 1
+        is_tight = _is_tight(node)
+        lines: list[Text] = []
+        for mark, item in zip(marks, node.children, strict=True):
+            body: list[Text] = []
+            for child in item.children:
+                if child.type in ("bullet_list", "ordered_list"):
+                    drawn = self._list(child, max(4, width - room), depth + 1)
+                else:
+                    drawn = self._block(child, max(4, width - room))
+                if body and not is_tight:
+                    body.append(Text())
+                body += drawn
+            if lines and not is_tight:
+                lines.append(Text())
+            lines += _hang(mark.rjust(room - 1), body, room, self._palette.of("accent"))
+        return lines
+
+    def _quote(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+        lines = []
+        for line in self.blocks(node.children, max(4, width - 2)):
+            made = Text.assemble(("▎ ", self._palette.rule))
+            line.stylize_before(self._palette.thought)
+            made.append_text(line)
+            lines.append(made)
+        return lines
+
+    def _cells(self, table: SyntaxTreeNode) -> list[list[Text]]:
+        """The rows of a table, its head first."""
+        return [
+            [self._inline(cell) for cell in row.children]
+            for part in table.children
+            for row in part.children
+        ]
+
+    # -- inline ----------------------------------------------------------------------------------
+
+    def _inline(self, node: SyntaxTreeNode) -> Text:
+        made = Text(style=self._palette.text)
+        for child in node.children:
+            made.append_text(self._inline_children(child))
+        return made
+
+    def _inline_children(self, node: SyntaxTreeNode) -> Text:
+        made = Text(style=self._palette.text)
+        for child in node.children:
+            made.append_text(self._span(child))
+        return made
+
+    def _span(self, node: SyntaxTreeNode) -> Text:
+        palette = self._palette
+        match node.type:
+            case "text" | "text_special" | "html_inline":
+                return Text(node.content, palette.text)
+            case "code_inline":
+                return Text(node.content, palette.code)
+            case "softbreak":
+                return Text(" ")
+            case "hardbreak":
+                return Text("\n")
+            case "strong":
+                return self._styled(node, Style(bold=True))
+            case "em":
+                return self._styled(node, Style(italic=True))
+            case "s":
+                return self._styled(node, Style(strike=True))
+            case "link":
+                return self._link(node)
+            case "image":
+                about = node.content or str(node.attrs.get("src", ""))
+                return Text(f"[image: {about}]", palette.dim)
+            case _:
+                return self._inline_children(node) if node.children else Text(node.content or "")
+
+    def _styled(self, node: SyntaxTreeNode, style: Style) -> Text:
+        made = self._inline_children(node)
+        made.stylize(style)
+        return made
+
+    def _link(self, node: SyntaxTreeNode) -> Text:
+        """A link's words and, where they differ, its address: nothing is hidden behind words."""
+        made = self._inline_children(node)
+        address = escaping.one_line(str(node.attrs.get("href", "")))
+        words = made.plain
+        made.stylize(self._palette.link)
+        if address and words.strip() not in (address, address.removeprefix("mailto:")):
+            made.append(f" ({address})", self._palette.dim)
+        return made
+
+
+def _hang(mark: str, body: list[Text], room: int, style: Style) -> list[Text]:
+    """A list item: its mark, its first line beside it, the others below that."""
+    lines = []
+    for number, line in enumerate(body or [Text()]):
+        made = Text.assemble((mark if number == 0 else " " * (room - 1), style), " ")
+        made.append_text(line)
+        lines.append(made)
+    return lines
+
+
+def _is_tight(node: SyntaxTreeNode) -> bool:
+    """Whether the list was written without blank lines: its paragraphs are hidden ones."""
+    return all(
+        child.hidden
+        for item in node.children
+        for child in item.children
+        if child.type == "paragraph"
+    )
+
+
+def _start_of(node: SyntaxTreeNode) -> int:
+    start = node.attrs.get("start", 1)
+    return start if isinstance(start, int) else 1
