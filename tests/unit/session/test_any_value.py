@@ -27,7 +27,7 @@ from sessiontree.stores.files.reader import load_document
 from sessiontree.tui.pickers.tree_entries import Digester
 from sessiontree.tui.transcript.blocks import Conversation
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 SESSIONS = [path for path in sorted(GOLDEN.glob("*/*.jsonl")) if path.parent.name in ("omp", "pi")]
 DEEP = b"[" * 1_200 + b"]" * 1_200
 VALUES: list[Any] = [None, True, [], {"a": []}, 10**400, -1e300, "\ud83d"]
