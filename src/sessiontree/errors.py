@@ -30,9 +30,12 @@ Messages are one line, name the file or id, and say what to do where there is so
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+_E = TypeVar("_E", bound=BaseException)
 
 
 class SessionTreeError(Exception):
@@ -43,17 +46,41 @@ class SessionTreeError(Exception):
         return _revive, (type(self), self.args), self.__dict__
 
 
+def without_frames(error: _E) -> _E:
+    """A copy of an error, and of what caused it, that may be kept.
+
+    An error that was raised refers to the frames it passed through, and those to whatever worked
+    there: an object that keeps such an error refers to itself, so that nothing but the garbage
+    collector would ever close its files. For the same reason what is kept is raised as a copy.
+    """
+    kept = copy.copy(error)
+    cause = error.__cause__
+    is_plain = isinstance(cause, SessionTreeError | OSError)
+    kept.__cause__ = without_frames(cause) if is_plain and cause is not None else None
+    return kept
+
+
 def _revive(kind: type[SessionTreeError], args: tuple[Any, ...]) -> SessionTreeError:
     """An error that its constructor does not see; the attributes are set by who asked for it."""
     return kind.__new__(kind, *args)
 
 
 class NotASessionError(SessionTreeError):
-    """The file is not a session and was left untouched."""
+    """The file is not a session and was left untouched.
 
-    def __init__(self, path: str | os.PathLike[str], reason: str = "not a session file") -> None:
+    ``is_damaged`` if it was one: opening it for writing recovers what can be read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        reason: str = "not a session file",
+        *,
+        is_damaged: bool = False,
+    ) -> None:
         self.path = os.fspath(path)
         self.reason = reason
+        self.is_damaged = is_damaged
         super().__init__(f"{self.path}: {reason}; the file was not modified")
 
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 
+from sessiontree.errors import without_frames
 from sessiontree.storage import locks, regular
 from sessiontree.storage.base import FileStat, StrPath
 from sessiontree.storage.handles import Handle
@@ -121,7 +122,7 @@ class FileWriter:
             self._undo_short_write(written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         except OSError as error:
-            self._error = self._error or error
+            self._error = self._error or without_frames(error)
             raise
 
     def _undo_short_write(self, written: int) -> None:
@@ -161,7 +162,7 @@ class FileWriter:
                 sync_folder(os.path.dirname(self._path))
                 self._is_new = False
         except OSError as error:
-            self._error = self._error or error
+            self._error = self._error or without_frames(error)
             raise
 
     def close(self) -> None:

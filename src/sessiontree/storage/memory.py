@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from operator import methodcaller
 
+from sessiontree.errors import without_frames
 from sessiontree.storage.base import (
     FileStat,
     Piece,
@@ -228,7 +229,7 @@ class _OpenFile:
     def _get_file(self) -> _MemoryFile:
         if self._file is None:
             error = OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
-            self._error = self._error or error
+            self._error = self._error or without_frames(error)
             raise error
         return self._file
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from sessiontree.errors import without_frames
 from sessiontree.storage.base import (
     FileStat,
     Piece,
@@ -131,7 +132,7 @@ class FaultyStorage:
         """Note a call, and raise its error if it shall fail."""
         met = self.meet(operation, path)
         if met is not None:
-            raise met[0]
+            raise without_frames(met[0])  # which no variable here refers to
 
     # -- the storage -----------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ class _FaultyWriter:
         error, keep = met
         self._error = self._error or error
         if keep is None:
-            raise error
+            raise without_frames(error)  # which no variable here refers to
         return keep
 
     @property
@@ -307,4 +308,4 @@ class _FaultyWriter:
 
     def _first_error(self) -> OSError:
         assert self._error is not None
-        return self._error
+        return without_frames(self._error)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import PersistenceError, SessionBusyError
+from sessiontree.errors import PersistenceError, SessionBusyError, without_frames
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot
@@ -33,6 +33,7 @@ from sessiontree.stores.files.other_writers import Changes, SharedFile
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known
 from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
+from sessiontree.text.escaping import one_line
 
 logger = logging.getLogger("sessiontree")
 
@@ -56,9 +57,9 @@ def _stopping(
             self.stop(error)
             raise
         except OSError as error:
-            failure = PersistenceError.from_os_error(self.file, error)
-            self.stop(failure)
-            raise failure from error
+            # No variable for it: that would tie the error to this frame, and so to open files.
+            self.stop(PersistenceError.from_os_error(self.file, error))
+            raise PersistenceError.from_os_error(self.file, error) from error
         except BaseException as error:
             self.distrust_after(error)
             raise
@@ -111,13 +112,14 @@ class SessionLog(SharedFile):
     def check(self) -> None:
         """Raise the error that stopped this log, if one did."""
         if self._error is not None:
-            raise self._error
+            raise without_frames(self._error)
 
     def stop(self, error: PersistenceError) -> None:
         """Nothing more is written until ``recover``; the first error is the one to tell."""
         if self._error is None:
-            self._error = error
-            logger.error("session %s: writing stopped: %s", self.path, error)
+            self._error = without_frames(error)
+            # As text: a handler may keep the record, and with an error it would keep open files.
+            logger.error("writing stopped: %s", one_line(str(error)))
 
     def recover(self) -> bool:
         """Try again after an error; whether the file must be written anew to be trusted."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.errors import NotASessionError, PersistenceError, without_frames
 from sessiontree.model.lines import SessionWarning
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter, read_chunks
 from sessiontree.storage.blobs import BlobStore
@@ -265,7 +265,7 @@ class SharedFile:
         except OSError as error:
             self._is_sync_suspect = True
             self._writer = None
-            failure = error
+            failure = without_frames(error)
         except BaseException:
             # interrupted before it was closed, or before that was noted
             if self._writer is not None:
