@@ -29,8 +29,12 @@ class Connection:
         self._writer.write(payload)
         await self._writer.drain()
 
-    async def open_stream(self) -> None:
-        await self._head("200 OK", "text/event-stream", {"Transfer-Encoding": "chunked"})
+    async def open_stream(self, status: str = "200 OK") -> None:
+        await self._head(status, "text/event-stream", {"Transfer-Encoding": "chunked"})
+
+    async def raw(self, data: bytes) -> None:
+        """A part of a stream that need not be an event."""
+        await self._data(data)
 
     async def chunk(self, delta: dict[str, Any], finish: str | None = None) -> None:
         await self._event(

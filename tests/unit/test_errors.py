@@ -17,6 +17,7 @@ from tests.samples import assistant, user
 import sessiontree
 from sessiontree import SessionManager, errors, resolve_session
 from sessiontree.agents.failures import BrokenOffError, ModelCallError
+from sessiontree.agents.response_limits import ResponseTooLargeError
 from sessiontree.agents.tools.base import ToolError
 from sessiontree.agents.tools.confinement import ConfinementError
 from sessiontree.cli.output import Failed
@@ -53,6 +54,7 @@ EXAMPLES = [
     ModelNotFoundError("a/b"),
     AmbiguousModelError("b", iter(["a/b", "c/b"])),
     ModelCallError("no credit"),
+    ResponseTooLargeError("too much"),
     BrokenOffError(),
     ConfinementError("../x", "outside of the project"),
     ToolError("exit code 1", {"exitCode": 1}),

@@ -6,7 +6,7 @@ Owns reading pydantic-ai's errors. Knows nothing of agents. Loads pydantic-ai.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic_ai.exceptions import (
     ContentFilterError,
@@ -23,6 +23,7 @@ from pydantic_ai.exceptions import (
 )
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.runtime.masking import KeyMask
 
 _TRANSIENT = (
     ModelRateLimitError,
@@ -33,6 +34,7 @@ _TRANSIENT = (
 )
 _TRANSPORTS = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "aiohttp"})
 _MAX_CHARACTERS = 2_000
+_MOST_CAUSES = 10
 _KEY_HINT = " To try Pydantic AI without an API key"
 
 
@@ -56,11 +58,32 @@ class Failure:
     retry_after_s: float | None = None
 
 
-def describe_failure(error: Exception) -> Failure:
-    """What to tell the user, and whether to try again."""
+def describe_failure(error: Exception, mask: KeyMask | None = None) -> Failure:
+    """What to tell the user, and whether to try again.
+
+    Gateways repeat the key they were given: ``mask`` takes it out before the message is cut, or
+    half of a key could be left.
+    """
+    ours = _find_ours(error)
+    if ours is not None:
+        return Failure(str(ours), is_transient=isinstance(ours, BrokenOffError))
+    failure = _describe(error)
+    message = mask.text(failure.message) if mask is not None else failure.message
+    return replace(failure, message=_cut(message))
+
+
+def _find_ours(error: BaseException) -> SessionTreeError | None:
+    """The error that we raised, though a library may have wrapped it in its own."""
+    at: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if at is None or isinstance(at, SessionTreeError):
+            return at
+        at = at.__cause__ or at.__context__
+    return None
+
+
+def _describe(error: Exception) -> Failure:
     match error:
-        case BrokenOffError():
-            return Failure(str(error), is_transient=True)
         case ModelHTTPError():
             message = f"{error.status_code} {_body_message(error.body) or error.message}"
             if isinstance(error, ModelContextWindowExceededError):
@@ -69,20 +92,18 @@ def describe_failure(error: Exception) -> Failure:
             transient = _is_transient(error)
             if error.provider_retry_hint is False:
                 transient = False
-            return Failure(_cut(message), transient, error.retry_after)
+            return Failure(message, transient, error.retry_after)
         case ModelAPIError():
-            return Failure(_cut(error.message), _is_transient(error), error.retry_after)
-        case SessionTreeError():
-            return Failure(str(error))
+            return Failure(error.message, _is_transient(error), error.retry_after)
         case UnexpectedModelBehavior():
             # An answer that makes no sense, such as none at all; the next one may.
             refused = isinstance(error, ContentFilterError)
-            return Failure(_cut(error.message), is_transient=not refused)
+            return Failure(error.message, is_transient=not refused)
         case ConnectionError() | TimeoutError():
-            return Failure(_cut(str(error) or type(error).__name__), is_transient=True)
+            return Failure(str(error) or type(error).__name__, is_transient=True)
         case _:
             text = str(error).partition(_KEY_HINT)[0]
-            return Failure(_cut(text or type(error).__name__), _is_of_transport(error))
+            return Failure(text or type(error).__name__, _is_of_transport(error))
 
 
 def _is_transient(error: ModelAPIError) -> bool:

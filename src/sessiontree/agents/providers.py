@@ -52,6 +52,13 @@ _SETUPS = (
     ProviderSetup("ollama", ("OLLAMA_BASE_URL",)),
     ProviderSetup("vllm", ("VLLM_BASE_URL",)),
 )
+# Keys that a provider's library reads besides the variables that say it is set up.
+_OTHER_KEYS = frozenset(
+    (
+        *("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OLLAMA_API_KEY", "VLLM_API_KEY"),
+        *("COHERE_API_KEY", "HUGGINGFACE_API_KEY", "VERCEL_API_KEY", "OPENAI_ADMIN_KEY"),
+    )
+)
 _BY_NAME = {setup.name: setup for setup in _SETUPS}
 _FLAVOURS = re.compile(r"-(?:chat|responses)$")
 
@@ -91,7 +98,7 @@ def without_keys(environ: Mapping[str, str], providers: Iterable[str] = ()) -> d
     """The environment without the keys that models are reached with.
 
     For the commands that a model runs: they have no need of them, and could send them anywhere.
-    ``providers`` names further ones, of the user's own.
+    Every gateway counts that has an address here (``X_BASE_URL``), and those in ``providers``.
     """
     hidden = {
         name
@@ -99,7 +106,12 @@ def without_keys(environ: Mapping[str, str], providers: Iterable[str] = ()) -> d
         for name in setup.variables
         if name.endswith(("_API_KEY", "_TOKEN", "_BEDROCK"))
     }
+    hidden |= _OTHER_KEYS
     hidden.update(own_variable(provider, "_API_KEY") for provider in providers)
+    for name in environ:
+        gateway, is_address, _ = name.partition("_BASE_URL")
+        if is_address and gateway:
+            hidden.update(gateway + suffix for suffix in ("_API_KEY", "_AUTH_TOKEN"))
     # Not a key to models alone: commands of many projects need it for their own work.
     hidden -= {"HF_TOKEN", "VERCEL_OIDC_TOKEN"}
     return {name: value for name, value in environ.items() if name not in hidden}

@@ -56,6 +56,7 @@ from sessiontree.agents.failures import BrokenOffError, ModelCallError, describe
 from sessiontree.agents.instructions import PLAN
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.agents.parts import wire_content, wire_usage
+from sessiontree.agents.response_limits import limit_responses
 from sessiontree.agents.retries import RetryPolicy
 from sessiontree.agents.toolbox_agent import ToolboxAgent
 from sessiontree.agents.tools.toolbox import INVALID_ARGUMENTS, PLAN_MODES, Toolbox
@@ -64,6 +65,7 @@ from sessiontree.core.usage import estimate_context, estimate_text
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Draft, Request
 from sessiontree.runtime.events import Delta, Message, MessageUpdate, TurnEnd, TurnStart
+from sessiontree.runtime.masking import KeyMask, StreamMask
 from sessiontree.runtime.models import Model, Prices
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,7 @@ class PydanticAIAgent(ToolboxAgent):
         self._retry = retry or RetryPolicy()
         self._make_client = make_client
         self._environ = os.environ if environ is None else environ
+        self.mask = KeyMask.of_environment(self._environ)
         self._clients: dict[str, ClientModel] = {}
         self._open = AsyncExitStack()
         self._is_open: set[str] = set()
@@ -138,7 +141,7 @@ class PydanticAIAgent(ToolboxAgent):
                 await self._ask(await self._client(model), model, draft, request)
                 return
             except Exception as error:
-                failure = describe_failure(error)
+                failure = describe_failure(error, self.mask)
                 wait_s = None
                 if failure.is_transient:
                     wait_s = self._retry.wait_s(attempt, failure.retry_after_s)
@@ -150,7 +153,7 @@ class PydanticAIAgent(ToolboxAgent):
                     self._waits_s.append(wait_s)
                     raise ModelCallError(failure.message) from error
             await asyncio.sleep(wait_s)
-            draft.message["content"].clear()
+            draft.replace_content(())
 
     async def _answer(self) -> Message:
         """The next answer; one that broke off after it was shown is followed by another."""
@@ -174,6 +177,7 @@ class PydanticAIAgent(ToolboxAgent):
                 client = self._make_client(model)
             else:
                 client = make_client(model, self._environ)
+                limit_responses(client)
             self._clients[model.ref] = client
         if model.ref not in self._is_open:
             await self._open.enter_async_context(client)
@@ -202,6 +206,7 @@ class PydanticAIAgent(ToolboxAgent):
             try:
                 async for event in stream:
                     await writing.take(event)
+                await draft.settle()
             finally:
                 # Also when it fails or is aborted: what came is on record, with what it cost.
                 _take_over(draft, stream.get(), model, client)
@@ -232,6 +237,7 @@ class _Writing:
         self._draft = draft
         self._places: dict[int, int] = {}
         """Part → block, for the tool calls, of which several may grow in turns."""
+        self._arguments: dict[int, StreamMask] = {}
 
     async def take(self, event: ModelResponseStreamEvent) -> None:
         match event:
@@ -244,8 +250,10 @@ class _Writing:
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
                 await self._draft.add_thinking(text)
             case PartStartEvent(part=ToolCallPart() as call):
+                await self._draft.settle()
                 content = self._draft.message["content"]
                 self._places[event.index] = len(content)
+                self._arguments[event.index] = StreamMask(self._agent.mask)
                 content.append(
                     {
                         "type": "toolCall",
@@ -263,15 +271,16 @@ class _Writing:
     async def _grow_call(self, part: int, arguments: object) -> None:
         if part in self._places:
             text = arguments if isinstance(arguments, str) else ""
+            text = self._arguments[part].feed(text)
             await self._agent.tell_tool_call(self._draft, text, self._places[part])
 
 
 def _take_over(draft: Draft, response: ModelResponse, model: Model, client: ClientModel) -> None:
     """Make the draft say exactly what has been received, in the form it is kept in."""
     message = draft.message
-    message["content"][:] = [
-        block for block in wire_content(response.parts) if not _is_unfinished(block, response)
-    ]
+    draft.replace_content(
+        [block for block in wire_content(response.parts) if not _is_unfinished(block, response)]
+    )
     usage = wire_usage(response.usage)
     message["usage"] = {**usage, "cost": _cost(response, model, usage)}
     if (api := api_name(client)) is not None:

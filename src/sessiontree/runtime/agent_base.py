@@ -13,13 +13,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sessiontree.core.llm import convert_to_llm
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.events import AgentEvent, AgentListener, Delta, Message
 from sessiontree.runtime.listeners import Listeners, Unsubscribe
+from sessiontree.runtime.masking import KeyMask, StreamMask
 from sessiontree.runtime.models import Model
 from sessiontree.runtime.queues import MessageQueue
 
@@ -53,9 +54,17 @@ class Request:
 class Draft:
     """An assistant message that is being written; each call tells the listeners."""
 
-    def __init__(self, message: Message, emit: Callable[[AgentEvent], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        message: Message,
+        emit: Callable[[AgentEvent], Awaitable[None]],
+        mask: KeyMask | None = None,
+    ) -> None:
         self.message = message
         self._emit = emit
+        self._mask = mask if mask is not None else KeyMask()
+        self._tail = StreamMask(self._mask)
+        self._growing: dict[str, Any] = {}
 
     @property
     def text(self) -> str:
@@ -64,21 +73,22 @@ class Draft:
 
     async def add_text(self, text: str) -> None:
         """Go on with the answer's text."""
-        await self._grow("text", "text", text)
+        await self._grow("text", text)
 
     async def add_thinking(self, text: str) -> None:
         """Go on with what the model thinks."""
-        await self._grow("thinking", "thinking", text)
+        await self._grow("thinking", text)
 
     async def add_tool_call(
         self, name: str, arguments: Mapping[str, Any], call_id: str | None = None
     ) -> None:
         """Add a whole tool call."""
+        await self.settle()
         block = {
             "type": "toolCall",
             "id": call_id or f"call_{uuid.uuid4().hex[:12]}",
             "name": name,
-            "arguments": dict(arguments),
+            "arguments": self._mask.value(dict(arguments)),
         }
         self.message["content"].append(block)
         await self._tell(Delta("tool_call", "", len(self.message["content"]) - 1))
@@ -92,12 +102,33 @@ class Draft:
         usage.update(cacheRead=cache_read, cacheWrite=cache_write)
         usage["totalTokens"] = input_tokens + output_tokens + cache_read + cache_write
 
-    async def _grow(self, kind: Any, key: str, text: str) -> None:
+    def replace_content(self, blocks: Sequence[dict[str, Any]]) -> None:
+        """Make this the whole content, without telling anybody; ``MessageEnd`` will show it."""
+        self._tail.finish()
+        self.message["content"][:] = [self._mask.value(block) for block in blocks]
+
+    async def settle(self) -> None:
+        """Show the end of a text that waited because it might have become a provider's key."""
+        rest = self._tail.finish()
+        if rest:
+            await self._append(rest)
+
+    async def _grow(self, kind: Literal["text", "thinking"], text: str) -> None:
         content = self.message["content"]
         if not content or content[-1]["type"] != kind:
-            content.append({"type": kind, key: ""})
-        content[-1][key] += text
-        await self._tell(Delta(kind, text, len(content) - 1))
+            await self.settle()
+            content.append({"type": kind, kind: ""})
+        self._growing = content[-1]
+        shown = self._tail.feed(text)
+        if shown:
+            await self._append(shown)
+
+    async def _append(self, text: str) -> None:
+        block, content = self._growing, self.message["content"]
+        kind = block["type"]
+        block[kind] += text
+        index = next((at for at, each in enumerate(content) if each is block), len(content))
+        await self._tell(Delta(kind, text, index))
 
     async def _tell(self, delta: Delta) -> None:
         await self._emit(events.MessageUpdate(self.message, delta))
@@ -130,6 +161,13 @@ class AgentBase(ABC):
         self._idle.set()
         self._is_aborted = False
         self._step: asyncio.Task[Any] | None = None
+        self.mask = KeyMask.of_environment()
+        """Hides the keys of providers in whatever this agent says or records."""
+        self.turns_left: int | None = None
+        """How often the model may still be asked in a conversation; None for any number of times.
+
+        At 0 a run ends after the tools of the last answer. Whoever sets it looks at it again.
+        """
 
     @abstractmethod
     async def respond(self, draft: Draft, request: Request) -> None:
@@ -196,11 +234,12 @@ class AgentBase(ABC):
     async def complete(
         self, *, system: str, messages: Sequence[Message], max_tokens: int
     ) -> Message:
-        draft = Draft(self._new_answer(), Listeners().emit)
+        draft = Draft(self._new_answer(), Listeners().emit, self.mask)
         try:
             await self.respond(draft, Request(messages, system, max_tokens))
         except Exception as error:
-            draft.message.update(stopReason="error", errorMessage=str(error) or repr(error))
+            draft.message.update(stopReason="error", errorMessage=self._word(error))
+        await draft.settle()
         self._price(draft.message)
         return draft.message
 
@@ -210,10 +249,12 @@ class AgentBase(ABC):
             await self._emit(events.TurnStart())
             for message in due:
                 await self._add(message)
+            if self.turns_left is not None:
+                self.turns_left = max(0, self.turns_left - 1)
             answer = await self._answer()
             results = await self._call_tools(answer)
             await self._emit(events.TurnEnd(answer, tuple(results)))
-            if self._is_aborted or answer["stopReason"] == "error":
+            if self._is_aborted or answer["stopReason"] == "error" or self.turns_left == 0:
                 return
             due = self.steering.take()
             if not due and not results:
@@ -222,7 +263,7 @@ class AgentBase(ABC):
                     return
 
     async def _answer(self) -> Message:
-        draft = Draft(self._new_answer(), self._emit)
+        draft = Draft(self._new_answer(), self._emit, self.mask)
         await self._emit(events.MessageStart(draft.message))
         request = Request(
             convert_to_llm(self._messages, repair=True),
@@ -230,11 +271,14 @@ class AgentBase(ABC):
             tools=tuple(self.tools),
         )
         step = await self._take_step(self.respond(draft, request))
+        await draft.settle()
         message = draft.message
+        # Also what an agent wrote into the message itself, past the draft's methods.
+        message["content"][:] = self.mask.value(message["content"])
         if self._is_aborted:
             message.update(stopReason="aborted", errorMessage="Aborted")
         elif (error := step.exception()) is not None:
-            message.update(stopReason="error", errorMessage=str(error) or repr(error))
+            message.update(stopReason="error", errorMessage=self._word(error))
         elif any(block["type"] == "toolCall" for block in message["content"]):
             message["stopReason"] = "toolUse"
         self._price(message)
@@ -257,7 +301,7 @@ class AgentBase(ABC):
         call_id, name = call["id"], call["name"]
 
         async def progress(partial: str) -> None:
-            await self._emit(events.ToolUpdate(call_id, name, partial))
+            await self._emit(events.ToolUpdate(call_id, name, self.mask.growing(partial)))
 
         await self._emit(events.ToolStart(call_id, name, call["arguments"]))
         if self._is_aborted:
@@ -284,6 +328,9 @@ class AgentBase(ABC):
             return ToolOutput(str(error) or repr(error), is_error=True)
         return ToolOutput(output) if isinstance(output, str) else output
 
+    def _word(self, error: BaseException) -> str:
+        return self.mask.text(str(error) or repr(error))
+
     async def _take_step(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run one step to its end or to its abort; the run goes on either way."""
         step = self._step = asyncio.ensure_future(work)
@@ -301,6 +348,7 @@ class AgentBase(ABC):
     # --- messages -----------------------------------------------------------------------------
 
     async def _add(self, message: Message) -> None:
+        message = self.mask.value(message)
         await self._emit(events.MessageStart(message))
         self._messages.append(message)
         await self._emit(events.MessageEnd(message))
@@ -348,4 +396,5 @@ class AgentBase(ABC):
         }
         if output.details is not None:
             message["details"] = output.details
-        return message
+        masked: Message = self.mask.value(message)
+        return masked

@@ -208,7 +208,7 @@ class AgentSession:
         wiring = self._wiring
         async with wiring.operating.hold("recording a command"):
             if wiring.agent.is_running:
-                wiring.recording.deferred.append(message)
+                wiring.recording.deferred.append(wiring.mask.value(message))
             else:
                 await wiring.add_message(message)
 

@@ -56,7 +56,7 @@ async def run_prompt(wiring: Wiring, message: Message) -> None:
 async def _catch_up(wiring: Wiring) -> None:
     """Session and agent agree: nothing unsaved that can be saved, nothing unheard."""
     recording = wiring.recording
-    recording.take_rest(wiring.agent.messages)
+    recording.take_rest(wiring.agent.messages, wiring.mask)
     if recording.take_deferred():
         wiring.is_stale = True
     if recording.pending:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.runtime.events import Message
+from sessiontree.runtime.masking import KeyMask
 from sessiontree.session.manager import SessionManager
 
 logger = logging.getLogger(__name__)
@@ -38,10 +39,10 @@ class Recording:
         self.pending.append(message)
         self.taken += 1
 
-    def take_rest(self, messages: Sequence[Message]) -> None:
+    def take_rest(self, messages: Sequence[Message], mask: KeyMask) -> None:
         """Take over what the agent finished while nobody listened."""
         for message in messages[self.taken :]:
-            self.take(message)
+            self.take(mask.value(message))
 
     def take_deferred(self) -> list[Message]:
         """The deferred messages may be saved now."""

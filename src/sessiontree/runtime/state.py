@@ -19,6 +19,7 @@ from sessiontree.runtime.disk import DiskThread
 from sessiontree.runtime.events import AgentEvent, Message, SessionEvent
 from sessiontree.runtime.hooks import Hooks
 from sessiontree.runtime.listeners import Listeners, Unsubscribe
+from sessiontree.runtime.masking import KeyMask
 from sessiontree.runtime.models import ModelRegistry
 from sessiontree.runtime.modes import CurrentMode, ModeRegistry
 from sessiontree.runtime.operations import Delivery, Gate
@@ -56,6 +57,7 @@ class Wiring:
         settings: RuntimeSettings,
     ) -> None:
         self.agent = agent
+        self._mask = KeyMask.of_environment()
         self.recording = Recording(manager)
         self.disk = disk
         self.source = source
@@ -88,6 +90,12 @@ class Wiring:
         return self.recording.manager
 
     @property
+    def mask(self) -> KeyMask:
+        """Hides the keys of providers: those that the agent knows, else the environment's."""
+        own = getattr(self.agent, "mask", None)
+        return own if isinstance(own, KeyMask) else self._mask
+
+    @property
     def window(self) -> int:
         return self.agent.model.context_window if self.agent.model else FALLBACK_WINDOW
 
@@ -116,6 +124,7 @@ class Wiring:
     async def _on_agent_event(self, event: AgentEvent) -> None:
         with self.delivery.mark():
             if isinstance(event, events.MessageEnd):
+                event = events.MessageEnd(self.mask.value(event.message))
                 self.recording.take(event.message)
                 await self.save()
             elif isinstance(event, events.TurnEnd) and self.recording.deferred:
@@ -159,7 +168,7 @@ class Wiring:
 
     async def flush(self) -> None:
         """Take over what the idle agent finished unheard, and have it all on the medium. Raises."""
-        self.recording.take_rest(self.agent.messages)
+        self.recording.take_rest(self.agent.messages, self.mask)
         self.recording.take_deferred()
         await self._on_disk(self.recording.flush)
 
@@ -195,6 +204,7 @@ class Wiring:
 
     async def add_message(self, message: Message) -> None:
         """Add a message that the agent did not make to the idle agent's conversation."""
+        message = self.mask.value(message)
         self.agent.replace_messages([*self.agent.messages, message])
         self.recording.take(message)
         await self.save()
