@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 from tests.samples import assistant as answer
-from tests.samples import chain, header, write
+from tests.samples import chain, header, lines, write
 from tests.samples import user as prompt
 
-from sessiontree import HistoryStorage, SessionManager, SessionTreeError
+from sessiontree import HistoryStorage, NotASessionError, SessionManager, SessionTreeError
 from sessiontree.discovery import catalogue
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.listing import list_sessions
@@ -43,9 +43,15 @@ def test_a_link_to_a_file_that_is_no_session_costs_that_file_nothing(
 ) -> None:
     link = folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
     link.symlink_to(outside)
-    with pytest.raises(SessionTreeError, match="a link"):
+    with pytest.raises(NotASessionError):
         SessionManager.open(link)
     assert outside.read_text() == MINE
+    # Not even if it could be recovered, were it ours.
+    damaged = lines(b"torn\n", *chain(prompt("1"), answer("2")))
+    outside.write_bytes(damaged)
+    with pytest.raises(SessionTreeError, match="a link"):
+        SessionManager.open(link)
+    assert outside.read_bytes() == damaged
     assert os.listdir(folder) == [link.name]
 
 

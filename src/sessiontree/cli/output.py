@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
@@ -27,6 +27,8 @@ OK = 0
 FAILURE = 1
 USAGE = 2
 INTERRUPTED = 130
+
+_WARNINGS = 5
 
 _STYLES = {
     "": "",
@@ -187,6 +189,14 @@ def write_note(*spans: Span) -> None:
 def write_message(*spans: Span) -> None:
     """A message to the person, on standard error."""
     write_line(*spans, stream=sys.stderr)
+
+
+def write_warnings(warnings: Sequence[object]) -> None:
+    """What reading or writing a session had to repair, on standard error: the first of it."""
+    for warning in warnings[:_WARNINGS]:
+        write_message((f"warning: {warning}", "yellow"))
+    if len(warnings) > _WARNINGS:
+        write_message((f"warning: and {len(warnings) - _WARNINGS:,} more like these", "yellow"))
 
 
 def flush() -> None:

@@ -25,8 +25,6 @@ from sessiontree.profiles import DEFAULT_PROFILE, Profile
 
 __all__ = ["StartOptions", "start_program"]
 
-_WARNINGS = 5
-
 
 def start_program(options: StartOptions, scope: Scope) -> int:
     """Run the program to its end; its exit code."""
@@ -48,8 +46,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
             manager.set_session_name(_readable(options.name) or "")
         if choice.notice is not None:
             output.write_message((choice.notice, "dim"))
-        for warning in manager.warnings[:_WARNINGS]:
-            output.write_message((f"warning: {warning}", "yellow"))
+        output.write_warnings(manager.warnings)
         output.flush()
     except BaseException:
         manager.close()

@@ -40,7 +40,7 @@ from sessiontree.stores.files.reader import load_document
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",
     "secret", "draft", "leftover", "set aside", "other version", "not private", "stray folder",
-    "lost parent", "empty message", "not searched",
+    "lost parent", "empty message", "not searched", "not a session",
 ]  # fmt: skip
 _PROBLEMS = frozenset(
     ("damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history")
@@ -128,8 +128,8 @@ def _check_file(
 ) -> Iterator[Finding]:
     try:
         document = load_document(storage, path, make_blob_store(profile, path, storage))
-    except NotASessionError:
-        yield Finding("no header", path, "has no valid header; what can be read can be recovered")
+    except NotASessionError as error:
+        yield _judge_headerless(path, error)
         if secrets:
             yield from _search_file(path, storage)
         return
@@ -150,6 +150,14 @@ def _check_file(
         yield Finding("unreadable", path, _reason(error))
     finally:
         document.payloads.reader.close()
+
+
+def _judge_headerless(path: str, error: NotASessionError) -> Finding:
+    if error.is_damaged:
+        return Finding("no header", path, "has no valid header; what can be read can be recovered")
+    if paths.parse_session_file_name(os.path.basename(path)) is not None:
+        return Finding("unreadable", path, "is called like a session, but nothing of one is in it")
+    return Finding("not a session", path, f"{error.reason}; it is left alone")
 
 
 def _judge(document: SessionDocument) -> Iterator[Finding]:

@@ -7,16 +7,25 @@ file keeps its time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sessiontree.discovery.talked import set_time
+from sessiontree.model.lines import SessionWarning
 from sessiontree.session.name import rename_live
 from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage
 
 
-def rename_session(storage: SessionStorage, path: str, name: str) -> str | None:
+def rename_session(
+    storage: SessionStorage,
+    path: str,
+    name: str,
+    on_warning: Callable[[SessionWarning], object] | None = None,
+) -> str | None:
     """Name the session in this file, or clear its name; what it is called now.
 
-    Raises SessionTreeError; OSError if the file is not there.
+    ``on_warning`` hears what reading or writing the file had to repair. Raises SessionTreeError;
+    OSError if the file is not there.
     """
     before = storage.stat(path)
     live = open_session(path, profile=None, storage=storage, durability="flush")
@@ -25,5 +34,8 @@ def rename_session(storage: SessionStorage, path: str, name: str) -> str | None:
         live.flush()
     finally:
         live.close()
+    if on_warning is not None:
+        for warning in live.warnings:
+            on_warning(warning)
     set_time(storage, path, before.mtime_ns)
     return live.name

@@ -22,6 +22,7 @@ from sessiontree.profiles import Profile
 from sessiontree.session.opening import open_session
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
+from sessiontree.stores.files.reader import require_session
 
 Clock = Callable[[], int]
 _CHUNK = 1 << 20
@@ -34,6 +35,8 @@ class RepairReport:
     backup_dir: str | None = None
     repaired: list[Finding] = field(default_factory=list)
     failed: list[tuple[Finding, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """One for each file that was recovered: what of it, and where the damaged one is."""
 
 
 def _now_ms() -> int:
@@ -54,7 +57,7 @@ def repair_findings(
         try:
             # Several findings about one session are mended by writing it once.
             if (finding.kind, finding.path) not in mended:
-                _repair(finding, profile, backup)
+                report.warnings += _repair(finding, profile, backup)
             mended.add((finding.kind, finding.path))
             report.repaired.append(finding)
         except (SessionTreeError, OSError, sqlite3.Error, UnicodeDecodeError) as error:
@@ -63,9 +66,13 @@ def repair_findings(
     return report
 
 
-def _repair(finding: Finding, profile: Profile, backup: _Backup) -> None:
+def _repair(finding: Finding, profile: Profile, backup: _Backup) -> list[str]:
     match finding.kind:
-        case "damaged" | "no header":
+        case "no header":
+            require_session(FileSessionStorage(), finding.path)  # it may be another file by now
+            backup.keep(finding.path)
+            return _rewrite(finding.path, profile)[:1]  # which names both files
+        case "damaged":
             backup.keep(finding.path)
             _rewrite(finding.path, profile)
         case "damaged blob":
@@ -87,10 +94,14 @@ def _repair(finding: Finding, profile: Profile, backup: _Backup) -> None:
             database.close()
         case _:
             pass
+    return []
 
 
-def _rewrite(path: str, profile: Profile) -> None:
-    """Read the session as well as can be and write it anew; damaged lines go to ``.rejected``."""
+def _rewrite(path: str, profile: Profile) -> list[str]:
+    """Read the session as well as can be and write it anew; damaged lines go to ``.rejected``.
+
+    Gives what there was to warn of.
+    """
     times = os.stat(path)
     # Not through a SessionManager: that would make this the session its terminal continues.
     session = open_session(path, profile=profile, storage=FileSessionStorage(), durability="flush")
@@ -100,6 +111,7 @@ def _rewrite(path: str, profile: Profile) -> None:
     finally:
         session.close()
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return [str(warning) for warning in session.warnings]
 
 
 class _Backup:

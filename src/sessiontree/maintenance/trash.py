@@ -22,6 +22,7 @@ from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.reader import require_session
 
 MANIFEST = "manifest.json"
 _MAX_MANIFEST = 1 << 20
@@ -59,8 +60,9 @@ def move_to_trash(
     """Move a session and what belongs to it to the profile's trash.
 
     Sessions removed together share a ``batch``, so that they can be put back together. Raises
-    SessionNotFoundError if there is none, PersistenceError if it can't be moved, or is not called
-    as sessions are; then all of it is where it was.
+    SessionNotFoundError if there is none, NotASessionError for a file of another program,
+    PersistenceError if it can't be moved, or is not called as sessions are; then all of it is where
+    it was.
     """
     store = storage if storage is not None else FileSessionStorage()
     named = os.path.abspath(path)
@@ -70,6 +72,9 @@ def move_to_trash(
     sources = list(_belongings(store, file))
     if not sources:
         raise SessionNotFoundError(file)
+    if store.exists(file) and paths.parse_session_file_name(os.path.basename(file)) is None:
+        with contextlib.suppress(OSError):  # one that can't be read can be removed all the same
+            require_session(store, file)
     stamp = format_timestamp(clock())
     item = _describe(store, file, profile, stamp, batch, sources)
     try:

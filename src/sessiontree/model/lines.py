@@ -20,6 +20,7 @@ BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
 # Stands for the parent of an entry that names none; no id contains a NUL.
 PREVIOUS = "\x00previous"
+SECOND_HEADER = "a second header"
 _RECORD_START = re.compile(r'\{\s*"type"\s*:\s*"')
 _GLUE = re.compile(r"[ \t\r\x00]*")
 # A hostile line may hold any number of beginnings that lead nowhere; each costs a parse.
@@ -225,7 +226,7 @@ def _head_reason(value: dict[str, Any]) -> str | None:
     kind = value.get("type")
     if kind not in ("session", "title") or "parentId" in value:
         return None
-    return "a second header" if kind == "session" else "a title line out of its place"
+    return SECOND_HEADER if kind == "session" else "a title line out of its place"
 
 
 def _scan_lines(block: bytes, scan: Scan, payloads: PayloadSource) -> None:

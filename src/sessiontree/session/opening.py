@@ -18,7 +18,8 @@ from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd, make_header
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
-from sessiontree.model.lines import SessionWarning
+from sessiontree.model.lines import SECOND_HEADER, SessionWarning
+from sessiontree.model.recognition import is_entry
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
 from sessiontree.session.live import LiveSession
 from sessiontree.storage.base import SessionStorage
@@ -236,14 +237,17 @@ def _read(
     """The session at ``path``, recovered if it is damaged; None if there is nothing."""
     try:
         try:
-            return load_document(storage, path, blobs)
-        except NotASessionError:
-            if not path.endswith((paths.SESSION_SUFFIX, paths.SESSION_SUFFIX + paths.DRAFT_SUFFIX)):
+            return _require_entries(load_document(storage, path, blobs))
+        except NotASessionError as error:
+            if not error.is_damaged:
                 raise
         with contextlib.closing(storage.open_writer(path, create=False)) as writer:
             writer.lock()
-            with contextlib.suppress(NotASessionError):
+            try:
                 return load_document(storage, path, blobs)  # somebody else has recovered it
+            except NotASessionError as error:
+                if not error.is_damaged:
+                    raise
             told = _recover(storage, path, profile, cwd, clock)
             document = load_document(storage, path, blobs)
             known = document.warnings if document is not None else []
@@ -251,6 +255,25 @@ def _read(
             return document
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
+
+
+def _require_entries(document: SessionDocument | None) -> SessionDocument | None:
+    """The same document, unless it is a dataset whose records are called sessions.
+
+    Its first record passes for a header, and none of the others is an entry. NotASessionError.
+    """
+    if document is None:
+        return None
+    header = document.header
+    is_bare = not any(key in header for key in ("version", "timestamp", "cwd"))
+    has_others = is_bare and bool(document.tree.entries)
+    is_repeated = any(skipped.reason == SECOND_HEADER for skipped in document.skipped)
+    if (has_others or is_repeated) and not any(
+        is_entry(entry.decode()) for entry in document.tree.entries
+    ):
+        document.payloads.reader.close()
+        raise NotASessionError(document.path, "not a session: no line of it is an entry of one")
+    return document
 
 
 def _recover(
@@ -269,13 +292,10 @@ def _recover(
     aside = set_aside(storage, path, now)
     lines = [codec.encode(header), *(entry.line() for entry in entries)]
     storage.write_atomic(path, b"".join(line + b"\n" for line in lines), private=True)
-    told.append(
-        SessionWarning(
-            f"{path} had no valid header; the file is kept as {aside}, "
-            f"{len(entries)} entries were recovered"
-        )
-    )
-    return told
+    # First: of many warnings commands print only some.
+    count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    summary = f"{path} had no valid header; {count} recovered, the damaged file is kept as {aside}"
+    return [SessionWarning(summary), *told]
 
 
 def _project_of(path: str, profile: Profile, cwd: str, storage: SessionStorage) -> str:

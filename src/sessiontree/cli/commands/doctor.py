@@ -111,6 +111,7 @@ def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int
                     for finding, reason in report.failed
                 ],
                 "left": [_finding_wire(finding) for finding in left],
+                "warnings": report.warnings,
             }
         )
     else:
@@ -119,6 +120,8 @@ def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int
             output.write_line((f"    {finding.text}", "dim"))
         for finding, reason in report.failed:
             output.write_message(("not mended ", "red"), f"{finding.path}: {reason}")
+        for warning in report.warnings:
+            output.write_message((f"warning: {warning}", "yellow"))
         if not report.repaired and not report.failed:
             output.write_line("Nothing to mend")
     if report.backup_dir is not None:

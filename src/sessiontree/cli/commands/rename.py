@@ -31,7 +31,9 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
     from sessiontree.maintenance.renaming import rename_session
     from sessiontree.storage.file import FileSessionStorage
 
-    shown = rename_session(FileSessionStorage(), target.path, wanted)
+    warnings: list[object] = []
+    shown = rename_session(FileSessionStorage(), target.path, wanted, warnings.append)
+    output.write_warnings(warnings)
     if shown:
         output.write_line("Renamed to ", (shown, "bold"))
     else:

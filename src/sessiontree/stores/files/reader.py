@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from sessiontree.model.header import (
     read_title_slot,
 )
 from sessiontree.model.lines import (
+    BOM,
     Record,
     SessionWarning,
     SkippedText,
@@ -38,6 +40,15 @@ from sessiontree.model.lines import (
     split_lines,
 )
 from sessiontree.model.migrations import migrate_entries
+from sessiontree.model.recognition import (
+    AGENT_NAMES,
+    ForeignAgent,
+    is_damaged_header,
+    is_entry,
+    is_header_debris,
+    is_of_another_program,
+    whose_record,
+)
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
@@ -50,6 +61,10 @@ from sessiontree.stores.files.document import (
 )
 
 _HEAD_BYTES = 1 << 16
+_LONGEST_LINE = 1 << 30
+_SESSION_SUFFIXES = (".jsonl", ".jsonl.draft")
+# One of these stands in every line that is an entry: most lines of other files need no closer look.
+_ENTRY_MARKS = (b'"parentId"', b'"message"')
 
 OnHead = Callable[[Header, int, FileStat], object]
 
@@ -103,7 +118,7 @@ def _read_document(
     head = _read_head(reader, stat.size)
     # behind other text a header is a damaged session's, or part of a document that quotes one
     if head.header is None or (head.skipped and ".jsonl" not in os.path.basename(path)):
-        raise NotASessionError(path, "no session header")
+        raise _refusal(path, reader, stat.size)
     if on_head is not None:
         on_head(head.header, head.end, stat)
     payloads = FilePayloads(path, reader, blobs)
@@ -187,6 +202,81 @@ def _parse_head(data: bytes) -> _Head | None:
             return head
         head.line += 1
     return None
+
+
+def require_session(storage: SessionStorage, path: str) -> None:
+    """Make sure that a file is a session, sound or damaged, or empty. Changes nothing.
+
+    For what is done to a file without reading it. Raises NotASessionError, OSError.
+    """
+    reader = storage.open_reader(path)
+    try:
+        size = reader.stat().size
+        if size and _read_head(reader, size).header is None:
+            refusal = _refusal(path, reader, size)
+            if not refusal.is_damaged:
+                raise refusal
+    finally:
+        reader.close()
+
+
+def _refusal(path: str, reader: SessionStorageReader, size: int) -> NotASessionError:
+    """Why a file without a header is refused, and whether it is a damaged session."""
+    found = _identify(reader, size)
+    if isinstance(found, str):
+        name = AGENT_NAMES[found]
+        command = shlex.join(["sessiontree", "import", path])
+        return NotASessionError(path, f"a {name} transcript; to import it: {command}")
+    if found and path.endswith(_SESSION_SUFFIXES):
+        return NotASessionError(path, "no session header", is_damaged=True)
+    return NotASessionError(path, "not a session: no header, and no entry of one")
+
+
+def _identify(reader: SessionStorageReader, size: int) -> ForeignAgent | bool:
+    """Whose transcript a file is; else whether it is a session that lost its header.
+
+    A file of blanks and NULs is what a power cut leaves of a session: nothing else is in it.
+    """
+    agent: ForeignAgent | None = None
+    is_first = is_blank = True
+    for block in _iter_line_blocks(reader, size):
+        if not is_first and not any(mark in block for mark in _ENTRY_MARKS):
+            continue
+        for start, line in split_lines(block):
+            text = line.removeprefix(BOM).strip(b" \t\r\x00")
+            if not text:
+                continue
+            is_blank = False
+            if is_first and is_header_debris(text):
+                return True
+            for item in read_line(text, start, 1):
+                if not isinstance(item, Record) or read_title_slot(item.value) is not None:
+                    continue
+                agent = agent or whose_record(item.value)
+                if is_first and is_of_another_program(item.value):
+                    return agent or False
+                if is_entry(item.value) or (is_first and is_damaged_header(item.value)):
+                    return True
+                is_first = False
+    return agent or is_blank
+
+
+def _iter_line_blocks(reader: SessionStorageReader, size: int) -> Iterator[bytes]:
+    """The whole lines of a file in blocks; without what follows a line of endless length."""
+    offset, wanted = 0, _HEAD_BYTES
+    while offset < size:
+        block = reader.read_at(offset, min(wanted, size - offset))
+        end = block.rfind(b"\n") + 1
+        if end:
+            block = block[:end]
+        elif len(block) == wanted and offset + wanted < size and wanted < _LONGEST_LINE:
+            wanted *= 2
+            continue
+        if not block:
+            return
+        yield block
+        offset += len(block)
+        wanted = _HEAD_BYTES
 
 
 def _migrate(

@@ -1,0 +1,121 @@
+"""Telling what a file without a session header is: a damaged session, or another program's file.
+
+A damaged session may be rewritten once it is backed up; another program's file must stay as it is.
+So what counts here is what only a session has: a line that is an entry of ours, or what is left of
+a header. In doubt it is not ours. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sessiontree.model.ids import parse_timestamp
+
+ForeignAgent = Literal["claude-code", "codex"]
+
+AGENT_NAMES: Mapping[str, str] = {"claude-code": "Claude Code", "codex": "Codex"}
+
+# Each type of entry with a field that it always has, as its name alone is a word anybody may use.
+_ENTRY_FIELDS: Mapping[str, str] = {
+    "branch_summary": "summary",
+    "compaction": "summary",
+    "context_change": "id",
+    "context_edit": "targetId",
+    "credential_pin": "id",
+    "custom": "customType",
+    "custom_message": "customType",
+    "label": "targetId",
+    "mcp_tool_selection": "id",
+    "message": "message",
+    "mode_change": "mode",
+    "model_change": "timestamp",
+    "model_usage": "timestamp",
+    "reset_boundary": "id",
+    "service_tier_change": "id",
+    "session_info": "timestamp",
+    "session_init": "systemPrompt",
+    "thinking_level_change": "thinkingLevel",
+    "title_change": "timestamp",
+    "ttsr_injection": "injectedRules",
+    "usage": "usage",
+}
+_NEWER_TYPE = re.compile(r"[a-z][a-z_]{1,40}")
+_OUR_ID = re.compile(r"[0-9a-f]{8}")
+
+_CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
+# A tuple: what a file says is a type need not be hashable.
+_CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_HEADER_START = b'{"type":"session"'
+_HEADER_KEY = re.compile(rb'"(version|id|timestamp|cwd)"\s*:')
+
+
+def is_entry(value: Mapping[str, Any]) -> bool:
+    """Whether a record is an entry of a session, in any version of the format."""
+    kind = value.get("type")
+    if not isinstance(kind, str):
+        return False
+    field = _ENTRY_FIELDS.get(kind)
+    if field is None:
+        return _is_newer_entry(kind, value)
+    if field not in value or (kind == "message" and not isinstance(value["message"], dict)):
+        return False
+    if "id" in value or "parentId" in value:
+        return _has_place(value)
+    # version 1: neither id nor parent
+    return isinstance(value.get("timestamp"), str)
+
+
+def _is_newer_entry(kind: str, value: Mapping[str, Any]) -> bool:
+    """An entry of a type that only a later version knows, by the fields that all entries have."""
+    return (
+        _NEWER_TYPE.fullmatch(kind) is not None
+        and _has_place(value)
+        and _OUR_ID.fullmatch(value["id"]) is not None
+        and parse_timestamp(value.get("timestamp")) is not None
+    )
+
+
+def _has_place(value: Mapping[str, Any]) -> bool:
+    parent = value.get("parentId", 0)
+    return isinstance(value.get("id"), str) and (parent is None or isinstance(parent, str))
+
+
+def is_damaged_header(value: Mapping[str, Any]) -> bool:
+    """Whether a whole record is a header that lacks what makes one valid."""
+    if value.get("type") != "session" or isinstance(value.get("id"), str):
+        return False
+    return any(isinstance(value.get(key), str) for key in ("cwd", "timestamp"))
+
+
+def is_header_debris(line: bytes) -> bool:
+    """Whether a line that is no JSON is what is left of a header."""
+    text = line.strip(b" \t\r\x00")
+    if _HEADER_START.startswith(text) or text.startswith(_HEADER_START):
+        return len(text) > len(b'{"type":"')
+    head = text[:400]
+    keys = set(_HEADER_KEY.findall(head))
+    return len(keys) > 1 if b'"session"' in head[:200] else {b"id", b"cwd"} <= keys
+
+
+def is_of_another_program(value: Mapping[str, Any]) -> bool:
+    """Whether a file's first record says that another program wrote it."""
+    if whose_record(value) is not None:
+        return True
+    kind = value.get("type")
+    return (
+        isinstance(kind, str)
+        and "parentId" not in value
+        and kind not in ("session", "title")
+        and kind not in _ENTRY_FIELDS
+    )
+
+
+def whose_record(value: Mapping[str, Any]) -> ForeignAgent | None:
+    """The other agent whose transcript has such records, if it is one that can be imported."""
+    if value.get("type") in _CODEX_TYPES and isinstance(value.get("payload"), dict):
+        return "codex"
+    if value.keys() & _CLAUDE_KEYS and "parentId" not in value:
+        return "claude-code"
+    return None
