@@ -20,6 +20,7 @@ from sessiontree.model.header import is_header, read_title_slot
 from sessiontree.model.lines import Record, read_line
 from sessiontree.storage.base import FileRange, SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.reader import require_session
 
 _HEAD_BYTES = 1 << 16
 
@@ -36,6 +37,7 @@ def reroot_session(
     ``new_paths`` says where its parent session went, if it did. Raises NotASessionError,
     PersistenceError if something else is at ``new_path``, SessionBusyError, OSError.
     """
+    require_session(storage, path)
     writer = storage.open_writer(path, create=False)
     try:
         size = writer.lock()

@@ -18,8 +18,7 @@ from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd, make_header
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
-from sessiontree.model.lines import SECOND_HEADER, SessionWarning
-from sessiontree.model.recognition import is_entry
+from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
 from sessiontree.session.live import LiveSession
 from sessiontree.storage.base import SessionStorage
@@ -237,7 +236,7 @@ def _read(
     """The session at ``path``, recovered if it is damaged; None if there is nothing."""
     try:
         try:
-            return _require_entries(load_document(storage, path, blobs))
+            return load_document(storage, path, blobs)
         except NotASessionError as error:
             if not error.is_damaged:
                 raise
@@ -255,25 +254,6 @@ def _read(
             return document
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
-
-
-def _require_entries(document: SessionDocument | None) -> SessionDocument | None:
-    """The same document, unless it is a dataset whose records are called sessions.
-
-    Its first record passes for a header, and none of the others is an entry. NotASessionError.
-    """
-    if document is None:
-        return None
-    header = document.header
-    is_bare = not any(key in header for key in ("version", "timestamp", "cwd"))
-    has_others = is_bare and bool(document.tree.entries)
-    is_repeated = any(skipped.reason == SECOND_HEADER for skipped in document.skipped)
-    if (has_others or is_repeated) and not any(
-        is_entry(entry.decode()) for entry in document.tree.entries
-    ):
-        document.payloads.reader.close()
-        raise NotASessionError(document.path, "not a session: no line of it is an entry of one")
-    return document
 
 
 def _recover(

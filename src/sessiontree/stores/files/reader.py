@@ -31,7 +31,9 @@ from sessiontree.model.header import (
 )
 from sessiontree.model.lines import (
     BOM,
+    SECOND_HEADER,
     Record,
+    Scan,
     SessionWarning,
     SkippedText,
     parse_jsonl_lenient,
@@ -126,6 +128,8 @@ def _read_document(
     version = get_version(header)
     scan = scan_entries(reader.read_at, payloads, stat.size, start=head.end, line=head.line)
     payloads.is_regular = scan.is_regular
+    if _is_lookalike(header, scan):
+        raise NotASessionError(path, "not a session: no line of it is an entry of one")
     warnings = tell_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
     if version < CURRENT_VERSION:
@@ -207,17 +211,32 @@ def _parse_head(data: bytes) -> _Head | None:
 def require_session(storage: SessionStorage, path: str) -> None:
     """Make sure that a file is a session, sound or damaged, or empty. Changes nothing.
 
-    For what is done to a file without reading it. Raises NotASessionError, OSError.
+    For what is done to a file as a whole. Raises NotASessionError, OSError.
     """
-    reader = storage.open_reader(path)
     try:
-        size = reader.stat().size
-        if size and _read_head(reader, size).header is None:
-            refusal = _refusal(path, reader, size)
-            if not refusal.is_damaged:
-                raise refusal
-    finally:
-        reader.close()
+        document = load_document(storage, path)
+    except NotASessionError as error:
+        if not error.is_damaged:
+            raise
+        return
+    if document is not None:
+        document.payloads.reader.close()
+
+
+def _is_lookalike(header: Header, scan: Scan) -> bool:
+    """Whether a file with a header is a dataset whose records are called sessions.
+
+    Its first record passes for a header, and none of the others is an entry.
+    """
+    is_repeated = any(skipped.reason == SECOND_HEADER for skipped in scan.skipped)
+    if not is_repeated and not (_is_bare(header) and scan.entries):
+        return False
+    return not any(is_entry(entry.decode()) for entry in scan.entries)
+
+
+def _is_bare(header: Header) -> bool:
+    """Whether a header says nothing but what any record that is called a session could say."""
+    return not any(key in header for key in ("version", "timestamp", "cwd"))
 
 
 def _refusal(path: str, reader: SessionStorageReader, size: int) -> NotASessionError:
@@ -247,9 +266,11 @@ def _identify(reader: SessionStorageReader, size: int) -> ForeignAgent | bool:
             if not text:
                 continue
             is_blank = False
-            if is_first and is_header_debris(text):
+            items = read_line(text, start, 1)
+            has_record = any(isinstance(item, Record) for item in items)
+            if is_first and not has_record and is_header_debris(text):
                 return True
-            for item in read_line(text, start, 1):
+            for item in items:
                 if not isinstance(item, Record) or read_title_slot(item.value) is not None:
                     continue
                 agent = agent or whose_record(item.value)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sessiontree.tui.chat.screen import ChatScreen
 
 _DIGESTED_AT_ONCE = 2_000
+_SHOWN_WARNINGS = 3
 
 
 async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -> bool:
@@ -102,7 +103,16 @@ async def _open_path(chat: ChatScreen, path: str) -> bool:
             case _:
                 chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
                 return False
-    return await move(chat, lambda: session.switch_session(path), "Resumed session")
+    is_there = await move(chat, lambda: session.switch_session(path), "Resumed session")
+    if is_there:
+        for warning in await session.read(_warnings_of):
+            chat.add_notice(f"Warning: {warning}")
+    return is_there
+
+
+def _warnings_of(manager: SessionManager) -> list[str]:
+    """What reading the session had to repair, the first of it: which file was kept where."""
+    return [str(warning) for warning in manager.warnings[:_SHOWN_WARNINGS]]
 
 
 async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
