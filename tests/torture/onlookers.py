@@ -42,9 +42,8 @@ from sessiontree.tui.chat import session_reading
 from sessiontree.tui.chat.todos import draw_todos, load_todos
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.palette import DARK
-from sessiontree.tui.pickers.session_lines import draw_heading, draw_session
 from sessiontree.tui.pickers.session_preview import draw_preview, load_preview
-from sessiontree.tui.pickers.session_rows import SessionIndex
+from sessiontree.tui.pickers.session_rows import SessionIndex, draw_heading, draw_session
 from sessiontree.tui.pickers.tree_entries import Digester
 from sessiontree.tui.pickers.tree_lines import draw_entry, draw_row
 from sessiontree.tui.pickers.tree_rows import FILTERS, Label, TreeModel, plan_choice

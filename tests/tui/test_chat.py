@@ -16,8 +16,8 @@ from sessiontree.runtime.create import create_agent_session
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 from sessiontree.tui.chat.confirm import Confirmer, ToolDialog
 from sessiontree.tui.chat.session_link import OpenedSession
+from sessiontree.tui.pickers.dialogs import ReadingPane
 from sessiontree.tui.pickers.list_picker import ListPicker
-from sessiontree.tui.pickers.reading_pane import ReadingPane
 from sessiontree.tui.pickers.tree_picker import TreePicker
 
 from .support import Shop, assistant, burst, call, result, running_chat, screen_lines, user

@@ -13,12 +13,11 @@ from sessiontree.export.view import open_view
 from sessiontree.runtime.hooks import Cancel, Hooks
 from sessiontree.samples import create_samples
 from sessiontree.testing.scripted_agent import Reply
-from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, TextDialog
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
-from sessiontree.tui.pickers.reading_pane import ReadingPane
 from sessiontree.tui.pickers.row_list import RowList
-from sessiontree.tui.pickers.session_lines import short_path
 from sessiontree.tui.pickers.session_picker import SessionPicker
+from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.pickers.tree_picker import TreePicker
 
 from .support import ChatRig, Shop, assistant, call, result, running_chat, user

@@ -10,8 +10,7 @@ from textual.screen import ModalScreen
 
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.tui.chat.confirm import ToolDialog
-from sessiontree.tui.pickers.dialogs import ConfirmDialog
-from sessiontree.tui.pickers.reading_pane import ReadingPane
+from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane
 
 from .support import Shop, running_chat
 

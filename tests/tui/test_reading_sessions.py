@@ -33,7 +33,6 @@ PURE = (
     *("chat.recall", "chat.todos", "transcript.tool_lines", "transcript.image_lines"),
     *(
         "pickers.session_rows",
-        "pickers.session_lines",
         "pickers.session_actions",
         "chat.session_reading",
     ),

@@ -17,9 +17,8 @@ from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
 from sessiontree.tui.pickers import session_rows
-from sessiontree.tui.pickers.dialogs import ConfirmDialog, TextDialog
+from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.preview_pane import PreviewPane
-from sessiontree.tui.pickers.reading_pane import ReadingPane
 from sessiontree.tui.pickers.session_actions import Progress, Scope, SessionShelf
 from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.theme import ThemedApp

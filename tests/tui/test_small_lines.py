@@ -24,11 +24,15 @@ from sessiontree.tui.chat.status_line import StatusLine
 from sessiontree.tui.chat.todos import Todo, draw_todos, load_todos
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palette
-from sessiontree.tui.pickers.bars import titled
-from sessiontree.tui.pickers.dialogs import draw_keys
-from sessiontree.tui.pickers.reading_pane import draw_facts
-from sessiontree.tui.pickers.session_lines import draw_heading, draw_session, short_path
-from sessiontree.tui.pickers.session_rows import SessionIndex, read_words
+from sessiontree.tui.pickers.dialogs import draw_facts, draw_keys
+from sessiontree.tui.pickers.row_list import titled
+from sessiontree.tui.pickers.session_rows import (
+    SessionIndex,
+    draw_heading,
+    draw_session,
+    read_words,
+    short_path,
+)
 from sessiontree.tui.transcript.image_lines import describe_image, image_size
 from sessiontree.tui.transcript.tool_lines import describe_call, describe_result
 

@@ -13,8 +13,7 @@ from textual.widgets import Input
 
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.pickers.dialogs import ChoiceDialog, TextDialog
-from sessiontree.tui.pickers.reading_pane import ReadingPane
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
 from sessiontree.tui.pickers.tree_picker import TreeChoice, TreePicker, TreeSource
 from sessiontree.tui.pickers.tree_rows import Filter, Label, TreeModel

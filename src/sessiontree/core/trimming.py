@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from sessiontree.model import codec
-from sessiontree.model.digests import sha256_hex
 from sessiontree.model.entries import WireEntry
+from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Dialect
 
 MAX_UNITS = 500_000

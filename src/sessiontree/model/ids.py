@@ -1,12 +1,14 @@
-"""Ids and timestamps, in the spellings of SPEC §3. Time and randomness are passed in."""
+"""Ids, digests and timestamps, in the spellings of the file format.
+
+The caller passes in time and randomness. ``hashlib`` brings OpenSSL with it, 3.6 MB and some
+milliseconds that a session without blobs never needs, so it is imported on first use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from functools import lru_cache
-
-from sessiontree.model.digests import sha256_hex
 
 ENTRY_ID_LENGTH = 8
 
@@ -68,3 +70,10 @@ def parse_timestamp(text: object) -> int | None:
         return round(moment.timestamp() * 1000)
     except (OverflowError, ValueError):
         return None
+
+
+def sha256_hex(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hex digits."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()

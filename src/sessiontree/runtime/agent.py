@@ -50,7 +50,7 @@ from typing import Protocol, runtime_checkable
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.runtime.events import AgentListener, Message
-from sessiontree.runtime.listeners import Unsubscribe
+from sessiontree.runtime.hooks import Unsubscribe
 from sessiontree.runtime.models import Model
 from sessiontree.runtime.queues import MessageQueue
 

@@ -19,7 +19,7 @@ from sessiontree.core.llm import convert_to_llm
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.events import AgentEvent, AgentListener, Delta, Message
-from sessiontree.runtime.listeners import Listeners, Unsubscribe
+from sessiontree.runtime.hooks import Listeners, Unsubscribe
 from sessiontree.runtime.masking import KeyMask, StreamMask
 from sessiontree.runtime.models import Model
 from sessiontree.runtime.queues import MessageQueue

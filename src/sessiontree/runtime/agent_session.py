@@ -1,16 +1,22 @@
-"""`AgentSession`: an agent that runs on a session and can be moved to another one at any moment.
+"""`AgentSession`: an agent that runs on a session and can move to another one at any moment.
 
-A façade: each method is a few lines that call `prompting`, `switching`, `branching`, `compacting`
-or the session's manager on the disk thread. All methods are for one event loop.
+A façade: each method is a few lines that call `prompting`, `switching`, `navigation`, `compacting`
+or the session's manager on the disk thread. All methods belong to one event loop. The module also
+holds the messages that a session makes itself (a prompt, a shell command, a program's own message)
+and its statistics.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from sessiontree.core.context import iter_messages
+from sessiontree.core.usage import MessageCounts, Usage, count_messages, total_usage
 from sessiontree.runtime import (
     catching_up,
     compacting,
@@ -22,15 +28,13 @@ from sessiontree.runtime import (
     targets,
 )
 from sessiontree.runtime.agent import Agent
+from sessiontree.runtime.compacting import estimate_session
 from sessiontree.runtime.events import Message, SessionListener
-from sessiontree.runtime.hooks import HookHandler
-from sessiontree.runtime.listeners import Unsubscribe
-from sessiontree.runtime.messages import Content, bash_message, custom_message, user_message
+from sessiontree.runtime.hooks import HookHandler, Unsubscribe
 from sessiontree.runtime.models import Model, ModelRegistry, clamp_thinking
 from sessiontree.runtime.modes import ModeRegistry, ModeState
 from sessiontree.runtime.navigation import Navigation
 from sessiontree.runtime.state import Wiring
-from sessiontree.runtime.stats import SessionStats, gather_stats
 from sessiontree.session.manager import SessionManager
 
 R = TypeVar("R")
@@ -390,3 +394,87 @@ class AgentSession:
         except Exception:
             if error is None:
                 raise
+
+
+Content: TypeAlias = str | Sequence[dict[str, Any]]
+"""Text, or text and image blocks."""
+
+
+def user_message(content: Content) -> Message:
+    """A user's message."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+    return {"role": "user", "content": blocks, "timestamp": now_ms()}
+
+
+def custom_message(custom_type: str, content: Content, display: bool, details: Any) -> Message:
+    """A program's own message, saved as a ``custom_message`` entry."""
+    message: Message = {
+        "role": "custom",
+        "customType": custom_type,
+        "content": content if isinstance(content, str) else [*content],
+        "display": display,
+    }
+    if details is not None:
+        message["details"] = details
+    return {**message, "timestamp": now_ms()}
+
+
+def bash_message(
+    command: str,
+    output: str,
+    exit_code: int | None,
+    *,
+    cancelled: bool = False,
+    truncated: bool = False,
+    full_output_path: str | None = None,
+    exclude_from_context: bool = False,
+) -> Message:
+    """A command that the user ran."""
+    message: Message = {
+        "role": "bashExecution",
+        "command": command,
+        "output": output,
+        "exitCode": exit_code,
+        "cancelled": cancelled,
+        "truncated": truncated,
+    }
+    if full_output_path is not None:
+        message["fullOutputPath"] = full_output_path
+    if exclude_from_context:
+        message["excludeFromContext"] = True
+    return {**message, "timestamp": now_ms()}
+
+
+def now_ms() -> int:
+    """Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """A session in numbers."""
+
+    session_id: str
+    session_file: str | None
+    session_name: str | None
+    messages: MessageCounts
+    """Of the present context."""
+    usage: Usage
+    """Of everything that was ever asked in this session, abandoned branches too."""
+    context_tokens: int
+    """How full the context is, by estimate."""
+    context_window: int
+
+
+def gather_stats(manager: SessionManager, window: int) -> SessionStats:
+    """Count. Reads the whole session; for the disk thread."""
+    everything = (message for _, message in iter_messages(manager.get_entries()))
+    return SessionStats(
+        manager.session_id,
+        manager.session_file,
+        manager.session_name,
+        count_messages(manager.build_session_context().messages),
+        total_usage(everything),
+        estimate_session(manager).tokens,
+        window,
+    )

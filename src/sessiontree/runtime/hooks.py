@@ -1,17 +1,18 @@
-"""Hooks: the program's own handlers around what a session does.
+"""Hooks and listeners: the program's own functions, called around what a session does.
 
-Owns who is called, in which order, and what a failing handler costs (itself). Knows the payload
-values, not the session.
+A *hook* handles one named event and may answer; a *listener* hears every event and may not.
+This module decides who is called, in which order, and that a failing function harms only itself.
+It knows payload values, not sessions.
 
-The rules:
+The rules for hooks:
 
-- Handlers of an event are called one after the other, by ``order`` (lower first), then in the order
+- Handlers of an event run one after the other, by ``order`` (lower first), then in the order
   of their registration; a coroutine function is awaited before the next one is called.
 - A ``session_before_…`` handler may answer. ``Cancel()`` stops the operation: the first one wins,
   and later handlers are not asked. ``ProvidedSummary(…)`` hands in a summary where one is about to
   be made (``session_before_compact``, ``session_before_tree``): again the first one wins, but a
-  later handler may still cancel. Answers to other events mean nothing.
-- A handler that raises is logged by name and counts as having said nothing. So does one that lets
+  later handler may still cancel. Answers to other events have no effect.
+- A handler that raises is logged by name and counts as having no answer. So does one that lets
   out the cancellation of something it awaited; the caller's own cancellation is passed on.
 - Payloads are frozen values.
 """
@@ -27,7 +28,6 @@ from typing import Any, TypeAlias
 
 from sessiontree.runtime import events
 from sessiontree.runtime.events import HookPayload
-from sessiontree.runtime.listeners import Unsubscribe, describe_callable
 
 logger = logging.getLogger(__name__)
 
@@ -133,3 +133,58 @@ class Hooks:
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+Unsubscribe: TypeAlias = Callable[[], None]
+"""Ends a subscription; calling it again does nothing."""
+
+
+class Listeners:
+    """Who listens, in order of subscription.
+
+    An agent owns one and has its ``subscribe`` method call this one. `emit` hands an event to one
+    listener after the other and awaits each, so that a slow one (a disk) slows the agent down
+    instead of losing its place. A listener that raises is logged by name and passed over; the next
+    ones still hear the event. A listener that is removed while an event is under way no longer
+    hears it.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[int, Callable[[Any], Awaitable[None] | None]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def subscribe(self, listener: Callable[[Any], Awaitable[None] | None]) -> Unsubscribe:
+        """Add a listener at the end; gives what removes it."""
+        key = self._next
+        self._next += 1
+        self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+
+        return unsubscribe
+
+    async def emit(self, event: object) -> None:
+        """Tell every listener, one after the other."""
+        for key in tuple(self._listeners):
+            listener = self._listeners.get(key)
+            if listener is None:
+                continue
+            try:
+                answer = listener(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                logger.exception(
+                    "listener %s failed on %s", describe_callable(listener), type(event).__name__
+                )
+
+
+def describe_callable(function: object) -> str:
+    """A name by which a person finds the function again."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None)
+    return f"{module}.{name}" if module else str(name)

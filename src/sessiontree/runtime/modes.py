@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sessiontree.runtime.listeners import describe_callable
+from sessiontree.runtime.hooks import describe_callable
 
 logger = logging.getLogger(__name__)
 

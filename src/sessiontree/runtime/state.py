@@ -17,8 +17,7 @@ from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.disk import DiskThread
 from sessiontree.runtime.events import AgentEvent, Message, SessionEvent
-from sessiontree.runtime.hooks import Hooks
-from sessiontree.runtime.listeners import Listeners, Unsubscribe
+from sessiontree.runtime.hooks import Hooks, Listeners, Unsubscribe
 from sessiontree.runtime.masking import KeyMask
 from sessiontree.runtime.models import ModelRegistry
 from sessiontree.runtime.modes import CurrentMode, ModeRegistry

@@ -11,7 +11,7 @@ import os
 import re
 
 from sessiontree.errors import PersistenceError
-from sessiontree.model.digests import sha256_hex
+from sessiontree.model.ids import sha256_hex
 from sessiontree.storage.base import SessionStorage, StrPath
 
 REF_PREFIX = "blob:sha256:"

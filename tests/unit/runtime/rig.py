@@ -14,7 +14,7 @@ from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.events import AgentListener, Message
-from sessiontree.runtime.listeners import Unsubscribe
+from sessiontree.runtime.hooks import Unsubscribe
 from sessiontree.runtime.models import Model, ModelRegistry, Prices
 from sessiontree.runtime.queues import MessageQueue
 from sessiontree.runtime.settings import RuntimeSettings

@@ -18,7 +18,7 @@ from sessiontree.tui.chat import lookups, models, moves
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
-from sessiontree.tui.pickers.session_lines import count_text, short_path
+from sessiontree.tui.pickers.session_rows import count_text, short_path
 from sessiontree.tui.transcript.block_lines import plain_text
 from sessiontree.tui.transcript.blocks import Block
 
@@ -227,7 +227,7 @@ class ChatCommands:
         self._chat.app.exit()
 
     async def _show(self, title: str, facts: Sequence[tuple[str, str]]) -> None:
-        from sessiontree.tui.pickers.reading_pane import ReadingPane
+        from sessiontree.tui.pickers.dialogs import ReadingPane
 
         await self._chat.app.push_screen_wait(ReadingPane(title, facts))
 

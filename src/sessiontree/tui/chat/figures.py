@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessiontree.runtime.compacting import estimate_session
 from sessiontree.tui.chat.footer import FooterFacts
 from sessiontree.tui.chat.session_reading import Branches, read_branches
-from sessiontree.tui.pickers.session_lines import short_path
+from sessiontree.tui.pickers.session_rows import short_path
 
 if TYPE_CHECKING:
     from sessiontree.runtime.agent_session import AgentSession

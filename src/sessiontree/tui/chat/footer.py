@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.pickers.bars import two_sided
+from sessiontree.tui.pickers.row_list import two_sided
 from sessiontree.tui.theme import palette_of
 
 _GAP = " · "

@@ -11,12 +11,11 @@ from sessiontree.text.words import format_time_ago, to_moment
 from sessiontree.tui import escaping
 from sessiontree.tui.chat.footer import short_number
 from sessiontree.tui.pickers.dialogs import Option
-from sessiontree.tui.pickers.session_lines import count_text, short_path
+from sessiontree.tui.pickers.session_rows import count_text, short_path
 
 if TYPE_CHECKING:
     from sessiontree.history import HistoryStorage
-    from sessiontree.runtime.agent_session import AgentSession
-    from sessiontree.runtime.stats import SessionStats
+    from sessiontree.runtime.agent_session import AgentSession, SessionStats
     from sessiontree.tui.chat.screen import ChatSetup
 
 

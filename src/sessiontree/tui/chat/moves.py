@@ -21,7 +21,7 @@ from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
 from sessiontree.tui.pickers.list_picker import ListPicker
-from sessiontree.tui.pickers.session_lines import short_path
+from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 from sessiontree.tui.pickers.tree_lines import age_of
 from sessiontree.tui.pickers.tree_rows import TreeModel

@@ -18,7 +18,7 @@ from sessiontree.tui.chat.event_state import Narrator
 from sessiontree.tui.chat.figures import read_cost, read_figures
 from sessiontree.tui.chat.session_reading import WINDOW, read_before, read_end
 from sessiontree.tui.chat.todos import Todo, load_todos
-from sessiontree.tui.pickers.session_lines import count_text
+from sessiontree.tui.pickers.session_rows import count_text
 
 if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice, MakeAgent

@@ -1,22 +1,25 @@
-"""What every picker is: a line to type into above a list to choose from.
+"""What all pickers share: an input line above a list to choose from.
 
-Owns the keys that move and choose, that they mean the list which the letters typed before them
-give, and that a picker resolves exactly once. What is listed is its heirs' business.
+Every key goes through one queue and takes effect in the order it was pressed: if Enter overtook the
+letters typed before it, a person would open the wrong session. A picker resolves exactly once.
+Subclasses decide what is listed.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from sessiontree.tui.pickers.query_input import QueryInput
+from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.pickers.row_list import RowList
 
 Clock = Callable[[], datetime]
@@ -132,3 +135,26 @@ class QueryPicker(Screen[Result]):
             self._is_resolved = True
             self.stop_work()
             self.dismiss(result)
+
+
+class QueryInput(LineInput):
+    """An input that tells its owner of certain keys, by the names of what they do."""
+
+    class Pressed(Message):
+        """One of the owner's keys was pressed."""
+
+        def __init__(self, action: str) -> None:
+            super().__init__()
+            self.action = action
+
+    def __init__(self, text: str, keys: Mapping[str, str], placeholder: str = "") -> None:
+        super().__init__(text, placeholder=placeholder)
+        self._keys = keys
+
+    async def on_key(self, event: events.Key) -> None:
+        """The owner's keys; the others are about the text."""
+        action = self._keys.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Pressed(action))

@@ -1,7 +1,7 @@
-"""Small questions over a screen: yes or no, a line of text, one of a few choices.
+"""Small dialogs over a screen: yes or no, a line of text, one of a few choices, facts to read.
 
-Each resolves once, with the answer or with None/False for Esc. They know nothing of sessions; what
-they show goes through ``escaping``.
+Each resolves once, with the answer, or with None/False for Esc. Dialogs know nothing of sessions;
+what they show goes through ``escaping``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,6 +19,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from sessiontree.tui import escaping
+from sessiontree.tui.chat.panels import LinesPanel
 from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.row_list import RowList
@@ -191,3 +193,52 @@ def draw_keys(
     while pieces and gap.join([*pieces, *end]).cell_len > width:
         pieces.pop()
     return gap.join([*pieces, *end])
+
+
+Fact = tuple[str, str]
+"""A name and what there is to say of it; two empty texts make a gap."""
+
+
+def draw_facts(facts: Sequence[Fact], width: int, palette: Palette) -> list[Text]:
+    """The facts in two columns; what is long goes on below itself."""
+    names = max((cell_len(name) for name, _ in facts), default=0) + 2
+    names = min(names, max(8, width // 2))
+    lines: list[Text] = []
+    for name, value in facts:
+        pieces = escaping.wrap(escaping.one_line(value), max(8, width - names))
+        for number, piece in enumerate(pieces):
+            head = escaping.fill(escaping.one_line(name) if number == 0 else "", names)
+            lines.append(Text.assemble((head, palette.of("accent")), (piece, palette.text)))
+    return lines
+
+
+class ReadingPane(ModalScreen[None]):
+    """Shows facts until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q,space", "close", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+        Binding("pageup", "scroll(-10)", show=False),
+        Binding("pagedown", "scroll(10)", show=False),
+    ]
+
+    def __init__(self, title: str, facts: Sequence[Fact]) -> None:
+        super().__init__()
+        self._title = title
+        self._facts = facts
+
+    def compose(self) -> ComposeResult:
+        palette = palette_of(self)
+        with Vertical(classes="dialog wide-dialog"):
+            yield Static(Text(self._title, palette.strong))
+            with VerticalScroll(classes="dialog-body", can_focus=False):
+                yield LinesPanel(lambda w: draw_facts(self._facts, w, palette_of(self)), id="facts")
+            keys = (("Esc", "close"), ("↑↓", "scroll"))
+            yield Static(draw_keys(palette, keys), classes="dialog-keys")
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_scroll(self, lines: int) -> None:
+        scroll_body(self, lines)

@@ -13,9 +13,8 @@ from textual.widget import Widget
 
 from sessiontree.profiles import Profile
 from sessiontree.tui.background import BackgroundWork, run_in_background
-from sessiontree.tui.pickers.session_lines import draw_heading
 from sessiontree.tui.pickers.session_preview import Preview, draw_preview, load_preview
-from sessiontree.tui.pickers.session_rows import SessionRow
+from sessiontree.tui.pickers.session_rows import SessionRow, draw_heading
 from sessiontree.tui.theme import palette_of
 
 _KEPT = 100

@@ -23,7 +23,6 @@ from sessiontree.tui.pickers.session_actions import (
     explain_failure,
     unread_texts,
 )
-from sessiontree.tui.pickers.session_lines import short_path
 from sessiontree.tui.pickers.session_rows import (
     SORTS,
     SessionIndex,
@@ -32,6 +31,7 @@ from sessiontree.tui.pickers.session_rows import (
     effective_sort,
     explain,
     read_words,
+    short_path,
 )
 
 _TEXT_BATCH = 50

@@ -1,7 +1,7 @@
 """The session picker: a screen to find and choose a session, and that screen as a program.
 
 Owns the keys, what is listed when, and that it resolves exactly once: to a path, or to None. What
-rows there are is `session_rows`' business, the disk `session_shelf`'s, drawing `session_lines`'.
+rows there are is `session_rows`' business and drawing them too; `session_actions` owns the disk.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from sessiontree.discovery.listing import SessionInfo
 from sessiontree.profiles import Profile
 from sessiontree.tui import escaping
 from sessiontree.tui.background import run_in_background
-from sessiontree.tui.pickers.bars import Bar, titled
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
-from sessiontree.tui.pickers.dialogs import ConfirmDialog, TextDialog, draw_keys
+from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog, draw_keys
 from sessiontree.tui.pickers.preview_pane import PreviewPane
-from sessiontree.tui.pickers.reading_pane import ReadingPane
-from sessiontree.tui.pickers.row_list import RowList
+from sessiontree.tui.pickers.row_list import Bar, RowList, titled
 from sessiontree.tui.pickers.session_actions import (
     CHANGE_ERRORS,
     Scope,
@@ -33,9 +31,8 @@ from sessiontree.tui.pickers.session_actions import (
     Undo,
     explain_failure,
 )
-from sessiontree.tui.pickers.session_lines import count_text, draw_session
 from sessiontree.tui.pickers.session_loading import FeedOwner, SessionFeed
-from sessiontree.tui.pickers.session_rows import SessionRow
+from sessiontree.tui.pickers.session_rows import SessionRow, count_text, draw_session
 from sessiontree.tui.theme import ThemedApp, palette_of
 
 _KEYS = {

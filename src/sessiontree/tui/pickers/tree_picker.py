@@ -20,12 +20,10 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.tui import escaping
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.pickers.bars import Bar, titled
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
-from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, TextDialog, draw_keys
-from sessiontree.tui.pickers.reading_pane import ReadingPane
-from sessiontree.tui.pickers.row_list import RowList
-from sessiontree.tui.pickers.session_lines import count_text
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, ReadingPane, TextDialog, draw_keys
+from sessiontree.tui.pickers.row_list import Bar, RowList, titled
+from sessiontree.tui.pickers.session_rows import count_text
 from sessiontree.tui.pickers.tree_lines import draw_entry, draw_row
 from sessiontree.tui.pickers.tree_rows import (
     FILTERS,
