@@ -1,4 +1,4 @@
-"""Recent sessions: a glance at the newest files of one folder (SPEC §10).
+"""Recent sessions: a glance at the newest files of one folder (docs/discovery.md).
 
 Sorts by mtime and reads 4 KB of each file it names, no other byte. For everything about a session
 see ``listing``.
