@@ -15,6 +15,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +116,15 @@ class Machine:
         cwd: Path | None = None,
         title: str | None = None,
         age_s: float = 0,
+        said: datetime | None = None,
         folder: Path | None = None,
         header: dict[str, Any] | None = None,
         entries: Sequence[dict[str, Any]] | None = None,
     ) -> Path:
-        """Write a session file: texts are said by user and assistant in turn."""
+        """Write a session file: texts are said by user and assistant in turn.
+
+        All of them ``age_s`` ago, or one a minute after ``said``.
+        """
         project = str(cwd or self.project)
         where = folder or self.agent_dir / "sessions" / f"--{project[1:].replace('/', '-')}--"
         where.mkdir(parents=True, exist_ok=True)
@@ -135,18 +140,21 @@ class Machine:
             head["title"] = title
         lines: list[dict[str, Any]] = [{**head, **(header or {})}]
         before = None
+        moment = time.time() - age_s
         for number, fields in enumerate(entries if entries is not None else _talk(texts), 1):
+            when = datetime.fromtimestamp(moment, UTC)
+            if said is not None:
+                when = said + timedelta(minutes=number)
             base = {
                 "type": "message",
                 "id": f"{number:08x}",
                 "parentId": before,
-                "timestamp": f"2026-02-16T10:{number:02d}:00.000Z",
+                "timestamp": f"{when:%Y-%m-%dT%H:%M:%S}.000Z",
             }
             lines.append({**base, **fields})
             before = lines[-1]["id"]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         path.chmod(0o600)
-        moment = time.time() - age_s
         os.utime(path, (moment, moment))
         return path
 

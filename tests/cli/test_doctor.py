@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from .conftest import Machine, assistant, user
@@ -210,7 +211,8 @@ def test_usage_counts_every_branch_and_groups_by_model_and_day(machine: Machine)
         "parentId": "00000001",
         "timestamp": "2026-03-01T00:00:00.000Z",
     }
-    machine.session(A, entries=[user("q"), assistant("one"), other])
+    began = datetime(2026, 2, 16, 10, tzinfo=UTC)
+    machine.session(A, entries=[user("q"), assistant("one"), other], said=began)
     by_model = machine.run("usage", A, "--json").json
     assert [(row["model"], row["answers"], row["cost"]) for row in by_model] == [
         ("acme/m1", 1, 0.5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def test_the_newest_session_is_shown_without_an_id(machine: Machine) -> None:
 
 
 def test_a_conversation_reads_in_order_with_tools_in_short(machine: Machine) -> None:
-    machine.session(A, title="Login", entries=_rich())
+    machine.session(A, title="Login", entries=_rich(), said=datetime(2026, 2, 16, 10, tzinfo=UTC))
     result = machine.run("show", "0199a3f2")
     assert result.code == 0
     assert result.lines == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def _costs(result: Result, by: str) -> dict[str, float]:
 
 
 def test_a_fork_does_not_pay_again(here: Machine) -> None:
-    path = here.session(A, "one", "yes", "two", "yes", title="First")
+    began = datetime(2026, 2, 16, 10, tzinfo=UTC)
+    path = here.session(A, "one", "yes", "two", "yes", title="First", said=began)
     copy = _fork(path, here.project)
     result = here.run("usage")
     assert result.lines[-1].split()[-1] == "$1.00"

@@ -93,9 +93,10 @@ def test_omp_and_we_agree_wherever_omp_read_the_whole_file(
 
 
 def test_the_same_session_is_continued(peer: Peer, filled: Path, project: Path) -> None:
-    # The peers tell times apart by the millisecond, and these were written faster than that.
-    for second, file in enumerate(sorted(filled.glob("*.jsonl"), key=lambda f: f.name[::-1])):
-        os.utime(file, (1_760_000_000 + second, 1_760_000_000 + second))
+    # The peers go by the files' times, to the millisecond; we by what was said in them.
+    found = SessionManager.list(project, filled, profile=peer.name)
+    for second, info in enumerate(reversed([*found, *found.empty])):
+        os.utime(info.path, (1_760_000_000 + second, 1_760_000_000 + second))
     theirs = peer.ask("continue", cwd=project, dir=filled)
     with SessionManager.continue_recent(project, filled, profile=peer.name) as ours:
         assert ours.session_file == theirs["file"]

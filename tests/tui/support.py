@@ -133,17 +133,17 @@ class Shop:
         manager = self.create(cwd)
         if parent is not None:
             manager.new_session(parent)
-        for number, text in enumerate(texts):
-            manager.append_message(user(text) if number % 2 == 0 else assistant(text))
-        if len(texts) % 2:
-            manager.append_message(assistant("Understood."))
+        moment = time.time() - age_s
+        said = list(texts) if len(texts) % 2 == 0 else [*texts, "Understood."]
+        for number, text in enumerate(said):
+            speaker = user if number % 2 == 0 else assistant
+            manager.append_message(speaker(text, timestamp=round(moment * 1000)))
         if title is not None:
             manager.set_session_name(title)
         path = manager.session_file
         assert path is not None
         manager.close()
         if age_s:
-            moment = time.time() - age_s
             os.utime(path, (moment, moment))
         return path
 

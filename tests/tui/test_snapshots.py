@@ -75,11 +75,12 @@ def stock(shop: Shop) -> None:
         }
         path = folder / f"2026-02-01T10-00-0{number}-000Z_{header['id']}.jsonl"
         records: list[dict[str, Any]] = [header]
+        moment = NOW.timestamp() - age_s
         for n, message in enumerate((user(prompt), assistant(answer))):
+            message["timestamp"] = round(moment * 1000)
             base = {"type": "message", "id": f"e{n}", "parentId": f"e{n - 1}" if n else None}
             records.append({**base, "timestamp": header["timestamp"], "message": message})
         path.write_text("\n".join(map(json.dumps, records)) + "\n", encoding="utf-8")
-        moment = NOW.timestamp() - age_s
         os.utime(path, (moment, moment))
 
 

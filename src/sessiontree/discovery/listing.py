@@ -7,6 +7,7 @@ files belong to the question, which of them are shown, and in what order.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +17,7 @@ from sessiontree.core.gc import with_paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
 from sessiontree.discovery.catalogue.leaves import Status
 from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.discovery.last_used import last_use_ms
 from sessiontree.discovery.paths import (
     artifacts_dir,
     belongs_to,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:  # loaded only when there is something to say of it: listings 
     from sessiontree.discovery.moved_projects import MovedProject
 
 NO_MESSAGES = "(no messages)"
+_NS_PER_MS = 1_000_000
 
 
 class SessionInfo:
@@ -187,7 +190,8 @@ def make_session_info(
     session_id = summary.session_id
     if session_id is None:
         session_id = named[1] if named else os.path.basename(path)
-    modified = to_moment(stat.mtime_ns)
+    used_ms = last_use_ms(summary.last_message_ms, summary.timestamp, stat)
+    modified = to_moment(min(used_ms * _NS_PER_MS, time.time_ns()))
     return SessionInfo(
         path,
         session_id,
@@ -202,6 +206,19 @@ def make_session_info(
         stat.size,
         summary.status,
     )
+
+
+def in_order(found: Iterable[tuple[FileStat, SessionInfo]]) -> list[SessionInfo]:
+    """Sessions as listings show them: those used last first.
+
+    A fork has its source's last message, so of several used at the same time creation decides.
+    """
+
+    def key(item: tuple[FileStat, SessionInfo]) -> tuple[datetime, datetime, int, str]:
+        stat, info = item
+        return info.modified, info.created, stat.mtime_ns, stat.path
+
+    return [info for _, info in sorted(found, key=key, reverse=True)]
 
 
 def _read_text(storage: SessionStorage, path: str) -> str:
@@ -252,8 +269,7 @@ def _list_folders(
             made.unreadable.append(Unreadable(stat.path, "no session header"))
         else:
             found.append((stat, make_session_info(stat, summary, profile.dialect, storage)))
-    found.sort(key=lambda item: (item[0].mtime_ns, item[1].created, item[0].path), reverse=True)
-    for _, info in found:
+    for info in in_order(found):
         (made if info.message_count else made.empty).append(info)
     made.empty_count = len(made.empty)
     return made

@@ -1,7 +1,7 @@
 """Recent sessions: a glance at the newest files of one folder (docs/discovery.md).
 
-Sorts by mtime and reads 4 KB of each file it names, no other byte. For everything about a session
-see ``listing``.
+Reads the first 4 KB of each file it names, and the ends of the few that may be the newest. For
+everything about a session see ``listing``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from operator import attrgetter
 import msgspec
 
 from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
+from sessiontree.discovery.last_used import by_last_use
 from sessiontree.discovery.paths import SESSION_SUFFIX, parse_session_file_name
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.text.words import format_time_ago, make_name, to_moment
+from sessiontree.text.words import format_time_ago, make_name
 
 
 class RecentSessionInfo(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class RecentSessionInfo(msgspec.Struct, frozen=True):
 
     @property
     def time_ago(self) -> str:
-        """How long ago the session was written to."""
+        """How long ago the session was used."""
         return format_time_ago(self.modified, datetime.now(UTC))
 
 
@@ -66,10 +67,11 @@ def get_recent_sessions(
     *,
     storage: SessionStorage | None = None,
 ) -> list[RecentSessionInfo]:
-    """The newest sessions of a folder by mtime; [] if there is no such folder."""
+    """The sessions of a folder used last; [] if there is no such folder."""
     store = storage if storage is not None else FileSessionStorage()
     found: list[RecentSessionInfo] = []
-    for stat in newest_first(store, os.fspath(session_dir)):
+    files = list(newest_first(store, os.fspath(session_dir)))
+    for stat, modified in by_last_use(store, files):
         if len(found) >= limit:
             break
         try:
@@ -80,7 +82,6 @@ def get_recent_sessions(
         # A session whose header is damaged still goes by its file name.
         if head is None and (not prefix or parse_session_file_name(stat.path) is None):
             continue
-        modified = to_moment(stat.mtime_ns)
         found.append(RecentSessionInfo(stat.path, modified, head))
     return found
 

@@ -77,7 +77,7 @@ def _move(
         storage.ensure_dir(os.path.dirname(new_path))
         storage.write_atomic(new_path, [head, FileRange(reader, after, stat.size - after)])
         if isinstance(storage, FileSessionStorage):
-            # listings and --continue go by mtime; being moved is not being worked on
+            # other agents list sessions by mtime; being moved is not being worked on
             with contextlib.suppress(OSError):
                 os.utime(new_path, ns=(stat.mtime_ns, stat.mtime_ns))
     if new_path == path:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.discovery.drafts import list_draft_files
 from sessiontree.discovery.heads import Head, read_head
+from sessiontree.discovery.last_used import by_last_use
 from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
     SESSION_SUFFIX,
@@ -98,7 +99,7 @@ def choose_recent(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> str | None:
-    """The file to go on with: this terminal's last session here, else the newest of the project.
+    """The file to go on with: this terminal's last session here, else the project's last.
 
     The path of a draft if that session was never answered; None if there is nothing to continue.
     """
@@ -113,7 +114,7 @@ def choose_recent(
     if crumb is not None:
         return crumb if store.exists(crumb) else draft_path(crumb)
     belongs = belongs_to(cwd)
-    for stat in _newest_with_drafts(store, folders):
+    for stat, _ in by_last_use(store, _newest_with_drafts(store, folders)):
         head = _try_head(store, stat.path)
         if head is not None and belongs(head.cwd):
             return stat.path
@@ -194,7 +195,7 @@ class _Query:
 
     def _with_id(self, listed: SessionList) -> list[SessionInfo]:
         found = [info for info in (*listed, *listed.empty) if info.id.startswith(self.value)]
-        found.sort(key=lambda info: (info.modified, info.path), reverse=True)
+        found.sort(key=lambda info: info.modified, reverse=True)
         return [info for info in found if info.id == self.value] or found
 
     def _with_title(self, listed: SessionList) -> list[SessionInfo]:
@@ -241,7 +242,7 @@ class _Query:
 
     def _infos(self, paths: list[str]) -> list[SessionInfo]:
         from sessiontree.discovery.catalogue import survey
-        from sessiontree.discovery.listing import make_session_info
+        from sessiontree.discovery.listing import in_order, make_session_info
 
         stats: list[FileStat] = []
         for path in paths:
@@ -250,11 +251,10 @@ class _Query:
             except OSError:
                 continue
         surveyed = survey(stats, self.storage, is_complete=False)
-        infos = [
-            make_session_info(stat, summary, self.profile.dialect, self.storage)
+        return in_order(
+            (stat, make_session_info(stat, summary, self.profile.dialect, self.storage))
             for stat, summary in surveyed.found
-        ]
-        return sorted(infos, key=lambda info: (info.modified, info.path), reverse=True)
+        )
 
 
 def _list_dirs(storage: SessionStorage, folder: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""When a session was last talked in, and a file that says so by its time.
+"""Set a session file's mtime to the time of what was said in it last.
 
-Listings, ``--continue`` and the picker go by a file's time. A file that is written although nobody
-talked in it (an import) is given the time of what was said in it last.
+Listings here go by the messages (see ``last_used``); other agents and ``find_most_recent_session``
+go by the file's time. A file that is written although nobody talked in it (an import) must not look
+newest to them.
 """
 
 from __future__ import annotations

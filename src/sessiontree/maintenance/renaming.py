@@ -1,8 +1,8 @@
 """Giving a name to a session that nobody has open here.
 
 Not through a ``SessionManager``: that would make it the session which its terminal continues.
-Listings and ``--continue`` go by a file's time, and a new name is no work on the session, so the
-file keeps its time.
+The file keeps its time, since a new name is no work on the session: other agents list sessions by
+the times of their files.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from sessiontree.model.ids import parse_timestamp
+
 WireMessage = dict[str, Any]
 """Any message of any role, as it stands in the file."""
 
@@ -20,6 +22,9 @@ Role = Literal[
     "compactionSummary",
 ]
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+_YEAR_2000_MS = 946_684_800_000
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class TextContent(TypedDict):
@@ -126,6 +131,23 @@ class CompactionSummaryMessage(TypedDict):
     summary: str
     tokensBefore: int
     timestamp: int
+
+
+def said_ms(role: object, timestamp: object, entry_timestamp: object) -> int | None:
+    """When a user or the model said a message, in Unix milliseconds; None for other roles.
+
+    That is the message's own time, else its entry's. Seconds or a counter in its place are no time:
+    no agent is older than this century.
+    """
+    if role not in ("user", "assistant"):
+        return None
+    if (
+        isinstance(timestamp, (int, float))
+        and not isinstance(timestamp, bool)
+        and _YEAR_2000_MS <= timestamp < _YEAR_10000_MS
+    ):
+        return int(timestamp)
+    return parse_timestamp(entry_timestamp)
 
 
 def text_of(content: object, separator: str = " ") -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.profiles import Profile
 from sessiontree.samples import branched, compacted, pictured
-from sessiontree.session.manager import SessionManager
+from sessiontree.samples.speaking import SampleSession
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
@@ -22,7 +22,7 @@ _MARK_BYTES = b'"customType":"sessiontree.sample"'
 _LOOKED_AT = 1 << 14
 _HOUR_NS = 3_600_000_000_000
 
-_SAMPLES: tuple[tuple[str, Callable[[SessionManager], None]], ...] = (
+_SAMPLES: tuple[tuple[str, Callable[[SampleSession], None]], ...] = (
     ("Sample: two ways out of a failing test", branched.tell),
     ("Sample: a long talk, compacted", compacted.tell),
     ("Sample: a picture of a tree", pictured.tell),
@@ -37,14 +37,15 @@ def create_samples(
     storage = cast("SessionStorage", _Quiet(FileSessionStorage()))
     now_ns = time.time_ns()
     for number, (title, tell) in enumerate(_SAMPLES, 1):
-        with SessionManager.create(cwd, session_dir, profile=profile, storage=storage) as manager:
+        with SampleSession.create(cwd, session_dir, profile=profile, storage=storage) as manager:
+            # Never newer than what the person does: --continue must not pick a sample then.
+            manager.hours_ago = number
             manager.append_custom_entry(MARK, {"note": "sessiontree demo --remove takes it away"})
             manager.set_session_name(title)
             tell(manager)
             made.append((manager.session_id, title))
             path = manager.session_file
         if path is not None:
-            # Never newer than what the person does: --continue must not pick a sample then.
             before = now_ns - number * _HOUR_NS
             os.utime(path, ns=(before, before))
     return made

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sessiontree.samples.speaking import answer, ask, result
-from sessiontree.session.manager import SessionManager
+from sessiontree.samples.speaking import SampleSession, answer, ask, result
 
 _FAILURE = """\
     def test_total_of_an_empty_basket():
@@ -14,7 +13,7 @@ test_basket.py:4: TypeError
 1 failed, 7 passed in 0.03s"""
 
 
-def tell(manager: SessionManager) -> None:
+def tell(manager: SampleSession) -> None:
     """Fill the session."""
     ask(manager, "One test of the basket fails. Why?")
     answer(

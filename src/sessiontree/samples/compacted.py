@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sessiontree.samples.speaking import answer, ask
-from sessiontree.session.manager import SessionManager
+from sessiontree.samples.speaking import SampleSession, answer, ask
 
 _SERVER = """\
 ```python
@@ -56,7 +55,7 @@ A small web server in Python, to understand how one works.
 - Decide what a real deployment would need."""
 
 
-def tell(manager: SessionManager) -> None:
+def tell(manager: SampleSession) -> None:
     """Fill the session."""
     kept = ""
     for number, (question, reply) in enumerate(_TALK):

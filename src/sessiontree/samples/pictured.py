@@ -7,15 +7,14 @@ import struct
 import zlib
 from typing import Any
 
-from sessiontree.samples.speaking import answer, ask
-from sessiontree.session.manager import SessionManager
+from sessiontree.samples.speaking import SampleSession, answer, ask
 
 _SKY, _GRASS, _LEAF, _WOOD = (176, 214, 240), (96, 160, 72), (44, 110, 56), (110, 78, 48)
 _NIGHT = (28, 36, 66)
 Colour = tuple[int, int, int]
 
 
-def tell(manager: SessionManager) -> None:
+def tell(manager: SampleSession) -> None:
     """Fill the session."""
     ask(manager, "What is on this picture?", _image(_SKY))
     answer(

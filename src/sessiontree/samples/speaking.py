@@ -9,16 +9,29 @@ from sessiontree.session.manager import SessionManager
 
 PROVIDER = "sample"
 MODEL = "no-model"
+_HOUR_MS = 3_600_000
 
 
-def ask(manager: SessionManager, text: str, *more: dict[str, Any]) -> str:
+class SampleSession(SessionManager):
+    """A session whose messages were said ``hours_ago``: work of today comes before it."""
+
+    hours_ago = 0
+
+    @property
+    def said_ms(self) -> int:
+        """When what is said next was said, in Unix milliseconds."""
+        return time.time_ns() // 1_000_000 - self.hours_ago * _HOUR_MS
+
+
+def ask(manager: SampleSession, text: str, *more: dict[str, Any]) -> str:
     """The user says something; the entry's id."""
     content = [{"type": "text", "text": text}, *more]
-    return manager.append_message({"role": "user", "content": content, "timestamp": _now()})
+    said = {"role": "user", "content": content, "timestamp": manager.said_ms}
+    return manager.append_message(said)
 
 
 def answer(
-    manager: SessionManager,
+    manager: SampleSession,
     text: str,
     *,
     thinking: str | None = None,
@@ -43,13 +56,13 @@ def answer(
             "content": content,
             "usage": {**usage, "totalTokens": tokens + len(text) // 4, "cost": free},
             "stopReason": "toolUse" if call is not None else "stop",
-            "timestamp": _now(),
+            "timestamp": manager.said_ms,
         }
     )
 
 
 def result(
-    manager: SessionManager, call_id: str, name: str, text: str, *, failed: bool = False
+    manager: SampleSession, call_id: str, name: str, text: str, *, failed: bool = False
 ) -> str:
     """A tool's result; the entry's id."""
     return manager.append_message(
@@ -59,10 +72,6 @@ def result(
             "toolName": name,
             "content": [{"type": "text", "text": text}],
             "isError": failed,
-            "timestamp": _now(),
+            "timestamp": manager.said_ms,
         }
     )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

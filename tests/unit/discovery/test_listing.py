@@ -55,7 +55,7 @@ def test_a_session_is_described_in_full(tmp_path: Path) -> None:
     assert info.title == "Title"
     assert info.parent_session == "/old/parent.jsonl"
     assert info.created == datetime(2026, 2, 16, 10, 20, 30, tzinfo=UTC)
-    assert info.modified == datetime.fromtimestamp(1_790_000_000, UTC)
+    assert info.modified == datetime(2026, 2, 16, 10, 20, 30, tzinfo=UTC)
     assert info.message_count == 4
     assert info.first_message == "first question"
     assert info.all_messages_text == "first question an answer second question another answer"

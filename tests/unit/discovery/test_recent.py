@@ -36,7 +36,7 @@ class CountingStorage(FileSessionStorage):
         raise AssertionError(f"{path} was read")
 
 
-def test_the_newest_by_mtime_come_first(tmp_path: Path) -> None:
+def test_the_newest_come_first(tmp_path: Path) -> None:
     for age, name in enumerate(["new", "middle", "old", "oldest"]):
         put(tmp_path, *talk(name), session_id=name, mtime=1_790_000_000 - age)
     assert [found.name for found in get_recent_sessions(tmp_path)] == ["new", "middle", "old"]
@@ -169,10 +169,10 @@ def test_what_is_older_than_a_week_has_its_date() -> None:
     assert format_time_ago(now - timedelta(days=14), now) == "2026-02-02"
 
 
-def test_the_age_of_a_session_is_that_of_its_file(tmp_path: Path) -> None:
-    file = put(tmp_path)
+def test_the_age_of_a_session_is_that_of_its_last_message(tmp_path: Path) -> None:
     then = datetime.now(UTC) - timedelta(hours=2, minutes=1)
-    os.utime(file, (then.timestamp(), then.timestamp()))
+    said = user("hello", timestamp=round(then.timestamp() * 1000))
+    put(tmp_path, message("a0000001", None, said))
     assert get_recent_sessions(tmp_path)[0].time_ago == "2h ago"
 
 

@@ -26,7 +26,7 @@ OnProgress = Callable[[int, int], object]
 
 SCHEMA = sqlite.Schema(
     "catalogue",
-    1,
+    2,
     (
         (
             "CREATE TABLE files ("
@@ -94,6 +94,18 @@ def survey(
     if is_cached:
         _remember(files, known, changed, is_complete)
     return made
+
+
+def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summary]:
+    """What is remembered of these files and still holds, by path; no file is read for it."""
+    if not isinstance(storage, FileSessionStorage):
+        return {}
+    known = _recall(files)
+    return {
+        stat.path: row.summary
+        for stat in files
+        if (row := known.get(stat.path)) is not None and row.stamp.holds_for(stat)
+    }
 
 
 def forget_process_memory() -> None:

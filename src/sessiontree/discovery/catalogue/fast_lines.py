@@ -22,9 +22,11 @@ ROLE = b'","message":{"role":"'
 AT_ROLE_NAME = AT_ROLE + len(ROLE)
 TIME = b',"timestamp":1'
 TIME_FROM_END = len(',"timestamp":1771237230000}}')
+MILLISECONDS_FROM_END = len("1771237230000}}")
 END = b"}}"
 
 USER = b'user"'
+SPOKEN = (USER, b'assistant"')
 TOOL_RESULT = b'toolResult"'
 
 _HOLE_STRIDE = 256

@@ -18,7 +18,7 @@ from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
 from sessiontree.model.header import get_cwd, is_header, read_title_slot
 from sessiontree.model.lines import Record, SkippedText, read_line
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import said_ms, text_of
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorageReader
 
@@ -28,7 +28,10 @@ _NEWLINE = ord("\n")
 _AT_ID, _AFTER_ID = fast_lines.AT_ID, fast_lines.AT_ID + fast_lines.ID_BYTES
 _AT_PARENT, _AFTER_PARENT = fast_lines.AT_PARENT, fast_lines.AT_PARENT + fast_lines.ID_BYTES
 _AT_ROLE = fast_lines.AT_ROLE
+_AT_ROLE_NAME = fast_lines.AT_ROLE_NAME
 _TIME_FROM_END = fast_lines.TIME_FROM_END
+_MILLISECONDS_FROM_END = fast_lines.MILLISECONDS_FROM_END
+_END = fast_lines.END
 
 
 class Summary(msgspec.Struct, array_like=True, gc=False):
@@ -42,6 +45,7 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
     info_name: str | None = None
     short_summary: str | None = None
     message_count: int = 0
+    last_message_ms: int | None = None
     first_message: str | None = None
     skipped_count: int = 0
     is_headless: bool = False
@@ -76,12 +80,14 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
 
 class _Message(msgspec.Struct, gc=False):
     role: Any = None
+    timestamp: Any = None
 
 
 class _Fields(msgspec.Struct, gc=False, rename={"short_summary": "shortSummary"}):
     """The fields of a line that a summary may need; the rest is checked and passed over."""
 
     type: str
+    timestamp: Any = None
     message: _Message | None = None
     name: Any = None
     short_summary: Any = None
@@ -156,6 +162,7 @@ class _Scan:
         entry, role, time = fast_lines.ENTRY, fast_lines.ROLE, fast_lines.TIME
         wants_user = self.summary.first_message is None
         framed = 0
+        latest = b""
         previous, previous_id = start, b""
         at = start
         while at < cut:
@@ -174,7 +181,10 @@ class _Scan:
                 ):
                     return False
                 previous_id = block[at + _AT_ID : at + _AFTER_ID]
-                if wants_user and startswith(fast_lines.USER, at + fast_lines.AT_ROLE_NAME):
+                said = block[end - _MILLISECONDS_FROM_END : end - len(_END)]
+                if said > latest and startswith(fast_lines.SPOKEN, at + _AT_ROLE_NAME):
+                    latest = said
+                if wants_user and startswith(fast_lines.USER, at + _AT_ROLE_NAME):
                     self._note_user(block[at:end])
                     wants_user = self.summary.first_message is None
             else:
@@ -186,6 +196,10 @@ class _Scan:
             previous = at
             at = end + 1
         self.summary.message_count += framed
+        if latest:
+            if not latest.isdigit():
+                return False
+            self._note_time(int(latest))
         return find(entry, previous + 1, cut) < 0 and not fast_lines.has_hole(block, start, cut)
 
     def _scan_lines(self, block: bytes, start: int, cut: int) -> None:
@@ -243,7 +257,8 @@ class _Scan:
         role = message.get("role") if isinstance(message, dict) else None
         fields = _Fields(
             kind if isinstance(kind, str) else "",
-            _Message(role),
+            value.get("timestamp"),
+            _Message(role, message.get("timestamp") if isinstance(message, dict) else None),
             value.get("name"),
             value.get("shortSummary"),
         )
@@ -254,12 +269,20 @@ class _Scan:
         match fields.type:
             case "message":
                 summary.message_count += 1
-                if fields.message is not None and fields.message.role == "user":
-                    self._note_user(line)
+                if fields.message is not None:
+                    role = fields.message.role
+                    self._note_time(said_ms(role, fields.message.timestamp, fields.timestamp))
+                    if role == "user":
+                        self._note_user(line)
             case "session_info":
                 summary.info_name = _text_or_none(fields.name) or ""
             case "compaction":
                 summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
+
+    def _note_time(self, time_ms: int | None) -> None:
+        last_ms = self.summary.last_message_ms
+        if time_ms is not None and (last_ms is None or time_ms > last_ms):
+            self.summary.last_message_ms = time_ms
 
     def _note_user(self, line: bytes) -> None:
         if self.summary.first_message is not None:

@@ -274,7 +274,7 @@ class _Run:
             for score, candidate in some:
                 info = infos.get(candidate.stat.path)
                 match = self._match(candidate, info) if info is not None else None
-                if info is None or match is None:
+                if info is None or match is None or self._is_too_old(match, info):
                     wrong += 1
                 else:
                     profile = self.scope.profile_of(candidate.stat.path)
@@ -284,6 +284,12 @@ class _Run:
 
     def _match(self, candidate: _Candidate, info: SessionInfo) -> SessionMatch | None:
         return candidate.match or self._read(candidate.stat, info.title, candidate.ranges)
+
+    def _is_too_old(self, match: SessionMatch, info: SessionInfo) -> bool:
+        """Whether a name is all that was found, and nothing was said since the time asked for."""
+        if self.since_ms is None or match.said.role != names.NAME_ROLE:
+            return False
+        return info.modified.timestamp() * 1000 < self.since_ms
 
     def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
         surveyed = survey(stats, self.storage, is_complete=False)

@@ -1,0 +1,163 @@
+"""When a session was last used: the time of its last message, whatever its file's time says.
+
+A copy, a restored backup or a clone gives every file a new time although nobody said anything in
+it. What the messages say of their own time stays true, so listings, the picker and ``--continue``
+go by that. What claims to come from the future was said now; a session without messages goes by its
+header's time, one without a header by its file's.
+
+``by_last_use`` orders files this way without opening all of them. It looks at them newest first by
+their own time. No message in a file is later than the file's time, so once the latest message found
+so far is later than the next file's time, no file further down can beat it: usually one or two are
+opened. After a copy all files have the same new time and the bound settles nothing: then the
+catalogue is asked for the rest, and the ends of the files it does not know are read. Where a
+message is later than its own file, the files' times mean nothing and bound nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sessiontree.discovery.heads import PREFIX_BYTES, parse_head
+from sessiontree.discovery.paths import parse_session_file_name, session_of_draft
+from sessiontree.model.ids import parse_timestamp
+from sessiontree.model.lines import Record, read_line
+from sessiontree.model.messages import said_ms
+from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.text.words import to_moment
+
+_TAIL_BYTES = 4096
+_LONGEST_TAIL_BYTES = 1 << 24
+_FEW = 8
+# Some file systems keep times in steps of two seconds.
+_SLACK_MS = 2_000
+_NS_PER_MS = 1_000_000
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Any = None
+    timestamp: Any = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str
+    timestamp: Any = None
+    message: _Message | None = None
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+class _Use(msgspec.Struct, order=True, frozen=True):
+    """A file's place in the order: its last message, when it was begun, and what sets it apart."""
+
+    used_ms: int
+    begun: str
+    mtime_ns: int
+    path: str
+
+
+def by_last_use(
+    storage: SessionStorage, files: Sequence[FileStat]
+) -> Iterator[tuple[FileStat, datetime]]:
+    """Files in the order of their last messages, latest first, with the times of these. Lazy.
+
+    ``files`` come newest first. Of several used at the same time the one begun last comes first.
+    """
+    now_ms = time.time_ns() // _NS_PER_MS
+    stats = {stat.path: stat for stat in files}
+    found: list[_Use] = []  # latest last
+    known: dict[str, int] = {}
+    is_bounded = True
+    for count, stat in enumerate(files):
+        if count == _FEW:
+            known = _recall(files[count:], storage)
+        newest_ms = stat.mtime_ns // _NS_PER_MS + _SLACK_MS
+        while is_bounded and found and found[-1].used_ms > newest_ms:
+            latest = found.pop()
+            yield stats[latest.path], to_moment(latest.used_ms * _NS_PER_MS)
+        used_ms = known.get(stat.path)
+        if used_ms is None:
+            used_ms = read_last_use_ms(storage, stat)
+        is_bounded = is_bounded and used_ms <= newest_ms
+        insort(found, _Use(min(used_ms, now_ms), _begun(stat.path), stat.mtime_ns, stat.path))
+    for use in reversed(found):
+        yield stats[use.path], to_moment(use.used_ms * _NS_PER_MS)
+
+
+def last_use_ms(last_message_ms: int | None, header_time: str | None, stat: FileStat) -> int:
+    """When a session was last used, from what was read of its file; perhaps in the future."""
+    if last_message_ms is not None:
+        return last_message_ms
+    began_ms = parse_timestamp(header_time)
+    return began_ms if began_ms is not None else stat.mtime_ns // _NS_PER_MS
+
+
+def read_last_use_ms(storage: SessionStorage, stat: FileStat) -> int:
+    """The same, read off the end of the file; a file that cannot be read goes by its own time."""
+    length = _TAIL_BYTES
+    with contextlib.suppress(OSError):
+        while length <= _LONGEST_TAIL_BYTES:
+            tail = storage.read_suffix(stat.path, length)
+            is_whole = len(tail) < length
+            last_ms = _latest_message(tail if is_whole else tail.partition(b"\n")[2])
+            if last_ms is not None:
+                return last_ms
+            if is_whole:
+                head = parse_head(tail[:PREFIX_BYTES])
+                return last_use_ms(None, head.timestamp if head is not None else None, stat)
+            length *= 16
+    return stat.mtime_ns // _NS_PER_MS
+
+
+def _recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, int]:
+    """What the catalogue knows of these files."""
+    from sessiontree.discovery.catalogue import recall
+
+    known = recall(files, storage)
+    return {
+        stat.path: last_use_ms(summary.last_message_ms, summary.timestamp, stat)
+        for stat in files
+        if (summary := known.get(stat.path)) is not None
+    }
+
+
+def _latest_message(lines: bytes) -> int | None:
+    times = (time_ms for line in lines.split(b"\n") for time_ms in _message_times(line))
+    return max(times, default=None)
+
+
+def _message_times(line: bytes) -> Iterator[int]:
+    try:
+        found = [_decode_line(line)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        records = (item.value for item in read_line(line, 0, 0) if isinstance(item, Record))
+        found = [_from_wire(value) for value in records]
+    for entry in found:
+        if entry.type == "message" and entry.message is not None:
+            time_ms = said_ms(entry.message.role, entry.message.timestamp, entry.timestamp)
+            if time_ms is not None:
+                yield time_ms
+
+
+def _from_wire(value: dict[str, Any]) -> _Line:
+    kind, message = value.get("type"), value.get("message")
+    return _Line(
+        kind if isinstance(kind, str) else "",
+        value.get("timestamp"),
+        _Message(message.get("role"), message.get("timestamp"))
+        if isinstance(message, dict)
+        else None,
+    )
+
+
+def _begun(path: str) -> str:
+    """When a session was begun, as its file's name says it."""
+    named = parse_session_file_name(session_of_draft(path) or path)
+    return named[0] if named else ""
