@@ -178,7 +178,7 @@ def _machine() -> str:
     return (
         f"{os.cpu_count()} cores ({_processor()}), {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}, node {node.lstrip('v')}, bun {bun}, "
-        f"pi {peers.PI[1]}, omp {peers.OMP[1]}"
+        f"pi {peers.OLD_PI[1]}, omp {peers.OMP[1]}"
     )
 
 

@@ -78,7 +78,7 @@ class World:
         """A contender's command line program, the whole process counted."""
         started = {
             "us": [str(Path(sys.executable).with_name("sessiontree"))],
-            "pi": [self.node, str(self.peer_root / peers.PI[0] / "dist" / "cli.js")],
+            "pi": [self.node, str(self.peer_root / peers.OLD_PI[0] / "dist" / "cli.js")],
             "omp": [self.runner("omp"), str(self.peer_root / peers.OMP[0] / "dist" / "cli.js")],
         }[name]
         env = self._env(name, agent)

@@ -45,6 +45,13 @@ def pi_process(peer_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="session")
+def old_pi(peer_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """pi as it was before it moved to its new name."""
+    with Peer("old-pi", peer_root, tmp_path_factory.mktemp("old-pi-home")) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="session")
 def omp_process(peer_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     with Peer("omp", peer_root, tmp_path_factory.mktemp("omp-home")) as peer:
         yield peer

@@ -1,5 +1,6 @@
 // One living peer behind a JSON-lines pipe: node runs pi, bun runs omp.
-//   node driver.mjs pi ROOT      bun driver.mjs omp ROOT        (ROOT: a node_modules folder)
+//   node driver.mjs pi ROOT      node driver.mjs old-pi ROOT      bun driver.mjs omp ROOT
+// ROOT is a node_modules folder. "old-pi" is the pi that wrote files before it moved to its new name.
 // A request is {"op", ...}; the answer {"ok": value} or {"error": text}. The peer writes through its
 // public SessionManager only; nothing here knows the file format.
 import fs from "node:fs";
@@ -7,15 +8,21 @@ import path from "node:path";
 import readline from "node:readline";
 
 const [peer, root] = process.argv.slice(2);
-const isPi = peer === "pi";
-const home = isPi
-  ? path.join(root, "@mariozechner/pi-coding-agent/dist")
-  : path.join(root, "@oh-my-pi/pi-coding-agent/src");
+const isNewPi = peer === "pi";
+const isPi = isNewPi || peer === "old-pi";
+const homes = {
+  pi: "@earendil-works/pi-coding-agent/dist",
+  "old-pi": "@mariozechner/pi-coding-agent/dist",
+  omp: "@oh-my-pi/pi-coding-agent/src",
+};
+const home = path.join(root, homes[peer]);
 const { SessionManager, ...managerModule } = await import(
   path.join(home, isPi ? "core/session-manager.js" : "session/session-manager.ts")
 );
 const listing = isPi ? managerModule : await import(path.join(home, "session/session-listing.ts"));
 const messages = await import(path.join(home, isPi ? "core/messages.js" : "session/messages.ts"));
+const transcript = isNewPi && (await import(path.join(root, "@earendil-works/pi-ai/dist/utils/transcript.js")));
+const totals = isNewPi && (await import(path.join(home, "core/usage-totals.js")));
 
 // Steps refer to entries by the number of the step that made them; -1 is "before the first entry".
 const actions = {
@@ -27,18 +34,25 @@ const actions = {
   },
   compaction: (m, s, id) =>
     isPi
-      ? m.appendCompaction(s.summary, id(s.keep), s.tokens, s.details, s.extension)
+      ? m.appendCompaction(s.summary, id(s.keep) ?? undefined, s.tokens, s.details, s.extension, s.usage)
       : m.appendCompaction(s.summary, s.short, id(s.keep), s.tokens, {
           details: s.details,
           fromExtension: s.extension,
           preserveData: s.preserve,
+          providerReplayThroughEntryId: id(s.through ?? null) ?? undefined,
         }),
   custom: (m, s) => m.appendCustomEntry(s.kind, s.data),
   custom_message: (m, s) => m.appendCustomMessageEntry(s.kind, s.content, s.display, s.details),
   label: (m, s, id) => m.appendLabelChange(id(s.target), s.label),
   branch: (m, s, id) => void m.branch(id(s.to)),
   reset: (m) => void m.resetLeaf(),
-  branch_summary: (m, s, id) => m.branchWithSummary(id(s.to), s.summary, s.details, s.extension),
+  branch_summary: (m, s, id) => m.branchWithSummary(id(s.to), s.summary, s.details, s.extension, s.usage),
+  // A manager that was opened again may be on another branch than the script believes.
+  context_edit: (m, s, id) =>
+    m.getBranch().some((entry) => entry.id === id(s.target))
+      ? m.appendContextEdit(id(s.target), s.replacement)
+      : null,
+  usage: (m, s) => m.appendUsage(s.kind, s.provider, s.model, s.usage, s.note).id,
   name: async (m, s) => {
     if (isPi) return m.appendSessionInfo(s.name);
     const before = m.getLeafId();
@@ -76,6 +90,12 @@ const shape = (nodes) => {
   return out;
 };
 
+// What a model is given that takes system messages at the head only.
+const toLlm = (given) => {
+  const converted = messages.convertToLlm(given);
+  return isNewPi ? transcript.collapseSystemMessages({ messages: converted }).messages : converted;
+};
+
 function state(m) {
   const entries = m.getEntries();
   const context = m.buildSessionContext();
@@ -89,7 +109,8 @@ function state(m) {
     labels,
     name: m.getSessionName() ?? null,
     context,
-    llm: messages.convertToLlm(context.messages),
+    llm: toLlm(context.messages),
+    usage: isNewPi ? totals.getUsageCostBreakdown(entries) : null,
     roots: m.getTree().length,
     tree: shape(m.getTree()),
     file: m.getSessionFile() ?? null,
@@ -122,8 +143,8 @@ const held = new Map();
 const ops = {
   ping: () => "pong",
   // A new session made of these steps.
-  write: async ({ cwd, dir, steps }) => {
-    const manager = SessionManager.create(cwd, dir);
+  write: async ({ cwd, dir, steps, id }) => {
+    const manager = SessionManager.create(cwd, dir, id === undefined ? undefined : { id });
     const ids = await play(manager, steps);
     const file = manager.getSessionFile();
     await finish(manager);
@@ -187,7 +208,7 @@ const ops = {
     const rows = query === undefined ? store.getRecent(limit) : store.search(query, limit);
     return rows.map((row) => row.prompt);
   },
-  llm: ({ messages: given }) => messages.convertToLlm(given),
+  llm: ({ messages: given }) => toLlm(given),
   // A manager that stays open between requests, for races with the file system.
   hold: async ({ key, file }) => {
     held.set(key, await SessionManager.open(file));

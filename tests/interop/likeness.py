@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .scripts import Dialect
+import pytest
+
+from sessiontree.core.usage import Usage
+
+from .scripts import Writer
 
 Message = dict[str, Any]
 
@@ -24,7 +28,7 @@ _OMP_SUMMARY_EXTRAS = (
 )
 
 
-def assert_alike(theirs: dict[str, Any], ours: dict[str, Any], dialect: Dialect) -> None:
+def assert_alike(theirs: dict[str, Any], ours: dict[str, Any], writer: Writer) -> None:
     """Everything a reader of the session can see is the same on both sides."""
     assert_same_log(theirs, ours)
     assert ours["leaf"] == theirs["leaf"]
@@ -34,10 +38,12 @@ def assert_alike(theirs: dict[str, Any], ours: dict[str, Any], dialect: Dialect)
     assert ours["tree"] == theirs["tree"]
     context = theirs["context"]
     assert ours["thinking"] == context["thinkingLevel"]
-    if dialect == "pi":
+    if writer != "omp":
         assert [bare_summary(m) for m in ours["messages"]] == context["messages"]
         assert ours["llm"] == theirs["llm"]
         assert default_model_as_pi(ours) == context["model"]
+        if theirs["usage"] is not None:
+            assert_same_usage(theirs["usage"], ours["used"])
         return
     expected = as_omp_sends(ours["messages"])
     assert [bare_summary(m) for m in expected] == [bare_summary(m) for m in context["messages"]]
@@ -54,6 +60,14 @@ def assert_same_log(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     assert [e["id"] for e in ours["entries"]] == [e["id"] for e in theirs["entries"]]
     for mine, their in zip(ours["entries"], theirs["entries"], strict=True):
         assert mine == their
+
+
+def assert_same_usage(theirs: list[dict[str, Any]], used: Usage) -> None:
+    """All that was paid for: answers, tools, summaries and what else called a model."""
+    assert used.input + used.output + used.cache_read + used.cache_write == sum(
+        each["tokens"] for each in theirs
+    )
+    assert used.cost == pytest.approx(sum(each["cost"] for each in theirs))
 
 
 def bare_summary(message: Message) -> Message:

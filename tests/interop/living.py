@@ -1,4 +1,4 @@
-"""A living peer: one long-running process of pi or omp, spoken to in JSON lines.
+"""A living peer: one long-running process of pi (new or old) or omp, spoken to in JSON lines.
 
 Owns the process and its private home; knows nothing of sessions. A peer that cannot be had is an
 error, never a skip: interop that did not run must not look like interop that passed.
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-PeerName = Literal["pi", "omp"]
+PeerName = Literal["pi", "old-pi", "omp"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("driver.mjs")
@@ -47,7 +47,7 @@ class PeerDiedError(Exception):
 
 
 def find_peers() -> Path:
-    """The ``node_modules`` folder with both peers, installed if need be. Raises RuntimeError."""
+    """The ``node_modules`` folder with all peers, installed if need be. Raises RuntimeError."""
     script = CHECKOUT / "benchmarks" / "peers.py"
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=False
@@ -90,9 +90,9 @@ class Peer:
         self.home = home
         self.agent_dir = home / "agent"
         self._timeout_s = timeout_s
-        runner = "node" if name == "pi" else str(root / ".bin" / "bun")
+        runner = {"pi": str(_own_node(root)), "old-pi": "node", "omp": str(root / ".bin" / "bun")}
         self._process = subprocess.Popen(
-            [runner, str(DRIVER), name, str(root)],
+            [runner[name], str(DRIVER), name, str(root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -156,6 +156,11 @@ class Peer:
         if "error" in answer:
             raise PeerError(answer["error"])
         return answer["ok"]
+
+
+def _own_node(root: Path) -> Path:
+    """The node installed with the peers: pi asks for a newer one than many machines have."""
+    return next(root.glob("node-*/bin/node"))
 
 
 def _plain(value: Any) -> Any:

@@ -10,31 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree import SessionManager, convert_to_llm
+from sessiontree.core.usage import total_usage
 
-from .scripts import Dialect, Step
+from .scripts import Step, Writer, dialect_of
 
 Ids = list[str | None]
 
 
 def write_session(
-    steps: Sequence[Step], cwd: Path, session_dir: Path, dialect: Dialect
+    steps: Sequence[Step], cwd: Path, session_dir: Path, writer: Writer
 ) -> tuple[Ids, Path]:
     """A new session made of these steps, closed again: its ids, step by step, and its file."""
-    with SessionManager.create(cwd, session_dir, profile=dialect) as manager:
+    with SessionManager.create(cwd, session_dir, profile=dialect_of(writer)) as manager:
         ids = play(manager, steps)
         assert manager.session_file is not None
         return ids, Path(manager.session_file)
 
 
-def append_to(file: Path, steps: Sequence[Step], dialect: Dialect, ids: Ids) -> Ids:
+def append_to(file: Path, steps: Sequence[Step], writer: Writer, ids: Ids) -> Ids:
     """The same session carried on; the ids known so far and the new ones."""
-    with SessionManager.open(file, profile=dialect) as manager:
+    with SessionManager.open(file, profile=dialect_of(writer)) as manager:
         return play(manager, steps, ids)
 
 
-def read_session(file: Path, dialect: Dialect) -> dict[str, Any]:
+def read_session(file: Path, writer: Writer) -> dict[str, Any]:
     """What we see in this file."""
-    manager = SessionManager.open(file, profile=dialect)
+    manager = SessionManager.open(file, profile=dialect_of(writer))
     try:
         return view(manager)
     finally:
@@ -61,18 +62,28 @@ _Find = Callable[[int | str], str]
 def _compaction(m: SessionManager, s: Step, find: _Find) -> str:
     return m.append_compaction(
         s["summary"],
-        find(s["keep"]),
+        None if s["keep"] == -1 else find(s["keep"]),
         s["tokens"],
         short_summary=s.get("short"),
         details=s.get("details"),
         preserve_data=s.get("preserve"),
         from_extension=s.get("extension"),
+        usage=s.get("usage"),
     )
 
 
 def _branch_summary(m: SessionManager, s: Step, find: _Find) -> str:
     target = None if s["to"] == -1 else find(s["to"])
-    return m.branch_with_summary(target, s["summary"], s.get("details"), s.get("extension"))
+    return m.branch_with_summary(
+        target, s["summary"], s.get("details"), s.get("extension"), usage=s.get("usage")
+    )
+
+
+def _context_edit(m: SessionManager, s: Step, find: _Find) -> str | None:
+    target = find(s["target"])
+    if all(entry.id != target for entry in m.get_branch()):
+        return None  # opened again, and on another branch than the script believes
+    return m.append_context_edit(target, s["replacement"])
 
 
 def _branch(m: SessionManager, s: Step, find: _Find) -> None:
@@ -102,6 +113,10 @@ _ACTIONS: dict[str, Callable[[SessionManager, Step, _Find], str | None]] = {
     "branch": _branch,
     "reset": _reset,
     "branch_summary": _branch_summary,
+    "context_edit": _context_edit,
+    "usage": lambda m, s, _: m.append_usage(
+        s["kind"], s["provider"], s["model"], s["usage"], s.get("note")
+    ),
     "name": _name,
     "ttsr": lambda m, s, _: m.append_ttsr_injection(s["rules"]),
     "mode": lambda m, s, _: m.append_mode_change(s["mode"], s.get("data")),
@@ -141,6 +156,7 @@ def view(manager: SessionManager) -> dict[str, Any]:
         "mode_data": context.mode_data,
         "rules": list(context.injected_ttsr_rules),
         "tree": _shape(manager),
+        "used": total_usage(entry.data for entry in entries),
         "id": manager.session_id,
     }
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Dialect = Literal["pi", "omp"]
+Writer = Literal["pi", "old-pi", "omp"]
+"""Whose entry types a script may use."""
 Step = dict[str, Any]
+
+
+def dialect_of(writer: Writer) -> Dialect:
+    """The profile whose sessions this agent writes."""
+    return "omp" if writer == "omp" else "pi"
+
 
 FIRST_MESSAGE_MS = 1_760_000_000_000
 _WORDS = ["the", "parser", "reads", "a", "line", "and", "keeps", "what", "it", "cannot", "tell"]
@@ -42,12 +50,13 @@ class ScriptMaker:
     """
 
     seed: int
-    dialect: Dialect
+    writer: Writer
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.r = random.Random(f"{self.seed}/{self.dialect}")
+        self.r = random.Random(f"{self.seed}/{self.writer}")
         self.parent: dict[int, int | None] = {}
+        self.editable: dict[int, str] = {}
         self.leaf: int | None = None
         self.pending: list[tuple[str, str]] = []
         self.clock_ms = FIRST_MESSAGE_MS + self.seed * 1_000_000
@@ -65,10 +74,12 @@ class ScriptMaker:
     # -- one step -----------------------------------------------------------------------------
 
     def _opening(self) -> None:
+        if self.writer == "pi" and self.r.random() < 0.7:
+            self._system()
         if self.r.random() < 0.7:
             self._model()
             self._thinking()
-        if self.dialect == "omp" and self.r.random() < 0.2:
+        if self.writer == "omp" and self.r.random() < 0.2:
             self._init()
         self._user()
         self._assistant()
@@ -91,7 +102,7 @@ class ScriptMaker:
             (0.2, self._reset),
             (1, self._name),
         ]
-        if self.dialect == "omp":
+        if self.writer == "omp":
             choices += [
                 (1, self._ttsr),
                 (1, self._mode),
@@ -100,6 +111,8 @@ class ScriptMaker:
                 (0.5, self._service_tier),
                 (0.3, self._credential_pin),
             ]
+        if self.writer == "pi":
+            choices += [(1, self._system), (3, self._context_edit), (1, self._usage_entry)]
         weights = [weight for weight, _ in choices]
         self.r.choices([make for _, make in choices], weights)[0]()
         return None
@@ -120,7 +133,28 @@ class ScriptMaker:
 
     def _message(self, message: Step) -> None:
         self.clock_ms += self.r.randint(1, 60_000)
-        self._entry({"do": "message", "message": {**message, "timestamp": self.clock_ms}})
+        made = self._entry({"do": "message", "message": {**message, "timestamp": self.clock_ms}})
+        if message["role"] in ("user", "assistant", "toolResult"):
+            self.editable[made] = message["role"]
+
+    def _system(self) -> None:
+        message: Step = {"role": "system", "content": self.r.choice(["", self.text()])}
+        if self.r.random() < 0.2:
+            message["content"] = [{"type": "text", "text": self.text()} for _ in range(2)]
+        if self.r.random() < 0.8:
+            names = self.r.sample(["preamble", "tools", "skills", "cwd"], self.r.randint(1, 3))
+            message["sections"] = {
+                n: self.r.choice([self.text(), self.text(), None]) for n in names
+            }
+        if self.r.random() < 0.7:
+            tools = self.r.sample(["read", "bash", "edit", "write"], self.r.randint(1, 3))
+            message["toolsAdded"] = [
+                {"name": n, "description": self.text(), "parameters": {"type": "object"}}
+                for n in tools
+            ]
+        if self.r.random() < 0.3:
+            message["toolsRemoved"] = [{"name": self.r.choice(["read", "bash", "never"])}]
+        self._message(message)
 
     def _user(self) -> None:
         if self.r.random() < 0.3:
@@ -156,6 +190,8 @@ class ScriptMaker:
         stop = "toolUse" if self.pending else "stop"
         if self.r.random() < 0.06:
             stop = self.r.choice(["error", "aborted", "length"])
+        elif self.writer == "pi" and stop == "stop" and self.r.random() < 0.05:
+            stop = "deferred"
         message: Step = {
             "role": "assistant",
             "content": blocks,
@@ -167,7 +203,22 @@ class ScriptMaker:
         }
         if stop == "error":
             message["errorMessage"] = self.text()
+        if self.writer == "pi":
+            self._add_new_fields(message)
         self._message(message)
+
+    def _add_new_fields(self, answer: Step) -> None:
+        """What an answer may hold since pi 0.86."""
+        if self.r.random() < 0.5:
+            answer["thinkingLevel"] = self.r.choice(_LEVELS)
+        if self.r.random() < 0.3:
+            answer["responseModel"] = self.r.choice([answer["model"], "router/physical-1"])
+        if self.r.random() < 0.1:
+            answer["diagnostics"] = [{"type": "warning", "message": self.text()}]
+        if self.r.random() < 0.3:
+            answer["usage"] |= {"cacheWrite1h": 1, "reasoning": answer["usage"]["output"] // 2}
+        if answer["stopReason"] == "deferred":
+            answer["deferred"] = {"provider": answer["provider"], "id": "job-1", "data": {"a": [1]}}
 
     def _usage(self) -> Step:
         parts = {k: self.r.randint(0, 9000) for k in ("input", "output", "cacheRead", "cacheWrite")}
@@ -189,6 +240,10 @@ class ScriptMaker:
         }
         if self.r.random() < 0.5:
             result["details"] = {"exitCode": 0, "diff": self.text(), "nested": [[], {}, [None]]}
+        if self.writer == "pi" and self.r.random() < 0.2:
+            result["usage"] = self._usage()
+            call = {"id": "n1", "name": "read", "status": "ok", "durationMs": 3}
+            result["nestedCalls"] = {"calls": [call], "complete": True}
         self._message(result)
 
     def _bash(self) -> None:
@@ -214,7 +269,7 @@ class ScriptMaker:
     def _model(self) -> None:
         provider, model = self.r.choice(_MODELS)
         step: Step = {"do": "model", "provider": provider, "model": model}
-        if self.dialect == "omp" and self.r.random() < 0.7:
+        if self.writer == "omp" and self.r.random() < 0.7:
             step["role"] = self.r.choice(["default", "default", "smol", "slow"])
         self._entry(step)
 
@@ -222,6 +277,8 @@ class ScriptMaker:
         keep = self._anywhere() if self.r.random() < 0.15 else self._on_path()
         if keep is None:
             return
+        if self.writer == "pi" and self.r.random() < 0.2:
+            keep = -1  # retains nothing
         step: Step = {
             "do": "compaction",
             "summary": self.text(),
@@ -232,7 +289,9 @@ class ScriptMaker:
             step["details"] = {"readFiles": ["a.py"], "modifiedFiles": []}
         if self.r.random() < 0.3:
             step["extension"] = self.r.random() < 0.5
-        if self.dialect == "omp":
+        if self.writer == "pi" and self.r.random() < 0.5:
+            step["usage"] = self._usage()
+        if self.writer == "omp":
             if self.r.random() < 0.5:
                 step["short"] = "short of it"
             if self.r.random() < 0.3:
@@ -259,7 +318,7 @@ class ScriptMaker:
         }
         if self.r.random() < 0.5:
             step["details"] = {"from": self.text()}
-        self._entry(step)
+        self.editable[self._entry(step)] = "custom"
 
     def _label(self) -> None:
         target = self._anywhere()
@@ -288,8 +347,28 @@ class ScriptMaker:
             step["details"] = {"readFiles": [], "modifiedFiles": ["b.py"]}
         if self.r.random() < 0.3:
             step["extension"] = self.r.random() < 0.5
+        if self.writer == "pi" and self.r.random() < 0.4:
+            step["usage"] = self._usage()
         self.leaf = target
         self.pending = []
+        self._entry(step)
+
+    def _context_edit(self) -> None:
+        """Only of what is on the path: the agent refuses any other. No later step refers to it."""
+        targets = [number for number in self._path() if number in self.editable]
+        if not targets:
+            return
+        target = self.r.choice(targets)
+        content: Any = self.r.choice([self.text(), [{"type": "text", "text": self.text()}], []])
+        replacement = None if self.r.random() < 0.4 else {"content": content}
+        self.steps.append({"do": "context_edit", "target": target, "replacement": replacement})
+
+    def _usage_entry(self) -> None:
+        provider, model = self.r.choice(_MODELS)
+        step: Step = {"do": "usage", "kind": "cache_warm", "provider": provider, "model": model}
+        step["usage"] = self._usage()
+        if self.r.random() < 0.3:
+            step["note"] = self.text()
         self._entry(step)
 
     def _name(self) -> None:
@@ -344,12 +423,16 @@ class ScriptMaker:
         return self.r.choice(list(self.parent)) if self.parent else None
 
     def _on_path(self) -> int | None:
+        path = self._path()
+        return self.r.choice(path) if path else None
+
+    def _path(self) -> list[int]:
         path: list[int] = []
         at = self.leaf
         while at is not None:
             path.append(at)
             at = self.parent.get(at)
-        return self.r.choice(path) if path else None
+        return path
 
     def text(self) -> str:
         words = [self.r.choice(_WORDS) for _ in range(self.r.randint(1, 12))]
@@ -367,7 +450,7 @@ class ScriptMaker:
         }
 
 
-def make_script(seed: int, dialect: Dialect) -> list[Step]:
+def make_script(seed: int, writer: Writer) -> list[Step]:
     """The steps of random session number ``seed``."""
-    maker = ScriptMaker(seed, dialect)
+    maker = ScriptMaker(seed, writer)
     return maker.more(maker.r.choice([3, 8, 20, 40, 80]))

@@ -28,6 +28,7 @@ from .talk import (
 )
 
 HANG_TIMEOUT_S = 4.0
+REFUSAL = {"pi": "not a valid pi session", "omp": "The file was not modified"}
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def doomed(peer: Peer, peer_root: Path) -> Iterator[Peer]:
 # -- damage to the file ---------------------------------------------------------------------------
 
 
-def test_after_a_torn_last_line_pi_loses_what_comes_next_and_we_do_not(
+def test_after_a_torn_last_line_everybody_goes_on_from_what_is_whole(
     peer: Peer, file: Path, twin: Path
 ) -> None:
     whole = file.read_bytes()
@@ -54,13 +55,10 @@ def test_after_a_torn_last_line_pi_loses_what_comes_next_and_we_do_not(
         play(manager, more)
     expected = [*ALL_SIX[:5], "question 3", "answer 3"]
     assert our_texts(twin, peer) == expected
-    if peer.name == "pi":
-        assert their_texts(peer, file) == ["answer 3"]
-    else:
-        assert their_texts(peer, file) == expected
+    assert their_texts(peer, file) == expected
 
 
-def test_after_a_last_line_without_newline_both_peers_lose_two_entries_and_we_none(
+def test_after_a_last_line_without_newline_omp_loses_two_entries_and_we_none(
     peer: Peer, file: Path, twin: Path
 ) -> None:
     for path in (twin, file):
@@ -70,14 +68,17 @@ def test_after_a_last_line_without_newline_both_peers_lose_two_entries_and_we_no
     with SessionManager.open(twin, profile=peer.name) as manager:
         play(manager, more)
     assert our_texts(twin, peer) == [*ALL_SIX, "question 3", "answer 3"]
-    # The last answer and the new question stand glued on one line, so the path ends behind them.
     theirs = their_texts(peer, file)
-    assert "question 0" not in theirs or "question 3" not in theirs
+    if peer.name == "omp":
+        # The last answer and the new question are glued on one line; the path ends behind them.
+        assert "question 0" not in theirs or "question 3" not in theirs
+    else:
+        assert theirs == [*ALL_SIX, "question 3", "answer 3"]
     # What the peer glued together we take apart again.
     assert our_texts(file, peer) == [*ALL_SIX, "question 3", "answer 3"]
 
 
-def test_a_damaged_header_costs_pi_the_session_stops_omp_and_is_salvaged_by_us(
+def test_a_damaged_header_stops_the_peers_and_is_salvaged_by_us(
     peer: Peer, file: Path, twin: Path
 ) -> None:
     lines = file.read_bytes().split(b"\n")
@@ -85,31 +86,22 @@ def test_a_damaged_header_costs_pi_the_session_stops_omp_and_is_salvaged_by_us(
     damaged = b"\n".join([b'{"type":"sess', *lines[head:]])
     for path in (file, twin):
         path.write_bytes(damaged)
-    if peer.name == "pi":
+    with pytest.raises(PeerError, match=REFUSAL[peer.name]):
         peer.ask("read", file=file)
-        assert b"question" not in file.read_bytes()
-    else:
-        with pytest.raises(PeerError, match="The file was not modified"):
-            peer.ask("read", file=file)
+    assert file.read_bytes() == damaged
     assert our_texts(twin, peer) == ALL_SIX
     kept = [path for path in twin.parent.iterdir() if ".corrupt-" in path.name]
     assert [path.read_bytes() for path in kept] == [damaged]
 
 
-def test_a_file_of_another_kind_is_wiped_by_pi_and_refused_by_us(
-    peer: Peer, tmp_path: Path
-) -> None:
+def test_a_file_of_another_kind_is_refused_by_everybody(peer: Peer, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("# Years of work\n")
     with pytest.raises(NotASessionError):
         SessionManager.open(readme, profile=peer.name)
-    assert readme.read_text() == "# Years of work\n"
-    if peer.name == "pi":
+    with pytest.raises(PeerError, match=REFUSAL[peer.name]):
         peer.ask("read", file=readme)
-        assert "Years of work" not in readme.read_text()
-    else:
-        with pytest.raises(PeerError, match="The file was not modified"):
-            peer.ask("read", file=readme)
+    assert readme.read_text() == "# Years of work\n"
 
 
 def test_one_corrupt_line_cuts_the_peers_context_and_we_bridge_it(
@@ -141,7 +133,7 @@ def test_one_corrupt_line_cuts_the_peers_context_and_we_bridge_it(
         '{"type":"message","id":"0badbad0","parentId":"00000002","message":null}',
     ],
 )
-def test_a_line_that_makes_the_peers_throw_is_tolerated_by_us(
+def test_a_line_that_makes_peers_throw_is_tolerated_by_us(
     peer: Peer, project: Path, tmp_path: Path, odd: str
 ) -> None:
     path = write_lines(
@@ -151,8 +143,11 @@ def test_a_line_that_makes_the_peers_throw_is_tolerated_by_us(
         entry_line(2, "00000001", "assistant", "answer 0"),
         odd,
     )
-    with pytest.raises(PeerError, match="TypeError"):
-        peer.ask("read", file=path)
+    if (peer.name, odd) == ("pi", "null"):
+        assert their_texts(peer, path) == ["question 0", "answer 0"]
+    else:
+        with pytest.raises(PeerError, match="TypeError"):
+            peer.ask("read", file=path)
     assert our_texts(path, peer)[:2] == ["question 0", "answer 0"]
 
 
