@@ -126,7 +126,7 @@ def look_at(session: SessionManager) -> None:
     assert nodes == len(entries), "the tree does not hold every entry once"
     context = session.build_session_context()
     convert_to_llm(context.messages, repair=True)
-    total_usage(context.messages)
+    total_usage({"type": "message", "message": m} for m in context.messages)
     count_messages(context.messages)
     estimate_context(context.messages)
     assert isinstance(session.session_name, str | None)

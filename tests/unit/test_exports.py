@@ -1,4 +1,4 @@
-"""The public API as a test: every name and signature, and nothing imported too soon."""
+"""The public API (SPEC §16) as a test: every name and signature, and nothing imported too soon."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ METHODS = {
     "append_session_init": ["system_prompt", "task", "tools", "output_schema"],
     "append_mode_change": ["mode", "data"],
     "append_session_info": ["name"],
+    "append_context_edit": ["target_id", "replacement"],
+    "append_usage": ["kind", "provider", "model", "usage", "note"],
     "get_entry": ["id"],
     "get_label": ["id"],
     "branch": ["id"],
@@ -162,7 +164,7 @@ def test_methods_take_what_was_promised(name: str) -> None:
 def test_a_compaction_takes_its_options_by_keyword() -> None:
     found = parameters(SessionManager.append_compaction)
     keywords = [n for n, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert keywords == ["short_summary", "details", "preserve_data", "from_extension"]
+    assert keywords == ["short_summary", "details", "preserve_data", "from_extension", "usage"]
 
 
 @pytest.mark.parametrize("name", PROPERTIES)

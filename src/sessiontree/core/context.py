@@ -1,8 +1,12 @@
-"""Build what the model sees from a path (docs/format.md#what-the-model-sees).
+"""From a path to what the model sees: SPEC §6.
 
 ``build_session_context`` works on any entries; ``ContextBuilder`` is its engine and can also carry
 an existing context on by one entry, which is what an append needs. Decodes only what it must: the
 entries that carry state, and the messages that are in the context.
+
+Three steps, in this order. The latest compaction or reset *selects* entries of the path. Each
+selected entry is *projected* to the messages it stands for. The latest ``context_edit`` of each
+selected entry *edits* these: it takes them out or replaces their content. The log keeps them all.
 """
 
 from __future__ import annotations
@@ -11,14 +15,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sessiontree.core.archive import has_history, history_blocks, summary_text
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry, preload_messages
 from sessiontree.model.ids import parse_timestamp
-from sessiontree.model.messages import WireMessage
+from sessiontree.model.messages import WireMessage, text_of
 
 DEFAULT_ROLE = "default"
 _STATE_TYPES = frozenset(("thinking_level_change", "model_change", "ttsr_injection", "mode_change"))
 _CUT_TYPES = frozenset(("compaction", "reset_boundary"))
+EDITABLE_ROLES = ("user", "assistant", "toolResult", "custom")
+"""Roles whose content an edit may replace."""
+_BLOCKS_ONLY_ROLES = ("assistant", "toolResult")
+"""Roles whose content is always an array of blocks."""
 
 
 @dataclass(slots=True)
@@ -86,16 +95,50 @@ def find_cut(path: Sequence[Entry]) -> int:
 def find_kept(path: Sequence[Entry], cut: int) -> int:
     """Where that part begins which stays in sight before a cut; ``cut`` itself if there is none.
 
-    A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, wherever that is.
+    A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, wherever that is;
+    its own id there keeps nothing. Where omp leaves it empty, a provider has the history up to the
+    entry ``providerReplayThroughEntryId``, and what follows that one is kept.
     """
     if path[cut].type != "compaction":
         return cut
-    first_kept = path[cut].data.get("firstKeptEntryId")
+    data = path[cut].data
+    first_kept, offset = data.get("firstKeptEntryId"), 0
+    if not first_kept:
+        first_kept, offset = data.get("providerReplayThroughEntryId"), 1
     # found from the cut backwards: what is kept is near it
     for at in range(cut - 1, -1, -1):
         if path[at].id == first_kept:
-            return at
+            return at + offset
     return cut
+
+
+def context_edits(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The replacements that ``context_edit`` entries ask for, by target; the latest one counts.
+
+    None stands for "leave it out".
+    """
+    edits: dict[str, Any] = {}
+    for entry in entries:
+        if entry.type == "context_edit":
+            data = entry.data
+            target, replacement = data.get("targetId"), data.get("replacement")
+            is_content = isinstance(replacement, dict) and "content" in replacement
+            if isinstance(target, str) and (replacement is None or is_content):
+                edits[target] = replacement
+    return edits
+
+
+def edit_message(message: WireMessage, replacement: Any) -> WireMessage | None:
+    """A message as an edit leaves it; None if it is left out. Some roles cannot be rewritten."""
+    if replacement is None:
+        return None
+    role = message.get("role")
+    if role not in EDITABLE_ROLES:
+        return message
+    content = replacement["content"]
+    if role in _BLOCKS_ONLY_ROLES and isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return {**message, "content": content}
 
 
 class ContextBuilder:
@@ -112,6 +155,7 @@ class ContextBuilder:
         self.empty_ids: list[str] = []
         """Entries that should hold a message and do not."""
         cut = -1
+        has_edits = False
         for at, entry in enumerate(path):
             kind = entry.type
             if kind == "message":
@@ -120,10 +164,18 @@ class ContextBuilder:
                 self._add_state(entry.data)
             elif kind in _CUT_TYPES:
                 cut = at
-        start = self._open_messages(path, cut)
-        self._add_messages(path[start:])
+            elif kind == "context_edit":
+                has_edits = True
+        kept = find_kept(path, cut) if cut >= 0 else 0
+        edits: dict[str, Any] = {}
+        if has_edits:
+            edits = context_edits(path[kept:cut] if cut >= 0 else ())
+            edits |= context_edits(path[cut + 1 :])
+        if cut >= 0:
+            self._open_messages(path[cut], path[kept:cut], edits)
+        self._add_messages(path[cut + 1 :], edits)
         if self._assistant is None and DEFAULT_ROLE not in self._models:
-            self._find_assistant_model(path[:start])
+            self._find_assistant_model(path[: cut + 1])
 
     def build(self) -> SessionContext:
         """The context; it and its lists are the caller's own."""
@@ -140,8 +192,8 @@ class ContextBuilder:
         )
 
     def can_extend(self, entry: Entry) -> bool:
-        """Whether a child of the path's end adds to the context without cutting it."""
-        return entry.type not in _CUT_TYPES
+        """Whether a child of the path's end adds to the context without changing the rest of it."""
+        return entry.type not in _CUT_TYPES and entry.type != "context_edit"
 
     def extend(self, entry: Entry) -> None:
         """Carry the context on by one child of the path's end."""
@@ -149,14 +201,15 @@ class ContextBuilder:
             self._add_state(entry.data)
         self._add_messages([entry])
 
-    def _open_messages(self, path: Sequence[Entry], at: int) -> int:
-        """Begin the messages as the latest cut demands; where the rest of the path goes on."""
-        if at < 0:
-            return 0
-        if path[at].type == "compaction":
-            self._messages.append(_compaction_message(path[at].data, path[at].timestamp))
-            self._add_messages(path[find_kept(path, at) : at])
-        return at + 1
+    def _open_messages(self, cut: Entry, kept: Sequence[Entry], edits: Mapping[str, Any]) -> None:
+        """Begin the messages as the latest cut demands: its summary, then what it keeps."""
+        if cut.type != "compaction":
+            return
+        self._add_messages(kept, edits)
+        # Its own system message stands for all that came before it, whether there is one or not.
+        messages = [message for message in self._messages if message.get("role") != "system"]
+        opening = _compaction_messages(cut, messages)
+        self._messages = _edited(opening, edits, cut.id) + messages
 
     def _add_state(self, data: WireEntry) -> None:
         match data.get("type"):
@@ -177,28 +230,29 @@ class ContextBuilder:
                 self._mode = mode if isinstance(mode, str) and mode else "none"
                 self._mode_data = data.get("data")
 
-    def _add_messages(self, entries: Sequence[Entry]) -> None:
+    def _add_messages(
+        self, entries: Sequence[Entry], edits: Mapping[str, Any] | None = None
+    ) -> None:
         preload_messages(entries)
         messages = self._messages
         first = len(messages)
         for entry in entries:
             message = entry.message
-            if message is not None:
-                messages.append(message)
-                continue
-            kind = entry.type
-            if kind == "message":
+            if message is None and entry.type != "message":
+                message = _message_of(entry)
+                if message is None:
+                    continue
+            elif message is None:
                 message = entry.data.get("message")
-                if isinstance(message, dict):
-                    messages.append(message)
-                else:
+                if not isinstance(message, dict):
                     self.empty_ids.append(entry.id)
-            elif kind == "custom_message":
-                messages.append(_custom_message(entry.data, entry.timestamp))
-            elif kind == "branch_summary":
-                summary = entry.data.get("summary")
-                if isinstance(summary, str) and summary:
-                    messages.append(_branch_message(entry.data, summary, entry.timestamp))
+                    continue
+            if message.get("content") is None:
+                message = _without_null(message)
+            if edits and entry.id in edits:
+                messages += _edited([message], edits, entry.id)
+            else:
+                messages.append(message)
         for index in range(len(messages) - 1, first - 1, -1):
             if self._note_assistant(messages[index]):
                 break
@@ -225,12 +279,42 @@ def _time(timestamp: str) -> int:
     return parse_timestamp(timestamp) or 0
 
 
+def _message_of(entry: Entry) -> WireMessage | None:
+    """What an entry that is no message itself says to the model, if it says anything."""
+    match entry.type:
+        case "custom_message":
+            return _custom_message(entry.data, entry.timestamp)
+        case "branch_summary":
+            summary = entry.data.get("summary")
+            if isinstance(summary, str) and summary:
+                return _branch_message(entry.data, summary, entry.timestamp)
+    return None
+
+
+def _without_null(message: WireMessage) -> WireMessage:
+    """The message with empty content for ``null``, which some files have."""
+    role = message.get("role")
+    if role in EDITABLE_ROLES:
+        return {**message, "content": []}
+    return {**message, "content": ""} if role == "system" else message
+
+
+def _edited(
+    messages: list[WireMessage], edits: Mapping[str, Any], entry_id: str
+) -> list[WireMessage]:
+    """The messages of one entry as an edit of it leaves them."""
+    if entry_id not in edits:
+        return messages
+    edited = (edit_message(message, edits[entry_id]) for message in messages)
+    return [message for message in edited if message is not None]
+
+
 def _custom_message(data: WireEntry, timestamp: str) -> WireMessage:
     content = data.get("content")
     message: WireMessage = {
         "role": "custom",
         "customType": data.get("customType", ""),
-        "content": content if isinstance(content, (str, list)) else "",
+        "content": content if isinstance(content, (str, list)) else [],
         "display": data.get("display", False),
     }
     for key in ("details", "attribution"):
@@ -249,17 +333,25 @@ def _branch_message(data: WireEntry, summary: str, timestamp: str) -> WireMessag
     }
 
 
-def _compaction_message(data: WireEntry, timestamp: str) -> WireMessage:
-    summary = data.get("summary")
+def _compaction_messages(entry: Entry, kept: Iterable[WireMessage]) -> list[WireMessage]:
+    """The prompt that a compaction saved, if it did, and its summary.
+
+    ``blocks`` hold the history that the entry carries besides the summary.
+    """
+    data = entry.data
     message: WireMessage = {
         "role": "compactionSummary",
-        "summary": summary if isinstance(summary, str) else "",
+        "summary": summary_text(data),
         "tokensBefore": data.get("tokensBefore", 0),
     }
     if isinstance(data.get("shortSummary"), str):
         message["shortSummary"] = data["shortSummary"]
-    message["timestamp"] = _time(timestamp)
-    return message
+    message["timestamp"] = _time(entry.timestamp)
+    if has_history(data):
+        known = (text_of(other.get("content"), "\n") for other in kept)
+        message["blocks"] = history_blocks(data, entry.fetch_blob, known)
+    system = data.get("systemMessage")
+    return [system, message] if isinstance(system, dict) else [message]
 
 
 def iter_messages(entries: Iterable[Entry]) -> Iterable[tuple[Entry, WireMessage]]:

@@ -1,4 +1,4 @@
-"""From a built context to what a model provider takes: user, assistant and tool messages only.
+"""From a built context to what a model provider takes: system, user, assistant and tool messages.
 
 The texts are pi's to the byte, so that a session continued here prompts a model as it did there.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sessiontree.model.messages import WireMessage
+from sessiontree.model.messages import WireMessage, text_of
 
 _COMPACTED = "The conversation history before this point was compacted into the following summary:"
 _CAME_BACK = "The following is a summary of a branch that this conversation came back from:"
@@ -18,11 +18,76 @@ NO_RESULT = "No result: the tool call was interrupted before it finished."
 def convert_to_llm(messages: Iterable[WireMessage], *, repair: bool = False) -> list[WireMessage]:
     """The messages with the extended roles turned into user messages; unknown roles are dropped.
 
-    ``repair`` also makes tool calls and results match: a call without a result gets a synthetic
-    error result, a result without its call is dropped.
+    System messages become one at the head. ``repair`` also makes tool calls and results match: a
+    call without a result gets a synthetic error result, a result without its call is dropped.
     """
-    converted = [made for message in messages if (made := _convert(message)) is not None]
-    return _match_tool_results(converted) if repair else converted
+    systems: list[WireMessage] = []
+    converted: list[WireMessage] = []
+    for message in messages:
+        if message.get("role") == "system":
+            systems.append(message)
+        elif (made := _convert(message)) is not None:
+            converted.append(made)
+    if repair:
+        converted = _match_tool_results(converted)
+    system = merge_system_messages(systems)
+    return converted if system is None else [system, *converted]
+
+
+def merge_system_messages(messages: Iterable[WireMessage]) -> WireMessage | None:
+    """One system message with the prompt and the tools that these lead to; None if there is none.
+
+    The first holds the prompt; each later one appends ``content``, replaces ``sections`` by name
+    (``null`` removes one), and adds or removes tools.
+    """
+    content: list[str] = []
+    sections: dict[str, Any] = {}
+    tools: dict[str, Any] = {}
+    timestamp: Any = None
+    is_empty = True
+    for message in messages:
+        if message.get("role") != "system":
+            continue
+        is_empty = False
+        timestamp = message.get("timestamp") if timestamp is None else timestamp
+        content.append(text_of(message.get("content"), "\n"))
+        _patch_sections(sections, message.get("sections"))
+        for tool in _named(message.get("toolsRemoved")):
+            tools.pop(tool["name"], None)
+        tools |= {tool["name"]: tool for tool in _named(message.get("toolsAdded"))}
+    if is_empty:
+        return None
+    merged: WireMessage = {"role": "system", "content": "\n\n".join(filter(None, content))}
+    if sections:
+        merged["sections"] = sections
+    if tools:
+        merged["toolsAdded"] = list(tools.values())
+    merged["timestamp"] = 0 if timestamp is None else timestamp
+    return merged
+
+
+def system_text(message: WireMessage) -> str:
+    """The prompt that a system message makes: its content, then its sections."""
+    sections = message.get("sections")
+    parts = [text_of(message.get("content"), "\n")]
+    parts += sections.values() if isinstance(sections, dict) else ()
+    return "\n\n".join(part for part in parts if isinstance(part, str) and part)
+
+
+def _patch_sections(sections: dict[str, Any], patch: object) -> None:
+    for name, text in patch.items() if isinstance(patch, dict) else ():
+        if text is None:
+            sections.pop(name, None)
+        else:
+            sections[name] = text
+
+
+def _named(tools: object) -> list[dict[str, Any]]:
+    return [
+        tool
+        for tool in (tools if isinstance(tools, list) else ())
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+    ]
 
 
 def _convert(message: WireMessage) -> WireMessage | None:
@@ -39,6 +104,10 @@ def _convert(message: WireMessage) -> WireMessage | None:
         case "branchSummary":
             return _user(f"{_CAME_BACK}\n\n<summary>\n{_summary(message)}</summary>", message)
         case "compactionSummary":
+            blocks = message.get("blocks")
+            if isinstance(blocks, list) and blocks:
+                # Here the summary is the lead-in to the history that follows it.
+                return _user([{"type": "text", "text": _summary(message)}, *blocks], message)
             return _user(f"{_COMPACTED}\n\n<summary>\n{_summary(message)}\n</summary>", message)
     return None
 

@@ -1,6 +1,4 @@
-"""Turn an entry into its form on disk (docs/format.md#what-is-cut-and-where-the-rest-is).
-
-Pure: the caller stores blobs and hands them back.
+"""What an entry looks like on disk: SPEC §8. Pure; blobs are handed to and asked of the caller.
 
 ``trim`` makes the persisted form of an entry and the blobs that must be stored before it is
 written; ``restore`` undoes it. Both walk with a stack of their own: content may be nested deeper
@@ -34,6 +32,8 @@ _TRANSIENT = ("partialJson", "jsonlEvents")
 _PLAIN_TYPES = frozenset((str, int, float, bool, type(None)))
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
+_WITH_REFS = (*_WITH_IMAGES, "compaction", "branch_summary")
+"""Entries whose references are followed: omp has them in ``details`` and ``preserveData`` too."""
 
 
 class Trimmed(msgspec.Struct, frozen=True, gc=False):
@@ -70,6 +70,7 @@ def _is_plain(entry: WireEntry) -> bool:
                 "partialJson" in node
                 or "jsonlEvents" in node
                 or "image_url" in node
+                or "frames" in node
                 or node.get("type") == "image"
             ):
                 return False
@@ -87,29 +88,30 @@ def _is_plain(entry: WireEntry) -> bool:
 def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> dict[str, str]:
     spilled: dict[str, str] = {}
     externalise = dialect != "pi" and entry.get("type") in _WITH_IMAGES
-    for pointer, node, in_content in _walk(entry):
+    has_frames = dialect != "pi" and entry.get("type") == "compaction"
+    for pointer, node, place in _walk(entry):
         kept: str | None = None
         if isinstance(node, dict):
             for key in _TRANSIENT:
                 node.pop(key, None)
-            if externalise:
-                _externalise(node, in_content, blobs)
-                if in_content and node.get("type") == "image":
+            if externalise or (has_frames and place == "frames"):
+                _externalise(node, place, blobs)
+                if place in _IMAGE_PLACES and _is_image(node, place):
                     kept = "data"  # what is still there is no base64
         if dialect != "pi":
             _cut_strings(pointer, node, blobs, spilled, kept)
     return spilled
 
 
-def _walk(root: object) -> Iterator[tuple[str, Any, bool]]:
+def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Every object and array below ``root`` with its JSON pointer, parents first.
 
-    The flag says whether it stands right in an array called ``content``.
+    The last is the name of the array that it stands right in; "" if it stands in none.
     """
     stack: list[tuple[str, Any, str]] = [("", root, "")]
     while stack:
         pointer, node, key = stack.pop()
-        yield pointer, node, key == "content"
+        yield pointer, node, key
         if isinstance(node, dict):
             for name, item in node.items():
                 if isinstance(item, dict):
@@ -130,11 +132,26 @@ def _unescape(name: str) -> str:
     return name.replace("~1", "/").replace("~0", "~")
 
 
-def _externalise(node: dict[str, Any], in_content: bool, blobs: list[bytes]) -> None:
+_IMAGE_PLACES = ("content", "frames")
+"""Arrays whose images go to the blob store; those in ``images`` stay, since xcsh leaves them be."""
+
+
+def _is_image(node: dict[str, Any], place: str) -> bool:
+    """Whether this is an image, by the rules of the array it stands in.
+
+    Blocks of content say so; in omp's other arrays the media type does.
+    """
+    if node.get("type") == "image":
+        return True
+    kind = node.get("mimeType")
+    return place != "content" and isinstance(kind, str) and kind.lower().startswith("image/")
+
+
+def _externalise(node: dict[str, Any], place: str, blobs: list[bytes]) -> None:
     data = node.get("data")
     if (
-        in_content
-        and node.get("type") == "image"
+        place in _IMAGE_PLACES
+        and _is_image(node, place)
         and isinstance(data, str)
         and len(data) >= MIN_IMAGE_LENGTH
     ):
@@ -258,10 +275,25 @@ def restore(
     spilled = data.get(SPILLED)
     if isinstance(spilled, dict) and all(map(_is_ref, spilled.values())):
         _restore_spilled(data, spilled, fetch_text, on_edited)
-    if data.get("type") in _WITH_IMAGES:
-        for pointer, node, in_content in _walk(data):
+    if data.get("type") in _WITH_REFS:
+        for pointer, node, place in _walk(data):
             if isinstance(node, dict):
-                _internalise(node, pointer, in_content, fetch, fetch_text)
+                _internalise(node, pointer, place, fetch, fetch_text)
+    return data
+
+
+def restore_frames(data: WireEntry, get_blob: Callable[[str], bytes | None]) -> WireEntry:
+    """Put the images of a compaction's archive back too, in place.
+
+    ``restore`` leaves them: they are megabytes that only a built context needs.
+    """
+    if data.get("type") != "compaction":
+        return data
+    for _, node, place in _walk(data):
+        if place == "frames" and isinstance(node, dict) and _is_ref(node.get("data")):
+            raw = get_blob(node["data"])
+            if raw is not None and _is_image(node, place):
+                node["data"] = base64.b64encode(raw).decode("ascii")
     return data
 
 
@@ -332,13 +364,15 @@ def _find(root: Any, pointer: str) -> tuple[Any, Any] | None:
 
 
 def _internalise(
-    node: dict[str, Any], pointer: str, in_content: bool, fetch: Fetch, fetch_text: FetchText
+    node: dict[str, Any], pointer: str, place: str, fetch: Fetch, fetch_text: FetchText
 ) -> None:
-    data = node.get("data")
-    if in_content and node.get("type") == "image" and _is_ref(data):
-        raw = fetch(str(data), f"{pointer}/data")
+    key = "data" if place in ("content", "images") and _is_image(node, place) else ""
+    if node.get("type") == "image_generation_call":
+        key = "result"
+    if key and _is_ref(node.get(key)):
+        raw = fetch(node[key], f"{pointer}/{key}")
         if raw is not None:
-            node["data"] = base64.b64encode(raw).decode("ascii")
+            node[key] = base64.b64encode(raw).decode("ascii")
     url = node.get("image_url")
     if _is_ref(url):
         text = fetch_text(str(url), f"{pointer}/image_url")

@@ -1,4 +1,8 @@
-"""Tokens and money: what messages say they cost, and what they will cost by estimate.
+"""Tokens and money: what a session says it cost, and what messages will cost by estimate.
+
+Five things of a session may say what they cost: an assistant's message; a tool's result, if the
+tool called a model; a compaction and a branch summary, which a model wrote; a ``usage`` entry, for
+any other call (keeping a cache warm, say).
 
 Pure. Reads the wire objects as they come: a ``usage`` that is missing, empty or of the wrong types
 counts as nothing and never fails.
@@ -28,6 +32,10 @@ class Usage:
     cache_write: int = 0
     total_tokens: int = 0
     cost: float = 0.0
+    reasoning: int = 0
+    """How much of ``output`` was thought."""
+    cache_write_1h: int = 0
+    """How much of ``cache_write`` is kept for an hour."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -37,46 +45,75 @@ class Usage:
             self.cache_write + other.cache_write,
             self.total_tokens + other.total_tokens,
             self.cost + other.cost,
+            self.reasoning + other.reasoning,
+            self.cache_write_1h + other.cache_write_1h,
         )
 
 
 def usage_of(message: Mapping[str, Any]) -> Usage | None:
     """What an assistant message says it used; None for other roles and for no usage at all."""
-    raw = message.get("usage")
-    if message.get("role") != "assistant" or not isinstance(raw, dict):
+    return read_usage(message.get("usage")) if message.get("role") == "assistant" else None
+
+
+def read_usage(raw: object) -> Usage | None:
+    """A ``usage`` object of the file; None for anything else."""
+    if not isinstance(raw, dict):
         return None
-    parts = [int(_number(raw.get(key))) for key in ("input", "output", "cacheRead", "cacheWrite")]
-    total = int(_number(raw.get("totalTokens"))) or sum(parts)
-    return Usage(parts[0], parts[1], parts[2], parts[3], total, _cost(raw.get("cost")))
+
+    def count(key: str) -> int:
+        return int(_number(raw.get(key)))
+
+    parts = [count(key) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    total = count("totalTokens") or sum(parts)
+    thought, lasting = count("reasoning"), count("cacheWrite1h")
+    cost = _cost(raw.get("cost"))
+    return Usage(parts[0], parts[1], parts[2], parts[3], total, cost, thought, lasting)
 
 
-def total_usage(messages: Iterable[Mapping[str, Any]]) -> Usage:
-    """The sum over all assistant messages."""
-    total = Usage()
-    for message in messages:
-        used = usage_of(message)
-        if used is not None:
-            total = total + used
-    return total
+def usage_of_entry(entry: Mapping[str, Any]) -> Usage | None:
+    """What an entry says it used, whatever its type; None if it says nothing."""
+    match entry.get("type"):
+        case "message":
+            message = entry.get("message")
+            if isinstance(message, dict) and message.get("role") in _PAID_ROLES:
+                return read_usage(message.get("usage"))
+            return None
+        case "usage" | "compaction" | "branch_summary":
+            return read_usage(entry.get("usage"))
+        case _:
+            return None
 
 
-def usage_by_model(messages: Iterable[Mapping[str, Any]]) -> dict[str, Usage]:
-    """The sums for each ``provider/model``, in order of first use."""
-    sums: dict[str, Usage] = {}
-    for message in messages:
-        used = usage_of(message)
-        if used is not None:
-            ref = model_ref_of(message) or "unknown"
-            sums[ref] = sums.get(ref, Usage()) + used
-    return sums
+_PAID_ROLES = ("assistant", "toolResult")
+PAID_TYPES = frozenset(("message", "usage", "compaction", "branch_summary"))
+"""Types of entries that may say what they used."""
+
+
+def total_usage(entries: Iterable[Mapping[str, Any]]) -> Usage:
+    """The sum over all entries that say what they used."""
+    return sum((used for entry in entries if (used := usage_of_entry(entry))), Usage())
 
 
 def model_ref_of(message: Mapping[str, Any]) -> str | None:
-    """``provider/model`` of an assistant message, if it has both."""
+    """``provider/model`` of an assistant message or a ``usage`` entry, if it has both."""
     provider, model = message.get("provider"), message.get("model")
     if isinstance(provider, str) and isinstance(model, str) and provider and model:
         return f"{provider}/{model}"
     return None
+
+
+def paid_model_of(entry: Mapping[str, Any]) -> str | None:
+    """``provider/model`` of the model that an entry's usage is to be counted for, if it tells.
+
+    Of an answer the model that the provider says it came from: a router's name is only a request.
+    """
+    message = entry.get("message") if entry.get("type") == "message" else entry
+    if not isinstance(message, dict):
+        return None
+    physical = message.get("responseModel")
+    if isinstance(physical, str) and physical:
+        return model_ref_of({**message, "model": physical})
+    return model_ref_of(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +166,15 @@ def estimate_message(message: Mapping[str, Any]) -> int:
     role = message.get("role")
     if role in ("user", "custom", "toolResult", "assistant"):
         characters, images = _content_size(message.get("content"))
+    elif role == "system":
+        characters, images = _system_size(message), 0
     elif role == "bashExecution":
         if message.get("excludeFromContext"):
             return 0
         characters, images = _length(message.get("command")) + _length(message.get("output")), 0
     elif role in ("branchSummary", "compactionSummary"):
-        characters, images = _length(message.get("summary")), 0
+        characters, images = _content_size(message.get("blocks"))
+        characters += _length(message.get("summary"))
     else:
         return 0
     return -(-characters // CHARACTERS_PER_TOKEN) + images * IMAGE_TOKENS
@@ -194,10 +234,21 @@ def _content_size(content: object) -> tuple[int, int]:
     return characters, images
 
 
+def _system_size(message: Mapping[str, Any]) -> int:
+    sections, tools = message.get("sections"), message.get("toolsAdded")
+    size = _content_size(message.get("content"))[0]
+    size += sum(map(_length, sections.values())) if isinstance(sections, dict) else 0
+    return size + (len(_json(tools)) if isinstance(tools, list) else 0)
+
+
 def arguments_text(call: Mapping[str, Any]) -> str:
     """A tool call's arguments as compact JSON."""
+    return _json(call.get("arguments"))
+
+
+def _json(value: object) -> str:
     try:
-        return json.dumps(call.get("arguments"), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError):
         return "{…}"
 

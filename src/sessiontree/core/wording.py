@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from sessiontree.core.archive import history_text, summary_text
 from sessiontree.model.dialects import extension_key, read_model_change, spell_model_change
 from sessiontree.model.entries import WireEntry
 from sessiontree.profiles import Profile
 
 KEPT_TYPE = "sessiontree.kept"
+LEAD_IN = "sessiontree.summary"
+"""In a compaction for pi: the summary as omp had it."""
 _BASE = ("type", "id", "parentId", "timestamp")
 _SUMMARIES = ("compaction", "branch_summary")
 
@@ -30,12 +33,13 @@ _OMP_TYPES = frozenset(
         "mcp_tool_selection",
     )
 )
-_PI_TYPES = frozenset(("session_info",))
+_NEW_PI_TYPES = frozenset(("context_edit", "usage"))
+_PI_TYPES = _NEW_PI_TYPES | {"session_info"}
 _KNOWN_BY = {
     "pi": _PI_TYPES,
     "omp": _SEED_TYPES | _OMP_TYPES,
     "xcsh": _SEED_TYPES | _XCSH_TYPES,
-    "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES,
+    "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES | _NEW_PI_TYPES,
 }
 _KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}
 """Of an agent that nobody has met here its dialect tells."""
@@ -55,6 +59,15 @@ class Wording:
     def _known(self) -> frozenset[str]:
         return _KNOWN_BY.get(self.profile.name) or _KNOWN_IN[self.profile.dialect]
 
+    @property
+    def _has_system_messages(self) -> bool:
+        """Whether the agent keeps its prompt in the conversation, as pi does."""
+        return "usage" in self._known
+
+    def must_look_at(self, line: bytes) -> bool:
+        """Whether a message is to be said otherwise perhaps; nearly all are said alike by all."""
+        return not self._has_system_messages and b'"system"' in line
+
     def say(self, entry: WireEntry) -> WireEntry:
         """The entry as the agent knows it; the very same object if nothing changes."""
         opened = self._open(entry)
@@ -62,6 +75,8 @@ class Wording:
         if not isinstance(kind, str):
             return opened
         if kind in _SOMEBODYS and kind not in self._known:
+            return self._keep(opened, kind)
+        if kind == "message" and not self._has_system_messages and _is_system(opened):
             return self._keep(opened, kind)
         if kind == "model_change":
             return self._say_model(opened)
@@ -79,7 +94,8 @@ class Wording:
         if not isinstance(kind, str) or not isinstance(fields, dict):
             return entry
         is_role = kind == "model_change" and self.profile.dialect != "pi"
-        if kind not in self._known and not is_role:
+        is_system = kind == "message" and self._has_system_messages and _is_system(fields)
+        if kind not in self._known and not is_role and not is_system:
             return entry
         self.reopened[kind] += 1
         own = {key: entry[key] for key in _BASE if key in entry}
@@ -118,9 +134,34 @@ class Wording:
         return {**spelled, **spell_model_change(self.profile.dialect, model, named)}
 
     def _say_summary(self, entry: WireEntry) -> WireEntry:
+        if entry["type"] == "compaction":
+            entry = self._say_history(entry)
         wanted = extension_key(self.profile.dialect)
         other = "fromExtension" if wanted == "fromHook" else "fromHook"
         if other not in entry:
             return entry
         said = {wanted if key == other else key: value for key, value in entry.items()}
         return said if wanted not in entry else {**said, wanted: entry[wanted]}
+
+    def _say_history(self, entry: WireEntry) -> WireEntry:
+        """A compaction whose history is in ``preserveData``, which pi does not read.
+
+        There its text goes into the summary, and the lead-in that omp goes by is kept beside it.
+        """
+        if self.profile.dialect != "pi":
+            if LEAD_IN not in entry:
+                return entry
+            own = {key: value for key, value in entry.items() if key != LEAD_IN}
+            return {**own, "summary": entry[LEAD_IN]}
+        if LEAD_IN in entry:
+            return entry
+        summary, history = summary_text(entry), history_text(entry)
+        if not history and summary == entry.get("summary"):
+            return entry
+        whole = f"{summary}\n\n{history}" if history else summary
+        return {**entry, "summary": whole, LEAD_IN: entry.get("summary", "")}
+
+
+def _is_system(entry: WireEntry) -> bool:
+    message = entry.get("message")
+    return isinstance(message, dict) and message.get("role") == "system"

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sessiontree.core.trimming import trim
+from sessiontree.core.context import find_kept
+from sessiontree.core.trimming import restore_frames, trim
 from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -227,10 +228,12 @@ class _Conversion:
         """The entry's data, if it had to be looked at, and its line."""
         line = entry.line()
         is_small = len(line) < _ALWAYS_SMALL and _REF_MARK not in line
-        if is_small and entry.type in _PLAIN_TYPES:
+        if is_small and entry.type in _PLAIN_TYPES and not self._wording.must_look_at(line):
             return None, line
         data = entry.decode()
-        said = self._wording.say(data)
+        if self._target.dialect == "pi":
+            restore_frames(data, entry.fetch_blob)
+        said = self._wording.say(self._with_first_kept(entry, data))
         if said is data and is_small:
             return said, line
         made = self._to_line(said)
@@ -238,6 +241,20 @@ class _Conversion:
         # What comes out the same keeps the bytes it had.
         is_same = said is data and _is_same(made, line)
         return said, line if is_same else made
+
+    def _with_first_kept(self, entry: Entry, data: WireEntry) -> WireEntry:
+        """A compaction for pi, where ``firstKeptEntryId`` is never empty.
+
+        omp leaves it so if a provider replays the history up to another entry: the next one on the
+        path is the first that is kept, or else the compaction itself, which keeps nothing.
+        """
+        if entry.type != "compaction" or self._target.dialect != "pi":
+            return data
+        if data.get("firstKeptEntryId"):
+            return data
+        path = self._document.tree.path(entry.id)
+        kept = find_kept(path, len(path) - 1)
+        return {**data, "firstKeptEntryId": path[kept].id}
 
     def _to_line(self, data: WireEntry) -> bytes:
         trimmed = trim(data, self._target.dialect)
@@ -275,6 +292,12 @@ class _Conversion:
         if report.kept["reset_boundary"]:
             report.notes.append(
                 f"{self._target.name} will show the model what a reset boundary hid"
+            )
+        edits = report.kept["context_edit"]
+        if edits:
+            many = "1 context edit" if edits == 1 else f"{edits} context edits"
+            report.notes.append(
+                f"{self._target.name} will show the model what {many} removed or replaced"
             )
         warnings = self._document.warnings + self._document.payloads.tell_edited()
         report.notes += map(str, warnings)

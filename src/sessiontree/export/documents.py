@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.core.context import iter_messages
-from sessiontree.core.usage import Usage, arguments_text, usage_of
+from sessiontree.core.usage import PAID_TYPES, Usage, arguments_text, usage_of_entry
 from sessiontree.export import markdown_safety as safe
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
@@ -250,9 +249,10 @@ def _assistant(message: Mapping[str, Any]) -> str:
 def _tally(view: SessionView) -> tuple[int, Usage]:
     """How many messages there are, and what they used."""
     count, used = 0, Usage()
-    for _, message in iter_messages(view.path):
-        count += 1
-        used += usage_of(message) or Usage()
+    for entry in view.path:
+        if entry.type in PAID_TYPES:
+            count += entry.type == "message"
+            used += usage_of_entry(entry.decode()) or Usage()
     return count, used
 
 

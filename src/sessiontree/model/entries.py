@@ -31,6 +31,9 @@ class PayloadSource(Protocol):
     def is_plain(self, block: bytes) -> bool:
         """Whether no line in ``block`` needs ``restore``."""
 
+    def fetch_blob(self, ref: str) -> bytes | None:
+        """The content that a blob reference names; None if it cannot be had."""
+
 
 # The fields that no line has are called what no line can say.
 _SECRET = os.urandom(8).hex()
@@ -118,6 +121,13 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
             data["parentId"] = self.parent_id
         return self.source.restore(data, line)
 
+    def fetch_blob(self, ref: str) -> bytes | None:
+        """A blob that this entry refers to; None if it cannot be had.
+
+        For values that ``data`` leaves as references, because they are large and rarely needed.
+        """
+        return None if self.source is None else self.source.fetch_blob(ref)
+
     def raw(self) -> bytes | None:
         """The exact bytes of the entry's line, if it was read from one; else None."""
         if self.source is None:
@@ -183,6 +193,9 @@ class _OwnLine:
 
     def is_plain(self, block: bytes) -> bool:
         return self._before.is_plain(block)
+
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return self._before.fetch_blob(ref)
 
 
 def respell(

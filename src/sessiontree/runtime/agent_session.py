@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-from sessiontree.core.context import iter_messages
-from sessiontree.core.usage import MessageCounts, Usage, count_messages, total_usage
+from sessiontree.core.usage import (
+    PAID_TYPES,
+    MessageCounts,
+    Usage,
+    count_messages,
+    total_usage,
+)
 from sessiontree.runtime import (
     catching_up,
     compacting,
@@ -315,7 +320,7 @@ class AgentSession:
     # --- moving ---------------------------------------------------------------------------------
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
-        """Move to the session in a file, or not at all; False if a hook said no."""
+        """Move to the session in a file, or not at all; False if a hook said no (SPEC §13)."""
         where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
         return await switching.switch(self._wiring, targets.resume(self._wiring, where))
 
@@ -468,7 +473,7 @@ class SessionStats:
 
 def gather_stats(manager: SessionManager, window: int) -> SessionStats:
     """Count. Reads the whole session; for the disk thread."""
-    everything = (message for _, message in iter_messages(manager.get_entries()))
+    everything = (entry.decode() for entry in manager.get_entries() if entry.type in PAID_TYPES)
     return SessionStats(
         manager.session_id,
         manager.session_file,

@@ -1,4 +1,4 @@
-"""Copy a session file into another project: ``fork_from``.
+"""A session file copied into another project: SPEC §5's ``fork_from``.
 
 The source is read to its end, to know that it is sound. Meanwhile its lines are copied already, and
 the copy gets its name only if nothing had to be mended: then it is what writing entry by entry
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 
-from sessiontree.core.trimming import may_need_restore, trim
+from sessiontree.core.trimming import may_need_restore, restore_frames, trim
 from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -101,13 +101,13 @@ def _fork_header(place: Place, source_path: str, source: Header, name: str | Non
 
 def _say(entry: Entry, wording: Wording) -> Entry:
     """The entry in the words of another dialect; the same one if it has nothing to change."""
-    if entry.type in ("message", "custom_message"):
+    if entry.type in ("message", "custom_message") and not wording.must_look_at(entry.line()):
         is_to_inline = wording.profile.dialect == "pi" and may_need_restore(entry.line())
         return _inline(entry) if is_to_inline else entry
     data = entry.decode()
-    said = wording.say(data)
     if wording.profile.dialect == "pi" and may_need_restore(entry.line()):
-        return Entry.from_wire(said)
+        return Entry.from_wire(wording.say(restore_frames(data, entry.fetch_blob)))
+    said = wording.say(data)
     return entry if said is data else Entry.from_wire(said)
 
 
@@ -123,13 +123,17 @@ class _InlineLine:
         self._entry = entry
 
     def read_line(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - it has no place yet
-        return trim(self._entry.decode(), "pi").line
+        whole = restore_frames(self._entry.decode(), self._entry.fetch_blob)
+        return trim(whole, "pi").line
 
     def restore(self, data: WireEntry, line: bytes) -> WireEntry:  # noqa: ARG002
         return data
 
     def is_plain(self, block: bytes) -> bool:  # noqa: ARG002
         return True
+
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return self._entry.fetch_blob(ref)
 
 
 def _take(

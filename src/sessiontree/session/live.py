@@ -113,6 +113,8 @@ class LiveSession:
         entry_id = new_entry_id(tree.by_id, os.urandom)
         time = format_timestamp(self.place.clock())
         frame = {"type": entry_type, "id": entry_id, "parentId": tree.leaf_id, "timestamp": time}
+        if fields.get("firstKeptEntryId", "") is None:
+            fields = {**fields, "firstKeptEntryId": entry_id}  # it keeps nothing from before it
         entry = Entry(entry_type, entry_id, tree.leaf_id, time, cached=frame | fields)
         self.log.append(entry, self.header)
         tree.add(entry)

@@ -1,6 +1,6 @@
 """``SessionManager``: one session, as a tree and a log. A façade; the rules live elsewhere.
 
-The names are fixed. A manager works on one session at a time and can be moved to another;
+SPEC §16 fixes the names. A manager works on one session at a time and can be moved to another;
 everything that can fail happens before the move. One thread at a time.
 """
 
@@ -199,15 +199,18 @@ class SessionManager(SessionFacts, SessionAppends):
         summary: str,
         details: Any = None,
         from_extension: bool | None = None,
+        *,
+        usage: Any = None,
     ) -> str:
         """Go on from an earlier entry with a summary of what was left. EntryNotFoundError.
 
-        None stands for before the first entry.
+        None stands for before the first entry; ``usage`` is what the summary cost.
         """
         before = self.leaf_id
         self._session.move_leaf(id_or_none)
         fields: dict[str, Any] = {"fromId": id_or_none or "root", "summary": summary}
         put_given(fields, "details", details)
+        put_given(fields, "usage", usage)
         put_given(fields, extension_key(self._session.log.dialect), from_extension)
         try:
             return self._session.append("branch_summary", fields)

@@ -1,4 +1,4 @@
-"""From a context to a prompt: pi's texts to the byte, and calls that match results."""
+"""From a context to a prompt (SPEC §6): pi's texts to the byte, and calls that match results."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_custom_message_becomes_the_users() -> None:
     ]
 
 
-@pytest.mark.parametrize("role", ["system", "developer", "hookMessage", "", None, 5, ["user"]])
+@pytest.mark.parametrize("role", ["developer", "hookMessage", "", None, 5, ["user"]])
 def test_unknown_roles_are_dropped(role: object) -> None:
     assert convert_to_llm([user("a"), {"role": role, "content": "x"}, user("b")]) == [
         user("a"),

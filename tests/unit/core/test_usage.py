@@ -13,8 +13,8 @@ from sessiontree.core.usage import (
     count_messages,
     estimate_context,
     estimate_message,
+    paid_model_of,
     total_usage,
-    usage_by_model,
     usage_of,
 )
 
@@ -80,17 +80,38 @@ def test_what_has_no_usage_says_so(message: dict[str, Any]) -> None:
     assert usage_of(message) is None
 
 
-def test_totals_add_up_over_all_answers_and_by_model() -> None:
-    messages = [
-        user("hi"),
-        answer(total=10, provider="acme", model="a"),
-        answer(total=20, provider="acme", model="b"),
-        answer(total=5, provider="acme", model="a"),
-        answer(total=1),
+def entry(message: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "message", "message": message}
+
+
+def test_totals_add_up_over_everything_that_says_what_it_cost() -> None:
+    used = {"input": 1, "output": 2, "cost": {"total": 0.25}}
+    entries = [
+        entry(user("hi")),
+        entry(answer(total=10)),
+        entry({"role": "toolResult", "usage": used}),
+        entry({"role": "user", "usage": used}),
+        {"type": "usage", "kind": "cache_warm", "usage": used},
+        {"type": "compaction", "usage": used},
+        {"type": "branch_summary", "usage": used},
+        {"type": "custom", "usage": used},
+        {"type": "message", "message": None},
+        {"type": "usage", "usage": None},
     ]
-    assert total_usage(messages).total_tokens == 36
-    sums = {ref: used.total_tokens for ref, used in usage_by_model(messages).items()}
-    assert sums == {"acme/a": 15, "acme/b": 20, "unknown": 1}
+    assert total_usage(entries) == Usage(14, 8, 0, 0, 22, 1.0)
+
+
+def test_parts_of_a_number_are_no_further_tokens() -> None:
+    raw = {"input": 1, "output": 9, "reasoning": 7, "cacheWrite": 5, "cacheWrite1h": 3}
+    assert usage_of(answer(usage=raw)) == Usage(1, 9, 0, 5, 15, 0.0, 7, 3)
+
+
+def test_usage_is_counted_for_the_model_that_answered() -> None:
+    asked = answer(provider="acme", model="router")
+    assert paid_model_of(entry(asked)) == "acme/router"
+    assert paid_model_of(entry({**asked, "responseModel": "a"})) == "acme/a"
+    assert paid_model_of({"type": "usage", "provider": "acme", "model": "a"}) == "acme/a"
+    assert paid_model_of({"type": "compaction"}) is None
 
 
 def test_counts_tell_roles_and_tool_calls_apart() -> None:

@@ -1,4 +1,4 @@
-"""Names of folders and files."""
+"""Names of folders and files (SPEC §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which session is meant: resume targets, continuing, drafts."""
+"""Which session is meant: resume targets, continuing, drafts (SPEC §10, §11)."""
 
 from __future__ import annotations
 

@@ -176,6 +176,9 @@ class _Watch:
     def is_plain(self, block: bytes) -> bool:
         return self._source.is_plain(block)
 
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return None
+
 
 def test_messages_are_read_one_after_the_other_and_not_held(tmp_path: Path) -> None:
     path = _write(tmp_path / "s.jsonl", *(_user(f"question {n}") for n in range(50)))

@@ -25,6 +25,9 @@ class CountingPayloads:
     def is_plain(self, block: bytes) -> bool:
         return True
 
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return None
+
 
 def read_entry(line: bytes) -> tuple[Entry, CountingPayloads]:
     payloads = CountingPayloads(b"##" + line)

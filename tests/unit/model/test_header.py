@@ -1,4 +1,4 @@
-"""Headers and omp's title slot."""
+"""Headers and omp's title slot (SPEC §3)."""
 
 from __future__ import annotations
 

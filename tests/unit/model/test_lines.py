@@ -1,4 +1,4 @@
-"""Lenient reading of JSONL: what can be had from a line is had, the rest is reported."""
+"""Lenient reading of JSONL (SPEC §5): what can be had from a line is had, the rest is reported."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ class Payloads:
 
     def is_plain(self, block: bytes) -> bool:
         return True
+
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return None
 
 
 def parse(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:

@@ -62,7 +62,7 @@ def read_in_every_way(data: bytes) -> None:
     messages = session.build_session_context().messages
     build_session_context([entry.data for entry in session.get_entries()])
     convert_to_llm(messages, repair=True)
-    total_usage(messages)
+    total_usage({"type": "message", "message": m} for m in messages)
     estimate_context(messages)
     outgoing_messages(messages, Model("acme", "m", images=True))
     from_model_messages(to_model_messages(messages))

@@ -13,7 +13,7 @@ from sessiontree.cli.options import Count, Scope, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.core.context import find_cut, find_kept, iter_messages
 from sessiontree.core.tree import SessionTree
-from sessiontree.core.usage import blocks_of, total_usage
+from sessiontree.core.usage import PAID_TYPES, blocks_of, total_usage
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
@@ -113,7 +113,7 @@ def _has_id(value: Mapping[str, Any], key: str = "id") -> bool:
 
 
 def _write_head(view: SessionView, agent: str | None) -> None:
-    used = total_usage(_messages(view.path))
+    used = total_usage(entry.decode() for entry in view.path if entry.type in PAID_TYPES)
     output.write_line((_title(view), "bold"))
     # A listing counts those of all branches.
     in_all = sum(1 for entry in view.tree.entries if entry.type == "message")

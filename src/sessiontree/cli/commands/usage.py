@@ -15,13 +15,14 @@ from sessiontree.cli.copies import Families, SeenAnswers
 from sessiontree.cli.options import Scope, since_option, with_scope
 from sessiontree.cli.resolve import Target, find_target, open_target, session_argument
 from sessiontree.cli.tables import Column
-from sessiontree.core.context import iter_messages
-from sessiontree.core.usage import Usage, model_ref_of, usage_of
+from sessiontree.core.usage import PAID_TYPES, Usage, paid_model_of, usage_of_entry
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 
 _GROUPS = ("session", "model", "project", "day")
 # Tokens read from a provider's cache, and written to it, are the last two.
 _HEADS = ("ANSWERS", "INPUT", "OUTPUT", "CACHED", "STORED")
+_OTHERS = "tools and summaries"
+"""What calls of models are counted for that do not say which model it was."""
 
 
 @click.command("usage", short_help="Tokens and cost, by session, model or day.")
@@ -47,9 +48,10 @@ def usage_command(
 ) -> None:
     """Add up what the models' answers used, all branches included: what was paid was paid.
 
-    Of one session by model; of this project, or with --all of all projects, by session. An answer
-    that a fork or another copy repeats is in the row of each session, and in all sums once. CACHED
-    are tokens read from the provider's cache, STORED those written to it.
+    Besides answers this counts summaries, tools that called a model, and other calls that the agent
+    noted. Of one session by model; of this project, or with --all of all projects, by session. An
+    answer that a fork or another copy repeats is in the row of each session, and in all sums once.
+    CACHED are tokens read from the provider's cache, STORED those written to it.
 
     \b
     Examples:
@@ -94,9 +96,9 @@ class _Sum:
     used: Usage = field(default_factory=Usage)
     answers: int = 0
 
-    def add(self, used: Usage) -> None:
+    def add(self, used: Usage, answers: int) -> None:
         self.used += used
-        self.answers += 1
+        self.answers += answers
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -122,22 +124,24 @@ class _Tally:
         if self.by == "session":
             self.names[view.id] = tables.session_name(info) if info else view.name or ""
             self._moments[view.id] = info.modified if info else datetime.now(UTC)
-        for entry, message in iter_messages(view.tree.entries):
-            used = usage_of(message)
+        for entry in view.tree.entries:
+            data = entry.decode() if entry.type in PAID_TYPES else {}
+            used = usage_of_entry(data)
             moment = _moment(entry.timestamp)
             if used is None or (self._start and (moment is None or moment < self._start)):
                 continue
-            key = _key(self.by, view, message, moment)
-            before = seen.copy_of(entry, message) if seen is not None else None
+            key = _key(self.by, view, data, moment)
+            answers = int(_is_answer(data))
+            before = seen.copy_of(entry, data.get("message", {})) if seen is not None else None
             if before is None:
-                self.total.add(used)
+                self.total.add(used, answers)
             else:
-                self.copies += 1
+                self.copies += answers
                 # A session's own row says what is in it; every other sum is of what was paid.
                 if self.by != "session" or before == view.id:
                     continue
-                self.copied[key].add(used)
-            self.sums[key].add(used)
+                self.copied[key].add(used, answers)
+            self.sums[key].add(used, answers)
 
     def ordered(self) -> list[str]:
         """Days by date, sessions as listed (newest first), the rest by what they cost."""
@@ -178,7 +182,11 @@ def _add_listed(tally: _Tally, scope: Scope, everywhere: bool) -> int:
     return unreadable
 
 
-def _key(by: str, view: Any, message: Any, moment: datetime | None) -> str:
+def _is_answer(data: Any) -> bool:
+    return bool(data["type"] == "message" and data["message"].get("role") == "assistant")
+
+
+def _key(by: str, view: Any, data: Any, moment: datetime | None) -> str:
     match by:
         case "session":
             return str(view.id)
@@ -187,7 +195,7 @@ def _key(by: str, view: Any, message: Any, moment: datetime | None) -> str:
         case "day":
             return f"{moment.astimezone():%Y-%m-%d}" if moment else "?"
         case _:
-            return model_ref_of(message) or "unknown"
+            return paid_model_of(data) or ("unknown" if _is_answer(data) else _OTHERS)
 
 
 def _write(tally: _Tally, rows: list[str]) -> None:
@@ -244,6 +252,8 @@ def _sum_wire(each: _Sum) -> dict[str, Any]:
         "cacheRead": used.cache_read,
         "cacheWrite": used.cache_write,
         "totalTokens": used.total_tokens,
+        "reasoning": used.reasoning,
+        "cacheWrite1h": used.cache_write_1h,
         "cost": used.cost,
     }
 

@@ -1,4 +1,4 @@
-"""Full-text search over all sessions of all profiles (docs/discovery.md#search).
+"""Full-text search over all sessions of all profiles (SPEC §10).
 
 Decides what is searched, brings the index up to date as far as the time allows, answers from it,
 and answers from the files what it does not hold yet. So the answer is the same with or without an
@@ -114,7 +114,7 @@ def update_search_index(
     scope = find_scope(None, profile, store)
     left = scope.files
     try:
-        with search_index.open_index(is_patient=True) as index:
+        with search_index.open_index() as index:
             if index is not None:
                 left = index.update(
                     index.find_stale(scope.by_folder),

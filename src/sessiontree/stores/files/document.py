@@ -83,6 +83,12 @@ class FilePayloads:
     def is_plain(self, block: bytes) -> bool:
         return not trimming.may_need_restore(block)
 
+    def fetch_blob(self, ref: str) -> bytes | None:
+        found = self._blobs.get(ref) if self._blobs is not None else None
+        if found is None:
+            self.missing.setdefault(ref)
+        return found
+
 
 @dataclass(slots=True)
 class SessionDocument:
