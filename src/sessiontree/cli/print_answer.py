@@ -14,15 +14,12 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from sessiontree.cli import output
+from sessiontree.cli import approval, output
 from sessiontree.cli.options import Scope
 
 if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice
-    from sessiontree.agents.tools.base import Confirmation
     from sessiontree.session.manager import SessionManager
-
-_PREVIEW_LINES = 12
 
 
 def print_answer(
@@ -35,7 +32,7 @@ def print_answer(
     """Ask, print the answer, close the session; the exit code."""
     from sessiontree.agents import create_session_agent
 
-    confirm = _confirm if output.can_ask() else None
+    confirm = approval.confirm if output.can_ask() else None
     try:
         choice = create_session_agent(manager, model, cwd=work_dir, confirm=confirm)
     except BaseException:
@@ -172,17 +169,6 @@ class _AnswerWriter:
         if self._last != "\n":
             output.write_line()
             self._last = "\n"
-
-
-async def _confirm(question: Confirmation) -> bool:
-    """Ask the person, without stopping the loop that the agent's tools run on."""
-    output.write_message((question.title, "bold"))
-    lines = question.preview.splitlines()
-    for line in lines[:_PREVIEW_LINES]:
-        output.write_message((f"  {line}", "dim"))
-    if len(lines) > _PREVIEW_LINES:
-        output.write_message((f"  … {len(lines) - _PREVIEW_LINES} more lines", "dim"))
-    return await asyncio.to_thread(output.ask, f"Allow {question.tool_name}? [y/N]")
 
 
 def _remember(prompt: str, scope: Scope) -> None:
