@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sessiontree.importers.claude_content import tool_results
+from sessiontree.importers.claude_plan import Spending
 from sessiontree.importers.claude_thread import ThreadConverter
 from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
-from sessiontree.importers.transcript import Transcript, TranscriptBuilder
+from sessiontree.importers.transcript import ConversionReport, Transcript, TranscriptBuilder
 
 AGENT = "claude-code"
 
@@ -52,26 +53,36 @@ def convert_claude_code(
     session_id: str | None = None,
     sidechains: Sequence[Sidechain] = (),
     fallback_ms: int = 0,
+    is_subagent: bool = False,
 ) -> Transcript:
     """The session that a transcript's records tell. Never fails: what is odd is kept or reported.
 
-    ``session_id`` is the name of the file; ``fallback_ms`` the time of records that have none.
+    ``session_id`` is the name of the file; ``fallback_ms`` the time of records that have none. With
+    ``is_subagent`` the file is a subagent's, and its sidechain is the conversation.
     """
     records = main.records
     identity = session_id or _first(records, "sessionId") or "unknown"
-    started_ms = _started(records, fallback_ms)
+    found_ms = _started(records)
+    started_ms = found_ms if found_ms is not None else fallback_ms
     builder = TranscriptBuilder(AGENT, identity, started_ms)
     builder.report.skipped = list(main.skipped)
     builder.report.records = len(records) + sum(len(chain.records) for chain in sidechains)
 
     chains = _Sidechains(sidechains)
-    own = [record for record in records if not chains.take(record)]
-    thread = ThreadConverter(builder, own)
+    own = [record for record in records if is_subagent or not chains.take(record)]
+    chains.drop_repeated(own, builder.report)
+    spending = Spending()
+    for part in (own, *(chain.records for chain in chains.in_order())):
+        spending.read(part)
+    thread = ThreadConverter(
+        builder, own, spending, elsewhere=chains.uuids(), fallback_ms=started_ms
+    )
     thread.convert()
     transcript = Transcript(
         AGENT,
         identity,
         started_ms,
+        is_dated=found_ms is not None,
         cwd=_first(records, "cwd"),
         parent_session=_parent_session(records, identity),
         report=builder.report,
@@ -79,19 +90,27 @@ def convert_claude_code(
     transcript.title, transcript.title_source = _find_title(own, thread)
     transcript.leaf_id = thread.leaf_id
     callers = _find_callers(own)
+    elsewhere = {uuid for record in own if (uuid := get_text(record, "uuid")) is not None}
     for chain in chains.in_order():
-        _add_sidechain(builder, chain, callers, thread)
+        _add_sidechain(builder, chain, callers, thread, spending, elsewhere)
     transcript.entries = builder.entries
     return transcript
 
 
 def _add_sidechain(
-    builder: TranscriptBuilder, chain: Sidechain, callers: dict[str, str], main: ThreadConverter
+    builder: TranscriptBuilder,
+    chain: Sidechain,
+    callers: dict[str, str],
+    main: ThreadConverter,
+    spending: Spending,
+    elsewhere: set[str],
 ) -> None:
     """The subagent's conversation, under a root that says what it is."""
     if not chain.records:
         return
-    builder.tell_time(chain.records[0].get("timestamp"))
+    found_ms = _started(chain.records)
+    started_ms = found_ms if found_ms is not None else builder.tell_time(None)
+    builder.set_time(started_ms)
     call_id = get_text(chain.meta, "toolUseId") or callers.get(chain.agent_id)
     data: WireRecord = {"agentId": chain.agent_id}
     for key in ("agentType", "description", "parentAgentId"):
@@ -103,9 +122,10 @@ def _add_sidechain(
         if call_id in main.entry_of_call:
             data["calledFrom"] = main.entry_of_call[call_id]
     fields = {"customType": f"{AGENT}.sidechain", "data": data}
-    source = ("sidechain", chain.agent_id)
-    root = builder.add("custom", source, None, fields, is_beginning=True)
-    ThreadConverter(builder, chain.records, base=root).convert()
+    root = builder.add("custom", ("sidechain", chain.agent_id), None, fields)
+    ThreadConverter(
+        builder, chain.records, spending, base=root, elsewhere=elsewhere, fallback_ms=started_ms
+    ).convert()
 
 
 class _Sidechains:
@@ -135,11 +155,36 @@ class _Sidechains:
         self._by_record[uuid] = chain
         return True
 
+    def drop_repeated(self, main: Sequence[WireRecord], report: ConversionReport) -> None:
+        """Leave out what the main conversation or an earlier subagent holds already.
+
+        A subagent that compacts the conversation (``agent-acompact-*``) begins with a copy of it.
+        """
+        seen = {uuid for record in main if (uuid := get_text(record, "uuid")) is not None}
+        for chain in self.in_order():
+            uuids = {uuid for each in chain.records if (uuid := get_text(each, "uuid")) is not None}
+            kept = [each for each in chain.records if get_text(each, "uuid") not in seen]
+            if len(kept) < len(chain.records):
+                report.left_out["repeated records"] += len(chain.records) - len(kept)
+                # Notes alone, without the conversation they are about, say nothing.
+                is_bare = not any(get_text(each, "uuid") for each in kept)
+                chain.records = [] if is_bare else kept
+            seen |= uuids
+
+    def uuids(self) -> set[str]:
+        """The uuids of all records of subagents."""
+        return {
+            uuid
+            for chain in self._by_agent.values()
+            for record in chain.records
+            if (uuid := get_text(record, "uuid")) is not None
+        }
+
     def in_order(self) -> list[Sidechain]:
         """By their first moment."""
         return sorted(
             self._by_agent.values(),
-            key=lambda chain: (_started(chain.records, 0), chain.agent_id),
+            key=lambda chain: (_started(chain.records) or 0, chain.agent_id),
         )
 
 
@@ -187,11 +232,11 @@ def _first(records: Sequence[WireRecord], key: str) -> str | None:
     return next((value for record in records if (value := get_text(record, key))), None)
 
 
-def _started(records: Sequence[WireRecord], fallback_ms: int) -> int:
-    """When the conversation began. Notes at the top of a file may be written anew; records not."""
+def _started(records: Sequence[WireRecord]) -> int | None:
+    """When the conversation began. Notes at the top of a file may be written again; records not."""
     for wanted in ("uuid", "timestamp"):
         for record in records:
             time_ms = read_time(record.get("timestamp")) if wanted in record else None
             if time_ms is not None:
                 return time_ms
-    return fallback_ms
+    return None

@@ -220,9 +220,95 @@ def is_command_markup(text: str) -> bool:
     return stripped.startswith(_MARKUP_TAGS) and stripped.endswith(">")
 
 
-def command_name(text: str) -> str | None:
-    """The slash command that markup names."""
-    return (_between(text, "<command-name>", "</command-name>") or "").strip() or None
+def is_queued_prompt(attachment: WireRecord) -> bool:
+    """Whether this is a prompt that was typed while the model was at work."""
+    return (
+        attachment.get("type") == "queued_command"
+        and attachment.get("commandMode", "prompt") == "prompt"
+    )
+
+
+def typed_command(text: str) -> str | None:
+    """The slash command that markup names, with its arguments: what the person typed."""
+    name = (_between(text, "<command-name>", "</command-name>") or "").strip()
+    arguments = (_between(text, "<command-args>", "</command-args>") or "").strip()
+    return f"{name} {arguments}".strip() if name else None
+
+
+def command_output(text: str) -> str | None:
+    """What a slash command printed."""
+    for stream in ("stdout", "stderr"):
+        opening, closing = f"<local-command-{stream}>", f"</local-command-{stream}>"
+        if text.strip().startswith(opening):
+            return _between(text, opening, closing)
+    return None
+
+
+_AROUND = (
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+    "system-reminder",
+    "user-prompt-submit-hook",
+    "local-command-caveat",
+    "task-notification",
+    "skill",
+)
+"""The elements that Claude Code, its editor extensions and skills put before or after a prompt."""
+
+
+def split_prompt(
+    blocks: list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What was put around a prompt, and what a person typed; nothing of it is changed or lost."""
+    around: list[dict[str, Any]] = []
+    typed: list[dict[str, Any]] = []
+    for block in blocks:
+        if block["type"] != "text":
+            typed.append(block)
+            continue
+        found, rest = split_text(block["text"])
+        around += ({"type": "text", "text": text} for text in found)
+        if rest or not found:
+            typed.append({**block, "text": rest})
+    return around, typed
+
+
+def split_text(text: str) -> tuple[list[str], str]:
+    """The elements around a text, in order, and the text without them."""
+    before: list[str] = []
+    after: list[str] = []
+    rest = text
+    while (length := _leading_element(rest)) > 0:
+        start = len(rest) - len(rest.lstrip())
+        before.append(rest[start:length])
+        rest = rest[length:].lstrip()
+    while (start := _trailing_element(rest)) >= 0:
+        after.insert(0, rest[start:].rstrip())
+        rest = rest[:start].rstrip()
+    return [*before, *after], rest
+
+
+def _leading_element(text: str) -> int:
+    """Where the element that a text begins with ends; 0 if it begins with none."""
+    stripped = text.lstrip()
+    if not stripped.startswith("<"):
+        return 0
+    for tag in _AROUND:
+        if stripped.startswith((f"<{tag}>", f"<{tag} ")):
+            closing = f"</{tag}>"
+            end = stripped.find(closing)
+            return len(text) - len(stripped) + end + len(closing) if end >= 0 else 0
+    return 0
+
+
+def _trailing_element(text: str) -> int:
+    """Where the element that a text ends with begins; -1 if it ends with none."""
+    stripped = text.rstrip()
+    for tag in _AROUND:
+        if stripped.endswith(f"</{tag}>"):
+            return max(stripped.rfind(f"<{tag}>"), stripped.rfind(f"<{tag} "))
+    return -1
 
 
 def bash_input(text: str) -> str | None:

@@ -1,17 +1,20 @@
 """One thread of a Claude Code transcript: records that hang on each other, as a chain of entries.
 
-Goes through the records once, in the order they were written; which of them belong together is in
-the plan. Where an entry goes follows two rules: a record hangs on the entry its parent became, and
-what was put in between (a note, a result, a compaction) is what the next one hangs on.
+Goes through the records once, parents first; which of them belong together is in the plan. Where an
+entry goes follows two rules: a record hangs on the entry its parent became, and what was put in
+between (a note, a result, a compaction) is what the next one hangs on.
+
+An entry's id follows from the first record it was made of, so an answer that grew is the same entry
+with more in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from sessiontree.importers import claude_content as content
-from sessiontree.importers.claude_plan import Answer, ThreadPlan
+from sessiontree.importers.claude_plan import Answer, Line, Spending, ThreadPlan, read_lines
 from sessiontree.importers.records import (
     Fingerprints,
     WireRecord,
@@ -27,15 +30,28 @@ class ThreadConverter:
     """Adds one thread's entries to a transcript."""
 
     def __init__(
-        self, builder: TranscriptBuilder, records: Sequence[WireRecord], base: str | None = None
+        self,
+        builder: TranscriptBuilder,
+        records: Sequence[WireRecord],
+        spending: Spending,
+        *,
+        base: str | None = None,
+        elsewhere: Container[str] = (),
+        fallback_ms: int = 0,
     ) -> None:
+        """``base`` is the entry the thread hangs on; ``elsewhere`` holds the uuids of the records
+        that the other threads of the session have."""
         self.leaf_id: str | None = base
         self.entry_of_call: dict[str, str] = {}
         self.first_command: str | None = None
         self.has_prompt = False
         self._builder = builder
-        self._records = records
-        self._plan = ThreadPlan(records)
+        self._spending = spending
+        self._elsewhere = elsewhere
+        lines, repeated = read_lines(records, fallback_ms)
+        if repeated:
+            builder.report.left_out["repeated records"] += repeated
+        self._plan = ThreadPlan(lines)
         self._names = Fingerprints()
         self._entry_of: dict[str, str] = {}
         self._answers: dict[int, str] = {}
@@ -43,32 +59,33 @@ class ThreadConverter:
 
     def has_record(self, uuid: object) -> bool:
         """Whether a record of this uuid is in the thread."""
-        return isinstance(uuid, str) and uuid in self._entry_of
+        return isinstance(uuid, str) and self._plan.has(uuid)
 
     def convert(self) -> None:
-        """Go through all records once, in file order."""
-        for record in self._records:
-            self._convert(record)
+        """Go through all records once, parents first."""
+        for line in self._plan.lines:
+            self._convert(line)
 
-    def _convert(self, record: WireRecord) -> None:
-        kind = get_text(record, "type") or "unknown"
-        uuid = get_text(record, "uuid")
-        if uuid is None:
-            self._note(kind, record)
+    def _convert(self, line: Line) -> None:
+        self._builder.set_time(line.time_ms)
+        if line.uuid is None:
+            self._note(line)
             return
-        if uuid in self._entry_of:
-            # A part of an answer that stands already, or a record that was written twice.
-            if uuid not in self._plan.absorbed and uuid not in self._plan.answer_of:
-                self._builder.report.left_out["repeated records"] += 1
+        if line.uuid in self._entry_of:
+            return  # a part of an answer that stands already, or what another record told
+        original = self._entry_of.get(self._plan.original_of.get(line.uuid, ""))
+        if original is not None:
+            self._entry_of[line.uuid] = original
+            self.leaf_id = self._end_of(original)
+            self._builder.report.left_out["repeated records"] += 1
             return
-        self._builder.tell_time(record.get("timestamp"))
         convert: Callable[[WireRecord, str], None] = {
             "user": self._user,
             "assistant": self._assistant,
             "system": self._system,
             "attachment": self._attachment,
-        }.get(kind, self._keep)
-        convert(record, uuid)
+        }.get(line.kind, self._keep)
+        convert(line.record, line.uuid)
 
     # -- places ----------------------------------------------------------------------------
 
@@ -86,8 +103,8 @@ class ThreadConverter:
         return end
 
     def _is_placed(self, record: WireRecord) -> bool:
-        """Whether the record names a parent that is in the thread."""
-        return any(self.has_record(record.get(key)) for key in _PARENT_KEYS)
+        """Whether the record names a parent that became an entry of the thread."""
+        return any(get_text(record, key) in self._entry_of for key in _PARENT_KEYS)
 
     def _place(self, record: WireRecord) -> str | None:
         """Where the record's entry hangs."""
@@ -99,11 +116,13 @@ class ThreadConverter:
             parent = get_text(record, key)
             if parent is not None and parent in self._entry_of:
                 return self._end_of(self._entry_of[parent])
-        if get_text(record, "parentUuid") is None:
+        parent = get_text(record, "parentUuid")
+        if parent is None:
             return self._end_of(None)
-        # The parent is not in the file (a torn line, a rewritten file): what came before is the
-        # best guess, and a conversation in one piece is worth more than two halves.
-        self._builder.report.note("some records hang on records that are not in the file")
+        # A torn line, a rewritten file: what came before is the best guess for what is not there,
+        # and a conversation in one piece is worth more than two halves.
+        if parent not in self._elsewhere and not self._plan.has(parent):
+            self._builder.report.note("some records hang on records that are not in the file")
         return self.leaf_id if self.leaf_id is not None else self._end_of(None)
 
     def _set(self, uuid: str, entry_id: str) -> None:
@@ -120,24 +139,22 @@ class ThreadConverter:
 
     # -- records ---------------------------------------------------------------------------
 
-    def _note(self, kind: str, record: WireRecord) -> None:
+    def _note(self, line: Line) -> None:
         """A record without a place goes where it was written, and the thread goes on from it."""
-        if kind in _TITLE_TYPES:
+        record, kind = line.record, line.kind
+        if kind in _TITLE_TYPES or (kind == "summary" and self.has_record(record.get("leafUuid"))):
             self._builder.report.left_out["titles"] += 1
             return
-        self._builder.tell_time(record.get("timestamp"))
         parent = self.leaf_id if self.leaf_id is not None else self._end_of(None)
-        name = self._names.name(record, self._builder.anchor_of(parent))
-        if kind == "summary" and self.has_record(record.get("leafUuid")):
-            self._builder.report.left_out["titles"] += 1
-            return
-        added = self._builder.keep((name,), parent, kind, record)
+        name = self._names.name(record, line.scope)
+        added = self._builder.keep((name, line.scope), parent, kind, record)
         self._after.setdefault(parent, added)
         self.leaf_id = added
 
     def _keep(self, record: WireRecord, uuid: str) -> None:
         kind = get_text(record, "type") or "unknown"
-        self._set(uuid, self._builder.keep((uuid,), self._place(record), kind, record))
+        place = self._place(record)
+        self._set(uuid, self._builder.keep((uuid,), place, kind, record, is_place=True))
 
     def _system(self, record: WireRecord, uuid: str) -> None:
         if record.get("subtype") == "compact_boundary":
@@ -145,15 +162,17 @@ class ThreadConverter:
             return
         text = get_text(record, "content")
         if record.get("subtype") == "local_command" and text is not None:
-            self.first_command = self.first_command or content.command_name(text)
-            self._set(
-                uuid,
-                self._builder.add_custom_message(
-                    (uuid,), self._place(record), "command", text, True
-                ),
-            )
+            self._set(uuid, self._command(uuid, self._place(record), text))
             return
         self._keep(record, uuid)
+
+    def _command(self, uuid: str, place: str | None, text: str) -> str:
+        """A slash command as it was typed, or what it printed."""
+        typed = content.typed_command(text)
+        self.first_command = self.first_command or typed
+        shown = typed or content.command_output(text) or text
+        details = {"markup": text} if shown != text else None
+        return self._builder.add_custom_message((uuid,), place, "command", shown, True, details)
 
     def _compaction(self, record: WireRecord, uuid: str, summary: WireRecord | None) -> None:
         """A boundary and its summary; without the text of one there is nothing to put in place."""
@@ -166,10 +185,9 @@ class ThreadConverter:
         if not self._is_placed(record) and self.leaf_id is not None:
             parent = self.leaf_id
         metadata = get_object(record, "compactMetadata")
-        source = (uuid, (get_text(summary or {}, "uuid") or ""))
         added = self._builder.add(
             "compaction",
-            source,
+            (uuid,),
             parent,
             {
                 "summary": text,
@@ -202,8 +220,7 @@ class ThreadConverter:
 
     def _attachment(self, record: WireRecord, uuid: str) -> None:
         attachment = get_object(record, "attachment")
-        is_prompt = attachment.get("commandMode", "prompt") == "prompt"
-        is_queued = attachment.get("type") == "queued_command" and is_prompt
+        is_queued = content.is_queued_prompt(attachment)
         # A prompt typed while the model was at work stands here and nowhere else.
         if not is_queued or not self._prompt(record, uuid, attachment.get("prompt")):
             self._keep(record, uuid)
@@ -254,29 +271,40 @@ class ThreadConverter:
         elif command is not None:
             self._shell(uuid, place, command)
         elif record.get("isMeta") is True:
-            self._set(
-                uuid,
-                self._builder.add_custom_message(
-                    (uuid,), place, "meta", _content(body, converted), False
-                ),
-            )
+            said = _content(body, converted)
+            self._set(uuid, self._builder.add_custom_message((uuid,), place, "meta", said, False))
         elif content.is_command_markup(text):
-            self.first_command = self.first_command or content.command_name(text)
-            self._set(
-                uuid,
-                self._builder.add_custom_message(
-                    (uuid,), place, "command", _content(body, converted), True
-                ),
-            )
+            self._set(uuid, self._command(uuid, place, text))
         else:
-            level = content.thinking_level(record)
-            if level is not None:
-                place = self._builder.switch_thinking((uuid,), place, level)
-            self.has_prompt = True
-            message = {"role": "user", "content": _content(body, converted)}
-            self._set(uuid, self._builder.add_message((uuid,), place, message))
+            self._typed(record, uuid, place, body, converted)
         self._left_over(uuid, uuid, converted.left_over, place)
         return True
+
+    def _typed(
+        self,
+        record: WireRecord,
+        uuid: str,
+        place: str | None,
+        body: object,
+        converted: content.Content,
+    ) -> None:
+        """What a person typed; what Claude Code put around it comes before, hidden."""
+        around, typed = content.split_prompt(converted.blocks)
+        if around:
+            added = self._builder.add_custom_message(
+                (uuid, "context"), place, "context", around, False
+            )
+            if not typed:
+                self._set(uuid, added)
+                return
+            place = added
+        level = content.thinking_level(record)
+        if level is not None:
+            place = self._builder.switch_thinking((uuid,), place, level)
+        self.has_prompt = True
+        said = typed if around else _content(body, converted)
+        message = {"role": "user", "content": said}
+        self._set(uuid, self._builder.add_message((uuid,), place, message))
 
     def _shell(self, uuid: str, place: str | None, command: str) -> None:
         printed = self._plan.output_of.get(uuid)
@@ -289,15 +317,15 @@ class ThreadConverter:
             "truncated": False,
         }
         other = get_text(printed or {}, "uuid")
-        source = (uuid,) if other is None else (uuid, other)
-        added = self._builder.add_message(source, place, message)
+        added = self._builder.add_message((uuid,), place, message)
         self._set(uuid, added)
         if other is not None:
             self._entry_of[other] = added
 
     def _assistant(self, record: WireRecord, uuid: str) -> None:
-        answer = self._plan.answer_of[uuid]
-        parts = answer.parts
+        answer = self._plan.answer_of.get(uuid)
+        # A copy whose original is not there is an answer of its own.
+        parts = [part.record for part in answer.parts] if answer is not None else [record]
         names = [part["uuid"] for part in parts]
         bodies = [get_object(part, "message") for part in parts]
         if not any("content" in body for body in bodies):
@@ -310,26 +338,31 @@ class ThreadConverter:
             made = content.convert_reply(body.get("content"), provider)
             converted.blocks += made.blocks
             converted.left_over += made.left_over
+        usage = self._spending.take(parts)
+        cost = record.get("costUSD") if usage is not None else None
         message: dict[str, Any] = {
             "role": "assistant",
             "content": converted.blocks,
             "api": content.API,
             "provider": provider,
             "model": model,
-            "usage": content.read_usage(_last_usage(bodies), record.get("costUSD")),
+            "usage": content.read_usage(usage or {}, cost),
             "stopReason": _stop_reason(bodies, answer),
         }
         if any(part.get("isApiErrorMessage") is True for part in parts):
             message["stopReason"] = "error"
             message["errorMessage"] = content.plain_text(bodies[0].get("content"))
-        added = self._builder.add_message(names, place, message)
-        self._answers[id(answer)] = added
+        added = self._builder.add_message(names[:1], place, message)
         for name in names:
             self._entry_of[name] = added
-        for call_id in answer.calls:
-            self.entry_of_call[call_id] = added
         self.leaf_id = added
+        if answer is not None:
+            self._answers[id(answer)] = added
+            self.entry_of_call |= dict.fromkeys(answer.calls, added)
         self._left_over(names[0], uuid, converted.left_over)
+        # Right behind the calls, wherever in the file they stand: what follows hangs on them.
+        for line in answer.results if answer is not None else ():
+            self._convert(line)
 
     def _model(
         self, bodies: list[WireRecord], names: list[str], place: str | None
@@ -369,14 +402,9 @@ def _content(body: object, converted: content.Content) -> object:
     return body if isinstance(body, str) else converted.blocks
 
 
-def _last_usage(bodies: list[WireRecord]) -> WireRecord:
-    """The counts of an answer: every part repeats them, the last one has them in full."""
-    return next((usage for body in reversed(bodies) if (usage := get_object(body, "usage"))), {})
-
-
-def _stop_reason(bodies: list[WireRecord], answer: Answer) -> str:
+def _stop_reason(bodies: list[WireRecord], answer: Answer | None) -> str:
     said = next((reason for body in reversed(bodies) if (reason := body.get("stop_reason"))), None)
-    if said is None and answer.was_interrupted:
+    if said is None and answer is not None and answer.was_interrupted:
         return "aborted"
     has_calls = any(
         isinstance(block, dict) and block.get("type") == "tool_use"

@@ -2,9 +2,10 @@
 
 A rollout is two logs in one file. ``response_item`` is what the model exchanged and is what becomes
 messages; ``event_msg`` is what the screen showed and is read for what only it knows (token counts,
-exit codes, rollbacks, names). What is known of the format:
+exit codes, rollbacks, names, and what an interrupted turn left). What is known of the format:
 
-- ``session_meta`` comes first; in a fork or a subagent's file those of its ancestors may follow.
+- ``session_meta`` comes first; in a fork or a subagent's file those of its ancestors may follow,
+  with a copy of their history.
 - The items of one answer (reasoning, text, calls) are separate records; they become one message.
 - ``turn_context`` names the model and the effort of the turn.
 - ``compacted`` puts a summary in place of what came before. Its text may be missing, when only the
@@ -16,7 +17,8 @@ exit codes, rollbacks, names). What is known of the format:
 from __future__ import annotations
 
 from sessiontree.importers.codex_lines import read_line
-from sessiontree.importers.codex_rollout import RolloutConverter
+from sessiontree.importers.codex_rollout import RolloutWriter
+from sessiontree.importers.codex_steps import Gatherer
 from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
 from sessiontree.importers.transcript import Transcript, TranscriptBuilder
 
@@ -29,34 +31,41 @@ def convert_codex(
     session_id: str | None = None,
     title: str | None = None,
     fallback_ms: int = 0,
+    inherited: int = 0,
 ) -> Transcript:
     """The session that a rollout's records tell. Never fails: what is odd is kept or reported.
 
-    ``session_id`` is the one in the file's name, ``title`` the one in Codex's index, if any.
+    ``session_id`` is the one in the file's name, ``title`` the one in Codex's index, if any. The
+    first ``inherited`` records are another session's, which counts their tokens.
     """
     lines = [read_line(record) for record in source.records]
     meta = next((line.payload for line in lines if line.kind == "session_meta"), {})
     identity = get_text(meta, "id") or session_id or "unknown"
     times = [read_time(meta.get("timestamp")), *(read_time(line.timestamp) for line in lines)]
-    started_ms = next((time for time in times if time is not None), fallback_ms)
+    found_ms = next((time for time in times if time is not None), None)
+    started_ms = found_ms if found_ms is not None else fallback_ms
     builder = TranscriptBuilder(AGENT, identity, started_ms)
     builder.report.skipped = list(source.skipped)
     builder.report.records = len(lines)
-    converter = RolloutConverter(builder, get_text(meta, "model_provider") or "openai", lines)
-    converter.convert()
+    provider = get_text(meta, "model_provider") or "openai"
+    gatherer = Gatherer(lines, provider, inherited)
+    writer = RolloutWriter(builder, provider, lines)
+    writer.write(gatherer.gather())
+    builder.report.left_out.update(gatherer.left_out)
     contexts = (line.payload for line in lines if line.kind == "turn_context")
     cwds = (get_text(values, "cwd") for values in (meta, *contexts))
-    name = converter.title or title
+    name = gatherer.title or title
     return Transcript(
         AGENT,
         identity,
         started_ms,
-        cwd=next((cwd for cwd in cwds if cwd is not None), converter.cwd),
+        is_dated=found_ms is not None,
+        cwd=next((cwd for cwd in cwds if cwd is not None), writer.cwd),
         title=name,
         title_source="user" if name is not None else None,
         parent_session=_parent_session(meta),
         entries=builder.entries,
-        leaf_id=converter.tail,
+        leaf_id=writer.tail,
         report=builder.report,
     )
 

@@ -15,7 +15,8 @@ API = "openai-responses"
 
 CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
-ITEMS = CALLS | OUTPUTS | {"message", "reasoning"}
+WEB_SEARCH = "web_search_call"
+ITEMS = CALLS | OUTPUTS | {"message", "reasoning", WEB_SEARCH}
 
 _ITEM_ROLES = {"UserMessage": "user", "AgentMessage": "assistant"}
 _EVENT_ROLES = {"user_message": "user", "agent_message": "assistant"}
@@ -63,16 +64,37 @@ def convert_reasoning(item: WireRecord, provider: str) -> dict[str, Any] | None:
 
     The signature is the whole item, which is what goes back to the provider.
     """
-    texts = [
+    texts = reasoning_texts(item)
+    made: dict[str, Any] = {"type": "thinking", "thinking": "\n\n".join(texts)}
+    if get_text(item, "encrypted_content") and provider == "openai":
+        made["thinkingSignature"] = codec.encode(item).decode("utf-8")
+    return made if texts or "thinkingSignature" in made else None
+
+
+def reasoning_texts(item: WireRecord) -> list[str]:
+    """The paragraphs of a reasoning item that can be read."""
+    return [
         text
         for key in ("summary", "content")
         for part in get_list(item, key)
         if isinstance(part, dict) and (text := get_text(part, "text"))
     ]
-    made: dict[str, Any] = {"type": "thinking", "thinking": "\n\n".join(texts)}
-    if get_text(item, "encrypted_content") and provider == "openai":
-        made["thinkingSignature"] = codec.encode(item).decode("utf-8")
-    return made if texts or "thinkingSignature" in made else None
+
+
+def convert_search(item: WireRecord, call_id: str) -> dict[str, Any]:
+    """A web search as the tool call it is; the provider ran it."""
+    action = {key: value for key, value in get_object(item, "action").items() if key != "type"}
+    kind = get_text(get_object(item, "action"), "type") or "search"
+    name = "web_search" if kind in ("search", "other") else f"web_{kind}"
+    return {"type": "toolCall", "id": call_id, "name": name, "arguments": action}
+
+
+def search_text(item: WireRecord) -> str:
+    """What was searched for, or which page was opened."""
+    action = get_object(item, "action")
+    words = [action.get(key) for key in ("query", "url", "pattern")]
+    words += get_list(action, "queries")
+    return " ".join(word for word in words if isinstance(word, str)) or "?"
 
 
 def convert_call(item: WireRecord) -> dict[str, Any] | None:
@@ -196,21 +218,42 @@ def _between(text: str, opening: str, closing: str) -> str | None:
 
 
 def as_item(event: WireRecord) -> WireRecord | None:
-    """A display event as the item it shows, for files that hold only these."""
-    kind = event.get("type")
+    """A display event as the item it shows; ``shown_by`` tells its type. None for other events."""
+    kind = get_text(event, "type") or ""
+    made = _shown(kind, event)
+    return {**made, "shown_by": kind} if made is not None else None
+
+
+def _shown(kind: str, event: WireRecord) -> WireRecord | None:
     if kind == "item_completed":
-        item = get_object(event, "item")
-        role = _ITEM_ROLES.get(get_text(item, "type") or "")
-        if role is not None:
-            return {"type": "message", "role": role, "content": item.get("content")}
-        if item.get("type") == "Reasoning":
-            texts = [text for text in get_list(item, "summary_text") if isinstance(text, str)]
-            return {"type": "reasoning", "summary": [{"text": text} for text in texts]}
-        return None
+        return _shown_item(get_object(event, "item"))
+    if kind == "web_search_end":
+        action = get_object(event, "action") or {"type": "search", "query": event.get("query")}
+        return {"type": WEB_SEARCH, "id": event.get("call_id"), "action": action}
     text = get_text(event, "message") or get_text(event, "text")
+    role = _EVENT_ROLES.get(kind)
+    if role == "user":
+        return _shown_prompt(event)
     if text is None:
         return None
-    if kind == "agent_reasoning":
+    if kind in ("agent_reasoning", "agent_reasoning_raw_content"):
         return {"type": "reasoning", "summary": [{"text": text}]}
-    role = _EVENT_ROLES.get(get_text(event, "type") or "")
     return {"type": "message", "role": role, "content": text} if role is not None else None
+
+
+def _shown_item(item: WireRecord) -> WireRecord | None:
+    role = _ITEM_ROLES.get(get_text(item, "type") or "")
+    if role is not None:
+        return {"type": "message", "role": role, "content": item.get("content")}
+    if item.get("type") == "Reasoning":
+        texts = [text for text in get_list(item, "summary_text") if isinstance(text, str)]
+        return {"type": "reasoning", "summary": [{"text": text} for text in texts]}
+    return None
+
+
+def _shown_prompt(event: WireRecord) -> WireRecord | None:
+    text = get_text(event, "message")
+    content: list[WireRecord] = [{"type": "input_text", "text": text}] if text is not None else []
+    urls = (url for url in get_list(event, "images") if isinstance(url, str))
+    content += ({"type": "input_image", "image_url": url} for url in urls)
+    return {"type": "message", "role": "user", "content": content} if content else None

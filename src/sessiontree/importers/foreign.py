@@ -18,10 +18,12 @@ from sessiontree.core.tree import SessionTree, SessionTreeNode, plant
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
+from sessiontree.importers.codex_forks import count_burst, count_copied, find_parent
 from sessiontree.importers.foreign_places import (
     codex_home_of,
     find_rollout,
     find_sidechains,
+    is_subagent,
     meta_of_sidechain,
     read_thread_names,
     session_id_of,
@@ -53,12 +55,17 @@ _JSON_EXPORT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"sessiontre
 
 @dataclass(slots=True)
 class ForeignSource:
-    """What was read from disk for one session, and the hash of all of it."""
+    """What was read from disk for one session, and the hash of all of it.
+
+    ``size`` and ``own_hash`` are those of the file at ``path`` alone.
+    """
 
     agent: Agent
     path: str
     transcript: Transcript
     content_hash: str
+    size: int = 0
+    own_hash: str = ""
     files: list[str] = field(default_factory=list)
 
 
@@ -172,7 +179,18 @@ def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> 
     records = read_records(data)
     found = agent or detect_agent(name, records)
     convert = _claude if found == "claude-code" else _codex
-    return ForeignSource(found, name, convert(name, records, files), files.digest(), files.paths)
+    own_hash = files.digest()
+    transcript = convert(name, records, files)
+    return ForeignSource(found, name, transcript, files.digest(), len(data), own_hash, files.paths)
+
+
+def has_grown(path: str, size: int, own_hash: str) -> bool:
+    """Whether a file still begins with what it held when it had this size and hash."""
+    try:
+        with open_for_reading(path) as file:
+            return hashlib.sha256(file.read(size)).hexdigest() == own_hash
+    except OSError:
+        return False
 
 
 class _SourceFiles:
@@ -219,6 +237,14 @@ def detect_agent(path: str, records: RecordList) -> Agent:
 def _claude(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
     session_id = session_id_of(path)
     modified_ms = files.modified_ms
+    if is_subagent(path):
+        transcript = convert_claude_code(
+            records, session_id=session_id, fallback_ms=modified_ms, is_subagent=True
+        )
+        if transcript.title is None:
+            transcript.title = get_text(meta_of_sidechain(path), "description")
+            transcript.title_source = "auto"
+        return transcript
     sidechains = []
     for chain_path in find_sidechains(path, session_id):
         where = os.path.basename(chain_path)
@@ -238,14 +264,34 @@ def _claude(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
 def _codex(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
     home = codex_home_of(path)
     modified_ms = files.modified_ms
+    own = len(records.records)
     missing = _join_ancestors(records, home, files)
-    transcript = convert_codex(records, session_id=session_id_of(path), fallback_ms=modified_ms)
+    inherited = len(records.records) - own
+    inherited = inherited + 1 if inherited else _count_copied(path, records, home)
+    transcript = convert_codex(
+        records, session_id=session_id_of(path), fallback_ms=modified_ms, inherited=inherited
+    )
     if transcript.title is None and home is not None:
         transcript.title = read_thread_names(home).get(transcript.session_id)
         transcript.title_source = "user" if transcript.title is not None else None
     if missing is not None:
         transcript.report.note(f"the rollout it continues is not there: {missing}")
     return transcript
+
+
+def _count_copied(path: str, records: RecordList, home: str | None) -> int:
+    """How many of the first records a fork has copied from the rollout it came from."""
+    parent = find_parent(records.records)
+    if parent is None:
+        return 0
+    found = find_rollout(home, parent, [path]) if home is not None else None
+    if found is None:
+        return count_burst(records.records)
+    try:
+        with open_for_reading(found) as file:
+            return count_copied(records.records, read_records(file.read()).records)
+    except OSError:
+        return count_burst(records.records)
 
 
 def _join_ancestors(records: RecordList, home: str | None, files: _SourceFiles) -> str | None:

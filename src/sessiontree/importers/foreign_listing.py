@@ -6,6 +6,7 @@ sessions take seconds. Nothing is cached and nothing is written.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ from typing import Any
 
 import msgspec
 
-from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
+from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError
 from sessiontree.importers import claude_content, codex_items, foreign_places
-from sessiontree.importers.foreign import AGENTS, Agent
-from sessiontree.importers.records import get_list, get_object, get_text, read_time
+from sessiontree.importers.codex_lines import RolloutLine, read_line
+from sessiontree.importers.codex_steps import Gatherer, count_messages, told_cwd, typed_prompts
+from sessiontree.importers.foreign import AGENTS, Agent, read_source
+from sessiontree.importers.records import get_object, get_text, read_time
 from sessiontree.model import codec
 from sessiontree.storage.regular import open_for_reading
 
 _CHUNK_BYTES = 1 << 20
 _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-title": "aiTitle"}
-_TITLE_RANKS = {"custom-title": 3, "agent-name": 2, "ai-title": 1, "summary": 0}
+_TITLE_RANKS = {"custom-title": 3, "agent-name": 2, "ai-title": 1}
 
 
 @dataclass(slots=True)
@@ -50,30 +53,6 @@ class ForeignSession:
         return self.title or self.first_message or self.id
 
 
-class _MessageFields(msgspec.Struct, gc=False):
-    id: Any = None
-    role: Any = None
-
-
-class _PayloadFields(msgspec.Struct, gc=False):
-    type: Any = None
-    role: Any = None
-
-
-class _Fields(msgspec.Struct, gc=False):
-    """What a listing wants of any line of either agent."""
-
-    type: Any = None
-    isSidechain: Any = None  # noqa: N815 - the key in the file
-    isMeta: Any = None  # noqa: N815
-    message: _MessageFields | None = None
-    payload: _PayloadFields | None = None
-    role: Any = None
-
-
-_decode_fields = msgspec.json.Decoder(_Fields).decode
-
-
 def find_foreign_sessions(
     agent: Agent | None = None,
     home: str | os.PathLike[str] | None = None,
@@ -86,10 +65,7 @@ def find_foreign_sessions(
     without a message are left out, and so are files that cannot be read.
     """
     where = os.fspath(home) if home is not None else None
-    paths: list[tuple[Agent, str]] = []
-    for each in AGENTS if agent is None else (agent,):
-        files = foreign_places.claude_files if each == "claude-code" else foreign_places.codex_files
-        paths += [(each, path) for path in files(where)]
+    paths = _files(agent, where)
     names = foreign_places.read_thread_names(foreign_places.codex_home(where))
     found = []
     for index, (each, path) in enumerate(paths, 1):
@@ -100,6 +76,28 @@ def find_foreign_sessions(
             on_progress(index, len(paths))
     found.sort(key=lambda session: (session.modified, session.path), reverse=True)
     return found
+
+
+def find_foreign_files(
+    agent: Agent | None = None, home: str | os.PathLike[str] | None = None
+) -> list[tuple[Agent, str]]:
+    """The files of Claude Code and Codex that may hold a session, oldest first, unread."""
+
+    def age(found: tuple[Agent, str]) -> tuple[int, str]:
+        try:
+            return os.stat(found[1]).st_mtime_ns, found[1]
+        except OSError:
+            return 0, found[1]
+
+    return sorted(_files(agent, os.fspath(home) if home is not None else None), key=age)
+
+
+def _files(agent: Agent | None, home: str | None) -> list[tuple[Agent, str]]:
+    paths: list[tuple[Agent, str]] = []
+    for each in AGENTS if agent is None else (agent,):
+        find = foreign_places.claude_files if each == "claude-code" else foreign_places.codex_files
+        paths += [(each, path) for path in find(home)]
+    return paths
 
 
 def resolve_foreign(
@@ -128,28 +126,29 @@ def describe_foreign(
     path: str, agent: Agent, thread_names: dict[str, str] | None = None
 ) -> ForeignSession | None:
     """What a listing says of one file; None if it cannot be read."""
-    scan: _ClaudeScan | _CodexScan = _ClaudeScan() if agent == "claude-code" else _CodexScan()
+    scan: _ClaudeScan | _CodexScan
+    scan = _ClaudeScan(path) if agent == "claude-code" else _CodexScan()
     try:
         with open_for_reading(path) as file:
             stat = os.fstat(file.fileno())
             for line in _lines(lambda: file.read(_CHUNK_BYTES)):
-                fields = _read_fields(line)
-                if fields is not None:
-                    scan.take(fields, line)
+                if line.strip():
+                    scan.take(line)
+        found = scan.finish(path)
     except OSError:
         return None
-    session_id = scan.session_id or foreign_places.session_id_of(path) or os.path.basename(path)
+    session_id = found.session_id or foreign_places.session_id_of(path) or os.path.basename(path)
     if agent == "claude-code":
         session_id = foreign_places.session_id_of(path) or session_id
     return ForeignSession(
         agent,
         path,
         session_id,
-        scan.cwd,
-        scan.title or (thread_names or {}).get(session_id),
-        scan.first_message,
-        scan.count,
-        _moment(scan.created_ms),
+        found.cwd,
+        found.title or (thread_names or {}).get(session_id),
+        found.first_message,
+        found.count,
+        _moment(found.created_ms),
         datetime.fromtimestamp(max(0, stat.st_mtime), UTC),
         stat.st_size,
     )
@@ -172,125 +171,236 @@ def _lines(read: Callable[[], bytes]) -> Iterator[bytes]:
     yield b"".join(pending)
 
 
-def _read_fields(line: bytes) -> _Fields | None:
-    """The fields a listing wants; None for a line that is no record."""
-    if not line.strip():
-        return None
-    try:
-        return _decode_fields(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    record = _decode(line)
-    message, payload = record.get("message"), record.get("payload")
-    return _Fields(
-        record.get("type"),
-        record.get("isSidechain"),
-        record.get("isMeta"),
-        _MessageFields(message.get("id"), message.get("role"))
-        if isinstance(message, dict)
-        else None,
-        _PayloadFields(payload.get("type"), payload.get("role"))
-        if isinstance(payload, dict)
-        else None,
-        record.get("role"),
-    )
-
-
+@dataclass(slots=True)
 class _Findings:
     """What is known of a file so far."""
 
-    def __init__(self) -> None:
-        self.session_id: str | None = None
-        self.cwd: str | None = None
-        self.title: str | None = None
-        self.first_message: str | None = None
-        self.created_ms: int | None = None
-        self.count = 0
+    session_id: str | None = None
+    cwd: str | None = None
+    title: str | None = None
+    first_message: str | None = None
+    created_ms: int | None = None
+    count: int = 0
 
 
-class _ClaudeScan(_Findings):
-    def __init__(self) -> None:
-        super().__init__()
+class _ClaudeMessage(msgspec.Struct, gc=False):
+    id: Any = None
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class _ClaudeLine(msgspec.Struct, gc=False):
+    type: Any = None
+    uuid: Any = None
+    isSidechain: Any = None  # noqa: N815 - the key in the file
+    isMeta: Any = None  # noqa: N815
+    isCompactSummary: Any = None  # noqa: N815
+    message: _ClaudeMessage | None = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: Any = None
+
+
+_decode_claude = msgspec.json.Decoder(_ClaudeLine).decode
+_decode_blocks = msgspec.json.Decoder(list[_Block]).decode
+
+
+class _ClaudeScan:
+    """Counts what an import would make messages of, and looks for names."""
+
+    def __init__(self, path: str) -> None:
+        self._found = _Findings()
+        self._is_subagent = foreign_places.is_subagent(path)
+        self._uuids: set[str] = set()
         self._answers: set[str] = set()
         self._title_rank = -1
+        self._summaries: list[tuple[object, str]] = []
+        self._command: str | None = None
 
-    def take(self, fields: _Fields, line: bytes) -> None:
-        kind = fields.type
-        if isinstance(kind, str) and kind in _TITLE_RANKS:
-            self._take_title(kind, _decode(line))
-        if kind not in ("user", "assistant") or fields.isSidechain is True:
-            return
-        if self.cwd is None or self.created_ms is None:
+    def finish(self, path: str) -> _Findings:
+        """What was found, when all lines were taken."""
+        found = self._found
+        if found.title is None:
+            for leaf, title in reversed(self._summaries):
+                # Old versions also wrote summaries of other sessions into a file.
+                if isinstance(leaf, str) and leaf in self._uuids:
+                    found.title = title
+                    break
+        if found.title is None and self._is_subagent:
+            found.title = get_text(foreign_places.meta_of_sidechain(path), "description")
+        found.first_message = found.first_message or self._command
+        return found
+
+    def take(self, line: bytes) -> None:
+        try:
+            fields = _decode_claude(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            # Odd, or damaged: as an import reads it.
             record = _decode(line)
-            self.cwd = self.cwd or get_text(record, "cwd")
-            self.session_id = self.session_id or get_text(record, "sessionId")
-            if self.created_ms is None:
-                self.created_ms = read_time(record.get("timestamp"))
-        if fields.isMeta is True or fields.message is None:
+            fields = _ClaudeLine(*(record.get(key) for key in _ClaudeLine.__struct_fields__[:-1]))
+            fields.message = _odd_message(record)
+        kind = fields.type
+        if kind == "summary" or (isinstance(kind, str) and kind in _TITLE_KEYS):
+            self._take_title(kind, _decode(line))
+        if isinstance(fields.uuid, str):
+            if fields.uuid in self._uuids:
+                return
+            self._uuids.add(fields.uuid)
+        if fields.isSidechain is True and not self._is_subagent:
             return
-        answer = fields.message.id
-        if kind == "assistant" and isinstance(answer, str):
-            self.count += answer not in self._answers
+        if kind in ("user", "assistant"):
+            self._take_place(line)
+            if fields.message is not None and fields.isCompactSummary is not True:
+                if kind == "assistant":
+                    self._take_answer(fields, fields.message)
+                else:
+                    self._take_prompt(fields, fields.message, line)
+        elif kind == "attachment":
+            self._take_attachment(line)
+
+    def _take_place(self, line: bytes) -> None:
+        found = self._found
+        if found.cwd is not None and found.created_ms is not None:
+            return
+        record = _decode(line)
+        found.cwd = found.cwd or get_text(record, "cwd")
+        found.session_id = found.session_id or get_text(record, "sessionId")
+        if found.created_ms is None:
+            found.created_ms = read_time(record.get("timestamp"))
+
+    def _take_answer(self, fields: _ClaudeLine, message: _ClaudeMessage) -> None:
+        if not bytes(message.content):
+            return
+        answer = message.id if isinstance(message.id, str) else fields.uuid
+        if isinstance(answer, str):
+            self._found.count += answer not in self._answers
             self._answers.add(answer)
+
+    def _take_prompt(self, fields: _ClaudeLine, message: _ClaudeMessage, line: bytes) -> None:
+        results, is_more = _count_results(bytes(message.content))
+        self._found.count += results
+        if is_more and fields.isMeta is not True:
+            self._take_text(get_object(_decode(line), "message").get("content"))
+
+    def _take_text(self, body: object) -> None:
+        text = claude_content.plain_text(body)
+        if claude_content.is_command_markup(text):
+            self._command = self._command or claude_content.typed_command(text)
             return
-        self.count += 1
-        if kind == "user" and self.first_message is None:
-            text = claude_content.plain_text(get_object(_decode(line), "message").get("content"))
-            if text.strip() and not claude_content.is_command_markup(text):
-                self.first_message = text
+        if claude_content.bash_output(text) is not None:
+            return
+        _, typed = claude_content.split_prompt(claude_content.convert_prompt(body).blocks)
+        self._found.count += bool(typed)
+        said = "\n".join(block["text"] for block in typed if block["type"] == "text")
+        if self._found.first_message is None and said.strip():
+            self._found.first_message = claude_content.bash_input(said) or said
+
+    def _take_attachment(self, line: bytes) -> None:
+        attachment = get_object(_decode(line), "attachment")
+        if claude_content.is_queued_prompt(attachment):
+            self._take_text(attachment.get("prompt"))
 
     def _take_title(self, kind: str, record: dict[str, Any]) -> None:
-        title = get_text(record, _TITLE_KEYS.get(kind, "summary"))
+        if kind == "summary":
+            title = get_text(record, "summary")
+            if title is not None:
+                self._summaries.append((record.get("leafUuid"), title))
+            return
+        title = get_text(record, _TITLE_KEYS[kind])
         if title is not None and _TITLE_RANKS[kind] >= self._title_rank:
             self._title_rank = _TITLE_RANKS[kind]
-            self.title = title
+            self._found.title = title
 
 
-class _CodexScan(_Findings):
-    def take(self, fields: _Fields, line: bytes) -> None:
-        kind = fields.type
-        if kind == "session_meta" or (kind is None and self.session_id is None):
-            self._take_meta(_decode(line))
+def _odd_message(record: dict[str, Any]) -> _ClaudeMessage | None:
+    message = record.get("message")
+    if not isinstance(message, dict):
+        return None
+    content = message.get("content")
+    raw = codec.encode(content) if "content" in message else b""
+    return _ClaudeMessage(message.get("id"), msgspec.Raw(raw))
+
+
+def _count_results(content: bytes) -> tuple[int, bool]:
+    """How many tool results a user's content holds, and whether there is anything else."""
+    if not content.lstrip().startswith(b"["):
+        return 0, bool(content)
+    try:
+        blocks = _decode_blocks(content)
+    except msgspec.MsgspecError:
+        return 0, True
+    results = sum(1 for block in blocks if block.type == "tool_result")
+    return results, results < len(blocks)
+
+
+class _Payload(msgspec.Struct, gc=False):
+    type: Any = None
+    id: Any = None
+    call_id: Any = None
+    name: Any = None
+
+
+class _CodexLine(msgspec.Struct, gc=False):
+    type: Any = None
+    payload: _Payload | None = None
+
+
+_decode_codex = msgspec.json.Decoder(_CodexLine).decode
+
+# Of these, which are most of a rollout, a listing wants the type and the ids alone.
+_BULKY = codex_items.CALLS | codex_items.OUTPUTS
+
+
+class _CodexScan:
+    """Gathers the steps of the conversation as an import does, from lines without their bulk."""
+
+    def __init__(self) -> None:
+        self._rollout: list[RolloutLine] = []
+
+    def take(self, line: bytes) -> None:
+        try:
+            fields = _decode_codex(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            fields = _CodexLine()
+        payload = fields.payload
+        if payload is not None and fields.type == "response_item" and _is_bulky(payload.type):
+            light = {
+                key: value
+                for key in _Payload.__struct_fields__
+                if (value := getattr(payload, key)) is not None
+            }
+            self._rollout.append(RolloutLine("response_item", light, None, {}))
             return
-        if kind == "event_msg" and fields.payload is not None:
-            if fields.payload.type == "thread_name_updated":
-                name = get_text(get_object(_decode(line), "payload"), "thread_name")
-                self.title = name or self.title
-            return
-        item: object = fields
-        if kind == "response_item":
-            item = fields.payload
-        name = getattr(item, "type", None)
-        if isinstance(name, str) and name in codex_items.OUTPUTS:
-            self.count += 1
-        elif name == "message":
-            self._take_message(getattr(item, "role", None), line)
+        record = _decode(line)
+        if record:
+            self._rollout.append(read_line(record))
 
-    def _take_meta(self, record: dict[str, Any]) -> None:
-        meta = get_object(record, "payload") or record
-        if self.session_id is None and get_text(meta, "id"):
-            self.session_id = get_text(meta, "id")
-            self.cwd = get_text(meta, "cwd")
-            self.created_ms = read_time(meta.get("timestamp")) or read_time(record.get("timestamp"))
+    def finish(self, path: str) -> _Findings:
+        """What was found, when all lines were taken."""
+        found = _Findings()
+        metas = [line for line in self._rollout if line.kind == "session_meta"]
+        meta = metas[0].payload if metas else {}
+        found.session_id = get_text(meta, "id")
+        times = [read_time(meta.get("timestamp")), *(read_time(m.timestamp) for m in metas)]
+        found.created_ms = next((time for time in times if time is not None), None)
+        gatherer = Gatherer(self._rollout, get_text(meta, "model_provider") or "openai")
+        steps = gatherer.gather()
+        found.title = gatherer.title
+        found.first_message = next(typed_prompts(steps), None)
+        cwds = [
+            get_text(line.payload, "cwd") for line in self._rollout if line.kind == "turn_context"
+        ]
+        found.cwd = get_text(meta, "cwd") or next(filter(None, cwds), None) or told_cwd(steps)
+        found.count = count_messages(steps)
+        if get_object(meta, "history_base"):
+            with contextlib.suppress(SessionTreeError):
+                # The other rollout's history comes first.
+                found.count = read_source(path, agent="codex").transcript.report.messages
+        return found
 
-    def _take_message(self, role: object, line: bytes) -> None:
-        if role == "assistant":
-            self.count += 1
-        elif role == "user":
-            record = _decode(line)
-            content = get_list(get_object(record, "payload") or record, "content")
-            texts = [
-                block["text"]
-                for block in codex_items.convert_content(content)[0]
-                if "text" in block
-            ]
-            typed = [text for text in texts if not codex_items.is_context(text)]
-            if self.cwd is None:
-                self.cwd = next(filter(None, map(codex_items.context_cwd, texts)), None)
-            if typed or not texts:
-                self.count += 1
-            if typed and self.first_message is None:
-                self.first_message = "\n".join(typed)
+
+def _is_bulky(kind: object) -> bool:
+    return isinstance(kind, str) and kind in _BULKY
 
 
 def _decode(line: bytes) -> dict[str, Any]:

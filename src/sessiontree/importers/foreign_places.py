@@ -35,13 +35,18 @@ def codex_home(home: str | None = None) -> str:
 
 
 def claude_files(home: str | None = None) -> list[str]:
-    """Every main transcript: those of subagents belong to one of these."""
+    """Every main transcript, and those of subagents whose main transcript is gone."""
     found = []
     for project in _folders(claude_projects_dir(home)):
-        for path in _files(project):
-            name = os.path.basename(path)
-            if name.endswith(SUFFIX) and not name.startswith("agent-"):
-                found.append(path)
+        files = _files(project)
+        own = [path for path in files if path.endswith(SUFFIX) and not is_subagent(path)]
+        ids = {os.path.basename(path).removesuffix(SUFFIX) for path in own}
+        found += own
+        beside = filter(is_subagent, files)
+        found += [path for path in beside if _first_session_id(path) not in ids]
+        for folder in _folders(project):
+            if os.path.basename(folder) not in ids:
+                found += filter(is_subagent, _walk(os.path.join(folder, "subagents")))
     return found
 
 
@@ -57,8 +62,14 @@ def codex_files(home: str | None = None) -> list[str]:
 
 
 def session_id_of(path: str) -> str | None:
-    """The session id that a file's name carries."""
+    """The session id that a file's name carries; for a subagent also that of its session.
+
+    Different sessions may have subagents of one name.
+    """
     name = os.path.basename(path)
+    if is_subagent(path):
+        agent = name.removeprefix("agent-").removesuffix(SUFFIX)
+        return f"{agent}@{_first_session_id(path) or _session_folder(path)}"
     found = _ROLLOUT_ID.fullmatch(name)
     if found is not None:
         return found.group(1)
@@ -73,8 +84,10 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
     Newer versions keep them in a folder of the session, older ones beside it.
     """
     own = list(_walk(os.path.join(path.removesuffix(SUFFIX), "subagents")))
-    found = [each for each in own if _is_sidechain(each)]
-    beside = filter(_is_sidechain, _files(os.path.dirname(path)))
+    if is_subagent(path):
+        return []
+    found = [each for each in own if is_subagent(each)]
+    beside = filter(is_subagent, _files(os.path.dirname(path)))
     found += [each for each in beside if _first_session_id(each) == session_id]
     return sorted(found)
 
@@ -127,9 +140,16 @@ def read_thread_names(home: str) -> dict[str, str]:
     return names
 
 
-def _is_sidechain(path: str) -> bool:
+def is_subagent(path: str) -> bool:
+    """Whether a file is a subagent's transcript, by its name."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(SUFFIX)
+
+
+def _session_folder(path: str) -> str:
+    """The name of the folder that a session's subagents lie in."""
+    parts = path.split(os.sep)
+    return parts[parts.index("subagents") - 1] if "subagents" in parts[1:] else "unknown"
 
 
 def _first_session_id(path: str) -> str | None:
@@ -144,8 +164,12 @@ def _first_session_id(path: str) -> str | None:
 def _probe_session_id(path: str, size: int, mtime_ns: int) -> str | None:  # noqa: ARG001
     """Remembered for each state of a file: every session of a project asks for all of them."""
     with open_for_reading(path) as file:
-        records = read_records(file.read(_PROBE_BYTES)).records
-    return next((found for record in records if (found := get_text(record, "sessionId"))), None)
+        for line in file.read(_PROBE_BYTES).split(b"\n"):
+            for record in read_records(line).records:
+                found = get_text(record, "sessionId")
+                if found is not None:
+                    return found
+    return None
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeError
 from sessiontree.importers.foreign import Agent, read_source
-from sessiontree.importers.foreign_listing import ForeignSession, find_foreign_sessions
+from sessiontree.importers.foreign_listing import find_foreign_files
 from sessiontree.importers.target import ImportReport, ImportTarget, bring_in
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
@@ -20,13 +20,21 @@ from sessiontree.storage.file import FileSessionStorage
 
 __all__ = ["ImportAllReport", "ImportReport", "import_all", "import_session"]
 
+_NO_MESSAGE = "holds no message"
+
 
 @dataclass(slots=True)
 class ImportAllReport:
-    """What importing many sessions did; one that fails does not stop the others."""
+    """What importing many sessions did; one that fails does not stop the others.
+
+    ``empty`` counts the files without a message. ``skipped`` are the files that hold no session,
+    ``failed`` those that could not be read or written; both with an error that names the file.
+    """
 
     imported: list[ImportReport] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
+    empty: int = 0
+    skipped: list[NotASessionError] = field(default_factory=list)
+    failed: list[SessionTreeError] = field(default_factory=list)
 
 
 def import_session(
@@ -52,7 +60,7 @@ def import_session(
         now_ms if now_ms is not None else time.time_ns() // 1_000_000,
     )
     if not source.transcript.report.messages:
-        raise NotASessionError(source.path, "holds no message")
+        raise NotASessionError(source.path, _NO_MESSAGE)
     try:
         return bring_in(source, target)
     except OSError as error:
@@ -70,24 +78,33 @@ def import_all(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
     session_dir: str | os.PathLike[str] | None = None,
-    on_progress: Callable[[int, int, ForeignSession], object] | None = None,
+    on_progress: Callable[[int, int, str], object] | None = None,
 ) -> ImportAllReport:
-    """Import every session that can be found, oldest first, each into its own project."""
-    found = find_foreign_sessions(agent, home)[::-1]
+    """Import every session that can be found, oldest first, each into its own project.
+
+    ``on_progress`` is called after each file, with how many are done, how many there are, and its
+    path.
+    """
+    found = find_foreign_files(agent, home)
     report = ImportAllReport()
-    for index, session in enumerate(found, 1):
+    for index, (whose, path) in enumerate(found, 1):
         try:
             report.imported.append(
                 import_session(
-                    session.path,
-                    agent=session.agent,
+                    path,
+                    agent=whose,
                     profile=profile,
                     storage=storage,
                     session_dir=session_dir,
                 )
             )
+        except NotASessionError as error:
+            if error.reason == _NO_MESSAGE:
+                report.empty += 1
+            else:
+                report.skipped.append(error)
         except SessionTreeError as error:
-            report.failed.append((session.path, str(error)))
+            report.failed.append(error)
         if on_progress is not None:
-            on_progress(index, len(found), session)
+            on_progress(index, len(found), path)
     return report

@@ -1,16 +1,26 @@
-"""The file an import goes to: found again by what it was imported from, made, or added to.
+"""The file an import goes to: found again, made, or brought up to date.
 
-A first import writes the whole session at once. A later one adds the entries that are not there
-yet, under the file's lock, one line each, and touches nothing else: what was done here since stays,
-and if the conversation was carried on here, it still stands where it stood. Cut short, an import
-leaves a shorter session that the next one completes. The file's time is that of what was said last:
-importing is not talking.
+A first import writes the whole session at once. A later one makes the file what a first import
+would make it now, plus what was done here since:
+
+- As a rule the source has only grown. Then the new entries are appended, under the file's lock, one
+  line each, and every other byte stays.
+- Part of what was imported may have changed at its source: an answer was half written, its token
+  count came later, its records were out of order. Then the file is written as a whole, atomically.
+  The ledger in the import's entry tells what the imports before wrote, so an entry that somebody
+  changed here is left alone.
+- If the source was rewritten, though, what it no longer says is kept: agents tidy their files.
+- What was said here stays, with all it follows. If the conversation was continued here, it still
+  stands where it stood.
+
+Cut short, an import leaves a shorter session that the next one completes. The file's time is that
+of what was said last: importing is not talking.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,22 +29,30 @@ from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.importers.foreign import ForeignSource
+from sessiontree.importers.foreign import ForeignSource, has_grown
 from sessiontree.importers.provenance import (
     ENTRY_TYPE,
+    FILE_KEY,
     HEADER_KEY,
+    LEDGER_KEY,
+    TITLE_KEY,
+    Ledger,
     Provenance,
     derive_session_id,
     is_import_of,
+    make_ledger,
+    read_ledger,
+    spell_ledger,
 )
-from sessiontree.importers.records import get_text, spell_time
+from sessiontree.importers.records import get_count, get_object, get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, spell_model_change
-from sessiontree.model.entries import WireEntry
+from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import make_header
 from sessiontree.model.ids import derived_entry_id
 from sessiontree.profiles import Dialect, Profile
+from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
 from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
@@ -59,13 +77,14 @@ class ImportReport:
     is_new: bool
     added: int
     entries: int
+    changed: int = 0
     keeps_local_leaf: bool = False
     conversion: ConversionReport = field(default_factory=ConversionReport)
 
     @property
     def is_unchanged(self) -> bool:
         """Whether everything was there already."""
-        return not self.is_new and self.added == 0
+        return not self.is_new and self.added == 0 and self.changed == 0
 
 
 @dataclass(slots=True)
@@ -109,7 +128,11 @@ def _find_target(source: ForeignSource, target: ImportTarget) -> tuple[str, str 
     attempt = 0
     while True:
         session_id = derive_session_id(
-            target.dialect, transcript.agent, transcript.session_id, transcript.started_ms, attempt
+            target.dialect,
+            transcript.agent,
+            transcript.session_id,
+            transcript.started_ms if transcript.is_dated else 0,
+            attempt,
         )
         path = _find_session_file(target, session_id)
         if path is None:
@@ -174,8 +197,9 @@ def _create(
     header[HEADER_KEY] = provenance
     entries = [_spell(entry, target.dialect) for entry in transcript.entries]
     taken = {entry["id"] for entry in entries}
+    note = _make_note(source, provenance, make_ledger(transcript.entries), title)
     entries += _closing_entries(
-        target, taken, transcript.leaf_id, provenance, title if target.dialect == "pi" else None
+        target, taken, transcript.leaf_id, note, title if target.dialect == "pi" else None
     )
     folder = target.session_dir or paths.default_session_dir(
         target.profile, target.cwd, target.storage
@@ -209,88 +233,302 @@ def _update(
     session_id: str,
     provenance: dict[str, Any],
 ) -> ImportReport:
-    report = ImportReport(
-        source.path,
-        source.transcript.agent,
-        path,
-        session_id,
-        is_new=False,
-        added=0,
-        entries=0,
-        conversion=source.transcript.report,
-    )
+    update = _Update(source, target, path, session_id, provenance)
+    if _append_held(target.storage, path, update):
+        update.take_name()
+    else:
+        update.rewrite()
+    return update.report
+
+
+def _append_held(storage: SessionStorage, path: str, update: _Update) -> bool:
+    """Append what is new with the file locked; False if that does not do."""
     for _ in range(_MAX_REPLACEMENTS):
-        writer = target.storage.open_writer(path, create=False)
+        writer = storage.open_writer(path, create=False)
         try:
             size = writer.lock()
             try:
                 # A rewrite puts another file under the name: what is appended to the old one is
                 # lost, so whoever waited for the lock looks again.
                 if size is not None:
-                    document = _append_new(source.transcript, target, writer, provenance, report)
-                    break
+                    return update.append(writer)
             finally:
                 writer.unlock()
         finally:
             writer.close()
-    else:
-        raise PersistenceError(path, "is replaced again and again by another program")
-    try:
-        if report.added:
-            _name_if_unnamed(document, target, _clean_title(source.transcript.title))
-    finally:
-        document.payloads.reader.close()
-    return report
+    raise PersistenceError(path, "is replaced again and again by another program")
 
 
-def _append_new(
-    transcript: Transcript,
-    target: ImportTarget,
-    writer: SessionStorageWriter,
-    provenance: dict[str, Any],
-    report: ImportReport,
-) -> SessionDocument:
-    """Append the entries that the file does not have; the file as it was before."""
-    document = load_document(target.storage, report.path)
-    if document is None:
-        raise PersistenceError(report.path, "was emptied by another program")
-    before_ns = writer.stat().mtime_ns
-    tree = document.tree
-    new = [entry for entry in transcript.entries if entry["id"] not in tree.by_id]
-    report.entries = len(tree.entries)
-    if not new:
-        return document
-    report.keeps_local_leaf = _was_continued(tree, transcript.entries)
-    leaf = tree.leaf_id if report.keeps_local_leaf else transcript.leaf_id
-    taken = tree.by_id.keys() | {entry["id"] for entry in new}
-    new += _closing_entries(target, taken, leaf, provenance, None)
-    if not document.has_final_newline:
-        writer.write_line(b"\n")
-    for entry in new:
-        writer.write_line(_to_line(_spell(entry, target.dialect), target))
-    writer.fsync()
-    # Still under the lock: nobody can have gone on with it meanwhile.
-    set_time(target.storage, report.path, max(before_ns, _last_talked_ns(new, target) or 0))
-    report.added = len(new)
-    report.entries += len(new)
-    return document
+class _Update:
+    """One import of a session that was imported before."""
+
+    def __init__(
+        self,
+        source: ForeignSource,
+        target: ImportTarget,
+        path: str,
+        session_id: str,
+        provenance: dict[str, Any],
+    ) -> None:
+        self._source = source
+        self._transcript = source.transcript
+        self._target = target
+        self._provenance = provenance
+        self._path = path
+        self._ledger = make_ledger(source.transcript.entries)
+        self._title = _clean_title(source.transcript.title)
+        self._has_new_name = False
+        self.report = ImportReport(
+            source.path,
+            source.transcript.agent,
+            path,
+            session_id,
+            is_new=False,
+            added=0,
+            entries=0,
+            conversion=source.transcript.report,
+        )
+
+    def append(self, writer: SessionStorageWriter) -> bool:
+        """Append the entries that the file does not have; False if others have to change.
+
+        The file is locked, and only written if it has all that was imported before, as it is now.
+        """
+        document = load_document(self._target.storage, self._path)
+        if document is None:
+            raise PersistenceError(self._path, "was emptied by another program")
+        try:
+            tree = document.tree
+            before_ns = writer.stat().mtime_ns
+            past = _read_past(tree)
+            self.report.entries = len(tree.entries)
+            is_other = self._find_changed(tree, past) or self._find_gone(tree, past)
+            if is_other and past.is_begun_by(self._source):
+                return False
+            self._has_new_name = self._is_renamed(past, document)
+            new = [entry for entry in self._transcript.entries if entry["id"] not in tree.by_id]
+            self.report.keeps_local_leaf = _was_continued(
+                tree, self._ledger.keys() | past.ledger.keys()
+            )
+            if not (new or self._has_new_name or self._is_elsewhere(tree, past)):
+                return True
+            unlisted = {key: self._ledger[key] for key in self._ledger if key not in past.ledger}
+            added = [_spell(entry, self._target.dialect) for entry in new]
+            added += self._closing(tree, {entry["id"] for entry in new}, unlisted)
+            if not document.has_final_newline:
+                writer.write_line(b"\n")
+            for entry in added:
+                writer.write_line(_to_line(entry, self._target))
+            writer.fsync()
+            # Still under the lock: nobody can have continued it meanwhile.
+            said_ns = _last_talked_ns(new, self._target) or 0
+            set_time(self._target.storage, self._path, max(before_ns, said_ns))
+            self.report.added = len(added)
+            self.report.entries += len(added)
+        finally:
+            document.payloads.reader.close()
+        return True
+
+    def rewrite(self) -> None:
+        """Write the file as a whole: what is imported as it is now, then what was done here."""
+        # Not through a SessionManager: that would make this the session its terminal continues.
+        target = self._target
+        before_ns = target.storage.stat(self._path).mtime_ns
+        session = open_session(
+            self._path, profile=target.profile, storage=target.storage, durability="flush"
+        )
+        try:
+            session.catch_up(lambda: self._rewrite_held(session))
+            if self._has_new_name and self._title is not None:
+                rename_live(session, self._title)
+        finally:
+            session.close()
+        said_ns = _last_talked_ns(self._transcript.entries, target) or 0
+        set_time(target.storage, self._path, max(before_ns, said_ns))
+
+    def _rewrite_held(self, session: LiveSession) -> None:
+        tree = session.tree
+        past = _read_past(tree)
+        changed = self._find_changed(tree, past)
+        gone = self._find_gone(tree, past)
+        self._has_new_name = self._is_renamed(past, session.log.document)
+        self.report.keeps_local_leaf = _was_continued(
+            tree, self._ledger.keys() | past.ledger.keys()
+        )
+        kept = [self._entry(wire, tree, changed) for wire in self._transcript.entries]
+        new = {entry.id for entry in kept if entry.id not in tree.by_id}
+        rest = [e for e in tree.entries if e.id not in self._ledger and e.id not in gone]
+        for entry in rest:
+            _hang_on_what_stays(entry, tree, gone)
+        unlisted = {
+            key: digest for key, digest in self._ledger.items() if past.ledger.get(key) != digest
+        }
+        closing = [Entry.from_wire(e) for e in self._closing(tree, new, unlisted)]
+        tree.entries[:] = [*kept, *rest, *closing]
+        tree.by_id.clear()
+        tree.by_id.update((entry.id, entry) for entry in tree.entries)
+        tree.forget_indexes()
+        tree.leaf_id = tree.entries[-1].id
+        session.write_anew()
+        self.report.added = len(new) + len(closing)
+        self.report.changed = len(changed) + len(gone)
+        self.report.entries = len(tree.entries)
+
+    def _entry(self, wire: WireEntry, tree: SessionTree, changed: set[str]) -> Entry:
+        """The entry as it is imported now; the one in the file if it says the same."""
+        there = tree.by_id.get(wire["id"])
+        if there is None or there.id in changed:
+            return Entry.from_wire(_spell(wire, self._target.dialect))
+        if there.parent_id != wire["parentId"]:
+            there.place(there.id, wire["parentId"])
+        return there
+
+    def _closing(self, tree: SessionTree, new: set[str], ledger: Ledger) -> list[WireEntry]:
+        leaf = tree.leaf_id if self.report.keeps_local_leaf else self._transcript.leaf_id
+        note = _make_note(self._source, self._provenance, ledger, self._title)
+        return _closing_entries(self._target, tree.by_id.keys() | new, leaf, note, None)
+
+    def _find_changed(self, tree: SessionTree, past: _Past) -> set[str]:
+        """The entries that were imported and read otherwise now."""
+        changed = set()
+        for wire in self._transcript.entries:
+            there = tree.by_id.get(wire["id"])
+            if there is None:
+                continue
+            known = past.ledger.get(there.id)
+            if known is None:
+                # An import that was cut short wrote it and did not come to list it.
+                if there.raw() != _trimmed(_spell(wire, self._target.dialect), self._target):
+                    changed.add(there.id)
+            elif known not in ("", self._ledger[there.id]):
+                changed.add(there.id)
+        return changed
+
+    def _find_gone(self, tree: SessionTree, past: _Past) -> set[str]:
+        """What an earlier import wrote, this one would not, and nothing here depends on."""
+        gone = {key for key in past.ledger if key not in self._ledger and key in tree.by_id}
+        if not gone:
+            return gone
+        for entry in tree.entries:
+            if entry.id in self._ledger or entry.id in past.ledger or _is_note(entry):
+                continue
+            at: Entry | None = entry
+            if entry.type == "label":
+                at = tree.by_id.get(get_text(entry.data, "targetId") or "")
+            elif entry.type in _ANNOTATIONS:
+                continue
+            while at is not None and at.id not in self._ledger:
+                gone.discard(at.id)
+                at = tree.by_id.get(at.parent_id or "")
+        return gone
+
+    def _is_elsewhere(self, tree: SessionTree, past: _Past) -> bool:
+        """Whether the conversation went back to an entry that was there already."""
+        at = _stands_at(tree)
+        is_moved = at is not None and at.id != self._transcript.leaf_id
+        return is_moved and not self.report.keeps_local_leaf and past.is_begun_by(self._source)
+
+    def _is_renamed(self, past: _Past, document: SessionDocument | None) -> bool:
+        """Whether the source has a new title, and nobody gave the session one here."""
+        if self._title is None or document is None:
+            return False
+        names = [
+            get_text(entry.decode(), "name")
+            for entry in document.tree.entries
+            if entry.type == "session_info"
+        ]
+        name = names[-1] if names else document.title
+        return name != self._title and (name is None or name == past.title)
+
+    def take_name(self) -> None:
+        """Give the session the title that it has at its source, if that is another than before."""
+        if not self._has_new_name or self._title is None:
+            return
+        target = self._target
+        before_ns = target.storage.stat(self._path).mtime_ns
+        session = open_session(
+            self._path, profile=target.profile, storage=target.storage, durability="flush"
+        )
+        try:
+            rename_live(session, self._title)
+        finally:
+            session.close()
+        set_time(target.storage, self._path, before_ns)
 
 
-def _was_continued(tree: SessionTree, imported: Sequence[WireEntry]) -> bool:
+@dataclass(slots=True)
+class _Past:
+    """What the imports before wrote, and what the last of them knew of its source."""
+
+    ledger: Ledger
+    title: str | None = None
+    size: int = 0
+    own_hash: str | None = None
+
+    def is_begun_by(self, source: ForeignSource) -> bool:
+        """Whether the source is what it was then, and more."""
+        return self.own_hash is None or has_grown(source.path, self.size, self.own_hash)
+
+
+def _read_past(tree: SessionTree) -> _Past:
+    past = _Past({})
+    for index, entry in enumerate(tree.entries):
+        if not _is_note(entry):
+            continue
+        data = entry.data.get("data")
+        ledger = read_ledger(data)
+        if ledger is not None:
+            past.ledger |= ledger
+        elif not past.ledger:
+            # Of a version that kept no ledger: a first import wrote all that is before its entry.
+            past.ledger = dict.fromkeys((each.id for each in tree.entries[:index]), "")
+        known = data if isinstance(data, dict) else {}
+        past.title = get_text(known, TITLE_KEY)
+        past.size = get_count(get_object(known, FILE_KEY), "size")
+        past.own_hash = get_text(get_object(known, FILE_KEY), "hash")
+    return past
+
+
+def _is_note(entry: Entry) -> bool:
+    """Whether this is the entry that an import ends with."""
+    return entry.type == "custom" and entry.data.get("customType") == ENTRY_TYPE
+
+
+def _hang_on_what_stays(entry: Entry, tree: SessionTree, gone: set[str]) -> None:
+    parent_id = entry.parent_id
+    while parent_id in gone:
+        parent_id = tree.by_id[parent_id].parent_id
+    if parent_id != entry.parent_id:
+        entry.place(entry.id, parent_id)
+
+
+def _was_continued(tree: SessionTree, imported: Collection[str]) -> bool:
     """Whether the conversation stands elsewhere than the last import left it."""
+    at = _stands_at(tree)
+    return at is not None and at.id not in imported
+
+
+def _stands_at(tree: SessionTree) -> Entry | None:
+    """The entry that the conversation stands at; what was only noted after it does not count."""
     at = tree.by_id.get(tree.leaf_id or "")
-    while at is not None and at.type in _ANNOTATIONS:
+    while at is not None and (at.type in _ANNOTATIONS or _is_note(at)):
         at = tree.by_id.get(at.parent_id or "")
-    if at is None or any(entry["id"] == at.id for entry in imported):
-        return False
-    return at.type != "custom" or at.data.get("customType") != ENTRY_TYPE
+    return at
+
+
+def _make_note(
+    source: ForeignSource, provenance: dict[str, Any], ledger: Ledger, title: str | None
+) -> dict[str, Any]:
+    file = {"size": source.size, "hash": source.own_hash}
+    note = {**provenance, FILE_KEY: file, LEDGER_KEY: spell_ledger(ledger)}
+    return note if title is None else {**note, TITLE_KEY: title}
 
 
 def _closing_entries(
     target: ImportTarget,
     taken: set[str],
     leaf_id: str | None,
-    provenance: dict[str, Any],
+    note: dict[str, Any],
     name: str | None,
 ) -> list[WireEntry]:
     """The entries that end an import. The last line is where agents take up a session."""
@@ -298,7 +536,7 @@ def _closing_entries(
     if name is not None:
         entries.append(_make_entry(target, taken, leaf_id, "session_info", {"name": name}))
         leaf_id = entries[0]["id"]
-    fields = {"customType": ENTRY_TYPE, "data": provenance}
+    fields = {"customType": ENTRY_TYPE, "data": note}
     entries.append(_make_entry(target, taken, leaf_id, "custom", fields))
     return entries
 
@@ -334,32 +572,16 @@ def _to_line(entry: WireEntry, target: ImportTarget) -> bytes:
     return trimmed.line + b"\n"
 
 
+def _trimmed(entry: WireEntry, target: ImportTarget) -> bytes:
+    return trim(entry, target.dialect).line
+
+
 def _clean_title(title: str | None) -> str | None:
     """One line without control characters: a title goes to terminals and into a fixed slot."""
     if title is None:
         return None
     kept = "".join(char if char.isprintable() else " " for char in title)
     return " ".join(kept.split())[:200] or None
-
-
-def _name_if_unnamed(document: SessionDocument, target: ImportTarget, title: str | None) -> None:
-    """A session that had no name when it was first imported takes the one it has now."""
-    is_named = document.title is not None or any(
-        entry.type == "session_info" and get_text(entry.decode(), "name")
-        for entry in document.tree.entries
-    )
-    if title is None or is_named:
-        return
-    before_ns = target.storage.stat(document.path).mtime_ns
-    # Not through a SessionManager: that would make this the session its terminal continues.
-    session = open_session(
-        document.path, profile=target.profile, storage=target.storage, durability="flush"
-    )
-    try:
-        rename_live(session, title)
-    finally:
-        session.close()
-    set_time(target.storage, document.path, before_ns)
 
 
 def _last_talked_ns(entries: Sequence[WireEntry], target: ImportTarget) -> int | None:

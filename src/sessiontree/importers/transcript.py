@@ -1,10 +1,8 @@
 """A foreign session said in our words: the value that importers make, and the hand that makes it.
 
-Owns the deterministic ids: an entry's id follows from the foreign session, from the records it was
-made of and from what was said before it. So reading the same file again gives the same entries, a
-longer file gives the same ones and more, and a turn that was only half written the first time
-becomes a branch beside the half. Notes do not count as said: agents drop and repeat those when they
-tidy up their files. Pure: no I/O, no clock.
+Owns the deterministic ids: an entry's id follows from the foreign session and from the record it
+begins with. So reading the same file again gives the same entries, and a longer file gives the same
+ones, some of them with more in them, and new ones. Pure: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -55,12 +53,14 @@ class ConversionReport:
 class Transcript:
     """One foreign session as entries of ours, in the omp dialect, oldest first.
 
-    ``leaf_id`` is where its conversation stands, which need not be the last entry.
+    ``leaf_id`` is where its conversation stands, which need not be the last entry. ``is_dated``
+    tells whether its records say when it began.
     """
 
     agent: str
     session_id: str
     started_ms: int
+    is_dated: bool = True
     cwd: str | None = None
     title: str | None = None
     title_source: str | None = None
@@ -70,15 +70,14 @@ class Transcript:
     report: ConversionReport = field(default_factory=ConversionReport)
 
 
-_SAID = frozenset(("message", "custom_message", "compaction"))
-"""The entries that the ids of those below them follow from."""
+SAID = frozenset(("message", "custom_message", "compaction"))
+"""The entries that are the conversation; the others are notes on it."""
 
 
 @dataclass(slots=True)
 class _PathState:
     """What holds at an entry because of the entries above it."""
 
-    anchor: str = ""
     model: str | None = None
     thinking_level: str | None = None
 
@@ -102,9 +101,9 @@ class TranscriptBuilder:
             self._now_ms = time_ms
         return self._now_ms
 
-    def anchor_of(self, entry_id: str | None) -> str:
-        """The last thing said on the way to an entry, itself included; empty if nothing was."""
-        return self._states[entry_id].anchor
+    def set_time(self, time_ms: int) -> None:
+        """What is added from here on happened at this moment."""
+        self._now_ms = time_ms
 
     def add(
         self,
@@ -113,15 +112,15 @@ class TranscriptBuilder:
         parent_id: str | None,
         fields: dict[str, Any],
         *,
-        is_beginning: bool = False,
+        is_place: bool = False,
     ) -> str:
-        """Add an entry made of the records named in ``source``; its id.
+        """Add an entry that begins with the record named in ``source``; its id.
 
-        ``is_beginning`` marks one that a conversation of its own begins with.
+        With ``is_place`` it stands where that record stands in the conversation, and has the id
+        that a message made of the record would have: more records may show that it is one.
         """
-        state = self._states[parent_id]
-        role = "" if kind in _SAID else kind
-        entry_id = derived_entry_id(self.by_id, *self._seed, state.anchor, role, *source)
+        role = "" if kind in SAID or is_place else kind
+        entry_id = derived_entry_id(self.by_id, *self._seed, role, *source)
         entry: WireEntry = {
             "type": kind,
             "id": entry_id,
@@ -131,9 +130,7 @@ class TranscriptBuilder:
         }
         self.entries.append(entry)
         self.by_id[entry_id] = entry
-        if kind in _SAID or is_beginning:
-            state = _PathState(entry_id, state.model, state.thinking_level)
-        self._states[entry_id] = state
+        self._states[entry_id] = self._states[parent_id]
         return entry_id
 
     def add_message(
@@ -146,21 +143,37 @@ class TranscriptBuilder:
         )
 
     def add_custom_message(
-        self, source: Sequence[str], parent_id: str | None, name: str, content: Any, display: bool
+        self,
+        source: Sequence[str],
+        parent_id: str | None,
+        name: str,
+        content: Any,
+        display: bool,
+        details: dict[str, Any] | None = None,
     ) -> str:
         """Add text that the model saw but the user did not type."""
-        fields = {
+        fields: dict[str, Any] = {
             "customType": f"{self._agent}.{name}",
             "content": content,
             "display": display,
         }
+        if details is not None:
+            fields["details"] = details
         return self.add("custom_message", source, parent_id, fields)
 
-    def keep(self, source: Sequence[str], parent_id: str | None, name: str, data: object) -> str:
+    def keep(
+        self,
+        source: Sequence[str],
+        parent_id: str | None,
+        name: str,
+        data: object,
+        *,
+        is_place: bool = False,
+    ) -> str:
         """Add a ``custom`` entry for what has no counterpart, and say so in the report."""
         self.report.kept[name] += 1
         fields = {"customType": f"{self._agent}.{name}", "data": data}
-        return self.add("custom", source, parent_id, fields)
+        return self.add("custom", source, parent_id, fields, is_place=is_place)
 
     def model_at(self, entry_id: str | None) -> str | None:
         """The model ("provider/id") that holds at an entry."""
@@ -172,7 +185,7 @@ class TranscriptBuilder:
         if state.model == model:
             return parent_id
         added = self.add("model_change", source, parent_id, {"model": model})
-        self._states[added] = _PathState(state.anchor, model, state.thinking_level)
+        self._states[added] = _PathState(model, state.thinking_level)
         return added
 
     def switch_thinking(
@@ -183,7 +196,7 @@ class TranscriptBuilder:
         if state.thinking_level == level:
             return parent_id
         added = self.add("thinking_level_change", source, parent_id, {"thinkingLevel": level})
-        self._states[added] = _PathState(state.anchor, state.model, level)
+        self._states[added] = _PathState(state.model, level)
         return added
 
 

@@ -79,6 +79,7 @@ def test_the_conversation_is_told_in_order(current: ForeignDocument) -> None:
         ("toolResult", "Exit code: 1\nWall time: 2 seconds\nOutput:\n1 failed"),
         ("toolResult", "def login(): ..."),
         ("assistant", ""),
+        ("toolResult", "[The results were not recorded.]"),
         (
             "toolResult",
             (
@@ -148,7 +149,13 @@ def test_encrypted_reasoning_of_another_provider_keeps_its_text_only() -> None:
 
 def test_exit_codes_and_refusals_mark_failed_tools(current: ForeignDocument) -> None:
     failed = {m["toolCallId"]: m["isError"] for m in messages_of(current) if "toolCallId" in m}
-    assert failed == {"call_A": True, "call_B": False, "call_C": False, "call_D": True}
+    assert failed == {
+        "call_A": True,
+        "call_B": False,
+        "web_search_1": False,
+        "call_C": False,
+        "call_D": True,
+    }
     details = next(m for m in messages_of(current) if m.get("toolCallId") == "call_A")["details"]
     assert details["exit_code"] == 1
 
@@ -206,7 +213,6 @@ def test_what_codex_put_there_itself_is_no_user_message(current: ForeignDocument
 
 def test_unknown_records_are_kept_and_reported(current: ForeignDocument) -> None:
     assert current.report.kept == {
-        "web_search_call": 1,
         "turn_aborted": 1,
         "world_state": 1,
         "hologram": 1,
@@ -291,7 +297,7 @@ def test_a_file_with_events_only_is_told_by_them() -> None:
 def test_a_note_between_two_calls_does_not_cut_the_answer() -> None:
     transcript = convert(
         item({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "1"}),
-        item({"type": "web_search_call", "action": {"query": "x"}}),
+        item({"type": "hologram_call", "action": {"query": "x"}}),
         item({"type": "function_call", "name": "f", "arguments": "not json", "call_id": "2"}),
         item({"type": "function_call_output", "call_id": "1", "output": "one"}),
     )

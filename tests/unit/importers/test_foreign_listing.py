@@ -51,15 +51,15 @@ def test_a_listing_says_what_a_session_is_about(home: Path) -> None:
 
 def test_each_answer_counts_once(home: Path) -> None:
     count = {session.id[:8]: session.message_count for session in find_foreign_sessions()}
-    # 2 of a command, 6 prompts and an interruption, 2 of a shell command, 3 results, a summary,
-    # and 8 answers
-    assert count["3f2a9c10"] == 2 + 7 + 2 + 3 + 1 + 8
-    assert count["5973b6c0"] == 1 + 1 + 1
+    # 7 prompts, an interruption, a shell command, 3 results, 8 answers
+    assert count["3f2a9c10"] == 7 + 1 + 1 + 3 + 8
+    assert count["5973b6c0"] == 1 + 2 + 1
 
 
 def test_subagents_are_no_sessions_of_their_own(home: Path) -> None:
-    beside = next(home.rglob("3f2a9c10*.jsonl")).parent / "agent-deadbeef.jsonl"
-    record = {"type": "user", "isSidechain": True, "uuid": "x", "sessionId": "3f2a9c10-7b1e"}
+    main = next(home.rglob("3f2a9c10*.jsonl"))
+    beside = main.parent / "agent-deadbeef.jsonl"
+    record = {"type": "user", "isSidechain": True, "uuid": "x", "sessionId": main.stem}
     beside.write_text(json.dumps(record) + "\n")
     assert not any("agent-" in session.path for session in find_foreign_sessions())
 

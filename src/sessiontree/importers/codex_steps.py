@@ -1,0 +1,384 @@
+"""The steps of a Codex conversation: a rollout's lines gathered into prompts, answers and outputs.
+
+One pass over the lines, with no ids made and nothing written, so that a listing counts messages the
+way an import makes them.
+
+**Whose token count is it?** Each count tells what one request to the model used. Over the versions
+it has stood before the items of the answer, behind them, and behind the outputs of its calls; it is
+repeated whenever something else of the status line changes. So: a count whose running total is that
+of the count before it is a repetition. Any other belongs to the last answer if that has none yet,
+else to the next one. An answer that has its count is complete: what follows is another request's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessiontree.importers import codex_items as items
+from sessiontree.importers.codex_events import find_untold
+from sessiontree.importers.codex_lines import RolloutLine, ending_of
+from sessiontree.importers.records import WireRecord, get_object, get_text
+
+_SCREEN = frozenset(
+    (
+        "user_message",
+        "agent_message",
+        "agent_reasoning",
+        "agent_reasoning_raw_content",
+        "agent_reasoning_section_break",
+        "context_compacted",
+        "web_search_end",
+    )
+)
+_LIFECYCLE = frozenset(
+    (
+        "task_started",
+        "task_complete",
+        "turn_started",
+        "turn_complete",
+        "exec_command_begin",
+        "mcp_tool_call_begin",
+        "patch_apply_begin",
+        "web_search_begin",
+        "item_started",
+        "session_configured",
+    )
+)
+
+
+@dataclass(slots=True)
+class Prompt:
+    """A message to the model: what was typed, and what Codex put there."""
+
+    line: RolloutLine
+    item: WireRecord
+    typed: list[dict[str, Any]]
+    context: list[dict[str, Any]]
+    left_over: list[Any]
+
+
+@dataclass(slots=True)
+class Answer:
+    """The items of one answer, and what was noted while they came in."""
+
+    line: RolloutLine
+    parts: list[WireRecord] = field(default_factory=list)
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    searches: list[tuple[WireRecord, dict[str, Any]]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    usage: dict[str, Any] | None = None
+    model: str | None = None
+    effort: str | None = None
+    was_aborted: bool = False
+
+
+@dataclass(slots=True)
+class Output:
+    """What a tool gave back."""
+
+    line: RolloutLine
+    item: WireRecord
+
+
+@dataclass(slots=True)
+class Note:
+    """What has no counterpart here."""
+
+    line: RolloutLine
+    kind: str
+    data: WireRecord
+
+
+@dataclass(slots=True)
+class Compaction:
+    """A summary in place of what came before it, which was this many tokens."""
+
+    line: RolloutLine
+    tokens: int
+
+
+@dataclass(slots=True)
+class RollBack:
+    """The last turns are taken back."""
+
+    line: RolloutLine
+
+
+@dataclass(slots=True)
+class Meta:
+    """What the file says of itself."""
+
+    line: RolloutLine
+
+
+Step = Prompt | Answer | Output | Note | Compaction | RollBack | Meta
+
+
+class Gatherer:
+    """Gathers the steps of a rollout."""
+
+    def __init__(self, lines: Sequence[RolloutLine], provider: str, inherited: int = 0) -> None:
+        """``inherited`` is how many of the first lines are another session's, which has counted
+        the tokens of their answers."""
+        self.steps: list[Step] = []
+        self.title: str | None = None
+        self.left_out: dict[str, int] = {}
+        self._lines = lines
+        self._provider = provider
+        self._inherited = inherited
+        self._untold = find_untold(lines)
+        self._calls: set[str] = set()
+        self._search_events = _search_events(lines)
+        self._searches = 0
+        self._answer: Answer | None = None
+        self._last_answer: Answer | None = None
+        self._is_abortable = False
+        self._model: str | None = None
+        self._effort: str | None = None
+        self._has_meta = False
+        self._counts = _Counts()
+
+    def gather(self) -> list[Step]:
+        """Go through all lines once."""
+        for index, line in enumerate(self._lines):
+            self._counts.is_inherited = index < self._inherited
+            self._take(index, line)
+        self._end_answer()
+        return self.steps
+
+    def _take(self, index: int, line: RolloutLine) -> None:
+        match line.kind:
+            case "response_item":
+                self._item(line, line.payload)
+            case "event_msg":
+                self._event(index, line)
+            case "turn_context":
+                self._model = get_text(line.payload, "model") or self._model
+                self._effort = get_text(line.payload, "effort") or self._effort
+            case "compacted":
+                self._end_answer()
+                self.steps.append(Compaction(line, self._counts.tokens))
+            case "session_meta" if not self._has_meta:
+                self._has_meta = True
+                self.steps.append(Meta(line))
+            case "token_usage_record":
+                self._count(None, get_object(line.payload, "usage"))
+            case _:
+                self._note(line, line.kind, line.payload or line.record)
+
+    # -- items -----------------------------------------------------------------------------
+
+    def _item(self, line: RolloutLine, item: WireRecord) -> None:
+        kind = get_text(item, "type") or "unknown"
+        if kind == "message" and item.get("role") != "assistant":
+            self._end_answer()
+            self._prompt(line, item)
+        elif kind in items.OUTPUTS:
+            self._end_answer()
+            self._is_abortable = False
+            self.steps.append(Output(line, item))
+        elif not self._part(line, kind, item):
+            self._note(line, kind, item)
+
+    def _prompt(self, line: RolloutLine, item: WireRecord) -> None:
+        blocks, left_over = items.convert_content(item.get("content"))
+        context = []
+        if item.get("role") == "user":
+            context = [b for b in blocks if b["type"] == "text" and items.is_context(b["text"])]
+        typed = [block for block in blocks if block not in context]
+        self._is_abortable = False
+        self.steps.append(Prompt(line, item, typed, context, left_over))
+
+    def _part(self, line: RolloutLine, kind: str, item: WireRecord) -> bool:
+        """An item of the model's answer; False if it cannot be a part of a message."""
+        blocks: list[dict[str, Any]] = []
+        left_over: list[Any] = []
+        if kind == "message":
+            blocks, left_over = items.convert_content(item.get("content"))
+        elif kind == "reasoning":
+            made = items.convert_reasoning(item, self._provider)
+            blocks = [made] if made is not None else []
+        elif kind in items.CALLS:
+            call = items.convert_call(item)
+            if call is None:
+                return False
+            self._calls.add(call["id"])
+            blocks = [call]
+        elif kind == items.WEB_SEARCH:
+            blocks = [self._search(item)]
+        else:
+            return False
+        if blocks:
+            answer = self._begin_answer(line)
+            answer.parts.append(item)
+            answer.blocks += blocks
+            if kind == items.WEB_SEARCH:
+                answer.searches.append((item, blocks[0]))
+        if left_over or not blocks:
+            self._note(line, f"{kind} item", item)
+        return True
+
+    def _search(self, item: WireRecord) -> dict[str, Any]:
+        self._searches += 1
+        known = self._search_events.get(items.search_text(item))
+        call_id = get_text(item, "id") or (known.pop(0) if known else None)
+        return items.convert_search(item, call_id or f"web_search_{self._searches}")
+
+    def _begin_answer(self, line: RolloutLine) -> Answer:
+        if self._answer is None:
+            self._answer = Answer(line, usage=self._counts.take_waiting())
+            self._is_abortable = True
+        return self._answer
+
+    def _end_answer(self) -> None:
+        """The answer is complete."""
+        if self._answer is not None:
+            self._answer.model, self._answer.effort = self._model, self._effort
+            self.steps.append(self._answer)
+            self._last_answer, self._answer = self._answer, None
+
+    # -- everything else -------------------------------------------------------------------
+
+    def _note(self, line: RolloutLine, kind: str, data: WireRecord) -> None:
+        """Kept here, or after the answer that is coming in: it must not cut that in two."""
+        note = Note(line, kind, data)
+        (self.steps if self._answer is None else self._answer.notes).append(note)
+
+    def _event(self, index: int, line: RolloutLine) -> None:
+        event = line.payload
+        kind = get_text(event, "type") or "unknown"
+        if index in self._untold:
+            self._item(line, self._untold[index])
+        elif kind == "token_count":
+            info = get_object(event, "info")
+            self._count(get_object(info, "total_token_usage"), get_object(info, "last_token_usage"))
+        elif kind == "thread_rolled_back":
+            self._end_answer()
+            self.steps.append(RollBack(line))
+        elif kind == "thread_name_updated":
+            self.title = get_text(event, "thread_name") or self.title
+            self._leave_out("titles")
+        elif kind in _SCREEN or self._is_shown_elsewhere(event, kind):
+            self._leave_out("screen copies")
+        elif kind in _LIFECYCLE:
+            self._leave_out("turn events")
+        else:
+            if kind == "turn_aborted":
+                self._abort()
+            self._note(line, kind, event)
+
+    def _leave_out(self, what: str) -> None:
+        self.left_out[what] = self.left_out.get(what, 0) + 1
+
+    def _is_shown_elsewhere(self, event: WireRecord, kind: str) -> bool:
+        if kind == "item_completed" and items.as_item(event) is not None:
+            return True
+        ending = ending_of(event)
+        return ending is not None and ending[0] in self._calls
+
+    def _count(self, total: WireRecord | None, last: WireRecord) -> None:
+        self._leave_out("token counts")
+        answer = self._answer or self._last_answer
+        is_waited_for = answer is not None and answer.usage is None
+        if not self._counts.is_new(total, last, is_waited_for):
+            return
+        usage = self._counts.read(last)
+        if answer is not None and answer.usage is None:
+            answer.usage = usage
+        else:
+            self._counts.waiting = usage
+        is_abortable = self._is_abortable
+        self._end_answer()
+        self._is_abortable = is_abortable
+
+    def _abort(self) -> None:
+        self._end_answer()
+        if self._is_abortable and self._last_answer is not None:
+            self._last_answer.was_aborted = True
+        self._is_abortable = False
+
+
+class _Counts:
+    """The token counts of a rollout: which are new, and the one whose answer is still to come."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.waiting: dict[str, Any] | None = None
+        self.is_inherited = False
+        self._total: WireRecord | None = None
+        self._last: WireRecord | None = None
+
+    def is_new(self, total: WireRecord | None, last: WireRecord, is_waited_for: bool) -> bool:
+        """Whether this is not only said once more."""
+        if not last:
+            return False
+        if not total:
+            is_repeated = last == self._last and not is_waited_for
+            self._last = last
+            return not is_repeated
+        before, self._total, self._last = self._total, total, last
+        if total == before:
+            return False
+        # The first count of a session that goes on with another one may be that one's last.
+        return before is not None or is_waited_for or _amount(total) <= _amount(last)
+
+    def read(self, last: WireRecord) -> dict[str, Any]:
+        """The usage that a count tells of; none of an inherited answer's."""
+        usage = items.read_usage(last)
+        self.tokens = usage["totalTokens"]
+        return items.read_usage({}) if self.is_inherited else usage
+
+    def take_waiting(self) -> dict[str, Any] | None:
+        """The count that stood before the answer it belongs to."""
+        waiting, self.waiting = self.waiting, None
+        return waiting
+
+
+def _amount(usage: WireRecord) -> int:
+    return int(items.read_usage(usage)["totalTokens"])
+
+
+def _search_events(lines: Sequence[RolloutLine]) -> dict[str, list[str]]:
+    """The ids of web searches by what was searched for: items often have none of their own."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.kind == "event_msg" and line.payload.get("type") == "web_search_end":
+            call_id = get_text(line.payload, "call_id")
+            item = items.as_item(line.payload)
+            if call_id is not None and item is not None:
+                found.setdefault(items.search_text(item), []).append(call_id)
+    return found
+
+
+def count_messages(steps: Sequence[Step]) -> int:
+    """How many messages an import of these steps makes."""
+    return sum(map(_count_of, steps))
+
+
+def _count_of(step: Step) -> int:
+    match step:
+        case Prompt():
+            shells = sum(1 for each in step.context if items.shell_command(each["text"]))
+            return shells + (1 if step.typed and step.item.get("role") == "user" else 0)
+        case Answer():
+            return 1 + len(step.searches)
+        case Output():
+            return 1 if get_text(step.item, "call_id") is not None else 0
+    return 0
+
+
+def typed_prompts(steps: Sequence[Step]) -> Iterator[str]:
+    """What the person typed, prompt by prompt."""
+    for step in steps:
+        if isinstance(step, Prompt) and step.item.get("role") == "user":
+            text = "\n".join(block["text"] for block in step.typed if block["type"] == "text")
+            if text.strip():
+                yield text
+
+
+def told_cwd(steps: Sequence[Step]) -> str | None:
+    """The working folder that the model was told of, for files that name none elsewhere."""
+    texts = (block["text"] for step in steps if isinstance(step, Prompt) for block in step.context)
+    return next(filter(None, map(items.context_cwd, texts)), None)
