@@ -252,6 +252,35 @@ def test_importing_all_says_how_many(machine: Machine) -> None:
     )
 
 
+def test_importing_all_names_what_it_leaves_out_once_and_that_is_no_failure(
+    machine: Machine,
+) -> None:
+    good = _claude_session(machine, machine.project)
+    (good.parent / "notes.jsonl").write_text('{"type":"mode","sessionId":"x"}\n')
+    odd = good.parent / "odd.jsonl"
+    odd.write_text('{"format":"sessiontree.session"}\n')
+    result = machine.run("import", "--all", "--from", "claude-code")
+    assert result.code == 0, result.err
+    assert result.out == "Imported 1 session, 0 brought up to date, 0 unchanged\n"
+    assert result.err.count("odd.jsonl") == 1
+    assert "1 file without a message" in result.err
+    again = machine.run("import", "--all")
+    assert (again.code, again.out) == (
+        0,
+        "Imported 0 sessions, 0 brought up to date, 1 unchanged\n",
+    )
+
+
+def test_importing_all_fails_if_a_session_cannot_be_stored(machine: Machine) -> None:
+    good = _claude_session(machine, machine.project)
+    text = good.read_text().replace(json.dumps(str(machine.project)), '"/a\\u0000b"')
+    (good.parent / "nul.jsonl").write_text(text)
+    result = machine.run("import", "--all")
+    assert result.code == 1
+    assert result.err.count("nul.jsonl") == 1
+    assert result.out.startswith("Imported 1 session,")
+
+
 def test_a_session_is_converted_for_another_agent(machine: Machine) -> None:
     path = machine.session(A, "question", "answer", title="Named")
     before = path.read_bytes()

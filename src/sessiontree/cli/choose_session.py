@@ -37,7 +37,6 @@ class StartOptions:
     model: str | None = None
     name: str | None = None
     print_prompt: str | None = None
-    max_turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,9 +218,10 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
         output.write_line("Already up to date: ", (report.session_id, "bold"))
     else:
         done = "Imported " if report.is_new else "Brought up to date: "
-        output.write_line(
-            done, (report.session_id, "bold"), f"  {tables.plural(report.added, 'entry')} added"
-        )
+        told = f"  {tables.plural(report.added, 'entry')} added"
+        if report.changed:
+            told += f", {report.changed:,} changed"
+        output.write_line(done, (report.session_id, "bold"), told)
         _write_notes(report.conversion.lines())
     _write_whereabouts(report.path, report.session_id, scope, project)
 
@@ -239,8 +240,11 @@ def _import_all(scope: Scope, agent: Any) -> None:
         f"Imported {tables.plural(new, 'session')}, "
         f"{newer:,} brought up to date, {same:,} unchanged"
     )
-    for path, reason in report.failed:
-        output.write_message((f"Not imported: {path}: {reason}", "yellow"))
+    if report.empty:
+        files = tables.plural(report.empty, "file")
+        output.write_note((f"{files} without a message left out", "dim"))
+    for error in (*report.skipped, *report.failed):
+        output.write_message((f"Not imported: {error}", "yellow"))
     if report.failed:
         output.fail(f"{tables.plural(len(report.failed), 'session')} could not be imported")
 

@@ -118,15 +118,9 @@ class ChoiceDialog(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self,
-        question: str,
-        options: Sequence[Option],
-        current: str | None = None,
-        *,
-        enter: str = "choose",
+        self, question: str, options: Sequence[Option], current: str | None = None
     ) -> None:
         super().__init__()
-        self._enter = enter
         self._question = question
         self._options = list(options)
         self._current = current
@@ -138,7 +132,7 @@ class ChoiceDialog(ModalScreen[str | None]):
             options: RowList[Option] = RowList(self._draw, id="options")
             options.styles.height = min(len(self._options), 14)
             yield options
-            keys = (("Enter", self._enter), ("Esc", "cancel"))
+            keys = (("Enter", "choose"), ("Esc", "cancel"))
             yield Static(draw_keys(palette, keys), classes="dialog-keys")
 
     def on_mount(self) -> None:
