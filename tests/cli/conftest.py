@@ -97,7 +97,7 @@ class Machine:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=_take_terminal,  # noqa: PLW1509
+            preexec_fn=take_terminal,  # noqa: PLW1509
         )
         os.close(slave)
         try:
@@ -181,7 +181,7 @@ def _talk(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield user(text) if number % 2 == 0 else assistant(text)
 
 
-def _take_terminal() -> None:
+def take_terminal() -> None:
     """In the child: Ctrl+C reaches it, even if whoever runs the tests (nohup) is deaf to it."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)

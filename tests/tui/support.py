@@ -27,7 +27,7 @@ from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.hooks import Hooks
 from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.app import ChatApp
-from sessiontree.tui.chat.confirm import Confirmer
+from sessiontree.tui.chat.confirm import Confirmer, ToolDialog
 from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
 from sessiontree.tui.chat.session_link import OpenedSession
 from sessiontree.tui.palette import DARK, Palette
@@ -271,6 +271,14 @@ class ChatRig:
 
     async def until_said(self, words: str) -> None:
         await self.until(lambda: words in self.said)
+
+    async def until_asked(self) -> ToolDialog:
+        """Wait for an agent's question, and until a key is an answer to it."""
+        await self.until_screen(ToolDialog)
+        dialog = self.app.screen
+        assert isinstance(dialog, ToolDialog)
+        await self.until(lambda: dialog.is_armed)
+        return dialog
 
     async def until_screen(self, kind: builtins.type[Any]) -> None:
         await self.until(lambda: isinstance(self.app.screen, kind))

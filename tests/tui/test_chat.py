@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.color import Color
 
 from sessiontree import SessionManager
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
-from sessiontree.tui.chat.confirm import Confirmer, ToolDialog
+from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.session_link import OpenedSession
-from sessiontree.tui.pickers.dialogs import ReadingPane
+from sessiontree.tui.palette import DARK, LIGHT, Palette
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, ReadingPane
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.tree_picker import TreePicker
 
@@ -389,7 +391,7 @@ async def test_a_tool_runs_only_after_a_yes(shop: Shop, key: str, is_allowed: bo
     answers: list[bool] = []
     async with running_chat(shop.create(), WRITE, "Done.", open_with=confirming(answers)) as rig:
         await rig.send("go")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         assert "Write a.py" in rig.text
         assert "+new line\\x1b[2J" in rig.text
         await rig.press(key)
@@ -400,7 +402,7 @@ async def test_a_tool_runs_only_after_a_yes(shop: Shop, key: str, is_allowed: bo
 async def test_while_it_asks_no_tool_is_said_to_run(shop: Shop) -> None:
     async with running_chat(shop.create(), WRITE, "Done.", open_with=confirming([])) as rig:
         await rig.send("go")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         await rig.until(lambda: "Waiting for your answer" in rig.text)
         assert "Running write" not in rig.text
         await rig.press("y")
@@ -446,14 +448,16 @@ async def test_always_is_asked_once(shop: Shop) -> None:
         shop.create(), WRITE, WRITE, "Done.", open_with=confirming(answers)
     ) as rig:
         await rig.send("go")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         await rig.press("a")
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "enter")
         await rig.until(lambda: ("answer", "Done.") in blocks(rig) and rig.is_idle)
         assert answers == [True, True]
         rig.chat.confirmer.forget()
         rig.agent.say_next(WRITE, "Again.")
         await rig.send("once more")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         await rig.press("n")
         await rig.until(lambda: ("answer", "Again.") in blocks(rig) and rig.is_idle)
         assert answers == [True, True, False]
@@ -462,7 +466,7 @@ async def test_always_is_asked_once(shop: Shop) -> None:
 async def test_a_question_goes_away_when_its_turn_is_aborted(shop: Shop) -> None:
     async with running_chat(shop.create(), WRITE, open_with=confirming([])) as rig:
         await rig.send("go")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         await rig.session.abort()
         await rig.until(lambda: rig.app.screen is rig.chat and rig.is_idle)
 
@@ -711,7 +715,7 @@ async def test_ctrl_c_in_a_question_answers_no_and_stays(shop: Shop) -> None:
     answers: list[bool] = []
     async with running_chat(shop.create(), WRITE, "Done.", open_with=confirming(answers)) as rig:
         await rig.send("go")
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         await rig.press("ctrl+c")
         await rig.until(lambda: ("answer", "Done.") in blocks(rig) and rig.is_idle)
         assert answers == [False]
@@ -735,3 +739,49 @@ async def test_a_session_that_can_not_be_opened_ends_the_program_with_the_reason
                 break
             await pilot.pause(0.01)
     assert isinstance(app.failure, ModelNotFoundError)
+
+
+# -- the mouse -----------------------------------------------------------------------------------
+
+
+async def test_whoever_types_after_a_click_means_the_editor(shop: Shop) -> None:
+    async with running_chat(shop.create(), "an answer") as rig:
+        await rig.ask("hi")
+        await rig.pilot.click(rig.chat.transcript, offset=(5, 2))
+        await rig.type("cl c l")
+        assert rig.chat.editor.text == "cl c l"
+        assert rig.app.screen is rig.chat
+        assert "Copied" not in rig.said
+
+
+async def test_keys_of_the_conversation_work_after_ctrl_up_until_something_else_is_typed(
+    shop: Shop,
+) -> None:
+    async with running_chat(shop.create(), "an answer") as rig:
+        await rig.ask("hi")
+        await rig.press("tab")
+        await rig.type("c")
+        assert rig.chat.editor.text == "c"
+        await rig.press("backspace", "ctrl+up")
+        await rig.type("c")
+        await rig.until_said("Copied 9 characters")
+        await rig.type("xc")
+        assert rig.chat.editor.text == "xc"
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+async def test_selected_text_can_be_read(shop: Shop, palette: Palette) -> None:
+    async with running_chat(shop.create(), "an answer", palette=palette) as rig:
+        await rig.ask("hi")
+        transcript = rig.chat.transcript
+        row = next(n for n, line in enumerate(screen_lines(rig.app)) if line == "  an answer")
+        await rig.pilot.mouse_down(transcript, offset=(2, row))
+        await rig.pilot.hover(transcript, offset=(8, row))
+        await rig.pilot.mouse_up(transcript, offset=(8, row))
+        await rig.until(lambda: rig.chat.get_selected_text() == "an answ")
+        drawn = next(s for s in transcript.render_line(row) if "an answ" in s.text)
+        assert drawn.style is not None
+        assert (drawn.style.color, drawn.style.bgcolor) == (
+            Color.parse(palette.background),
+            Color.parse(palette.accent),
+        )

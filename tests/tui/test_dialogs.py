@@ -35,5 +35,7 @@ async def test_keys_that_come_faster_than_the_screen_is_drawn_add_up(shop: Shop,
             await dialog.run_action("scroll(8)")  # as the keys do, with no drawing in between
         await rig.until(lambda: "line 25" in rig.text)
         assert dialog.query_one(".dialog-body").scroll_offset.y == 24
+        if isinstance(dialog, ToolDialog):
+            await rig.until_asked()
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen is rig.chat)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from sessiontree.text.escaping import exact, exact_line, exact_pieces
 from sessiontree.tui import escaping
 from sessiontree.tui.chat.editor import editable
 
@@ -79,3 +80,21 @@ def test_wrapped_lines_fit_and_lose_only_spaces(line: str, width: int) -> None:
     pieces = escaping.wrap(line, width)
     assert all(cell_len(piece) <= width for piece in pieces)
     assert "".join(pieces).replace(" ", "") == line.replace(" ", "")
+
+
+@given(ANY_TEXT)
+def test_what_is_approved_holds_nothing_but_visible_characters(text: str) -> None:
+    for line in exact(text).split("\n"):
+        for part in line.split("\t"):
+            assert part.isprintable()
+    assert exact(text).count("\n") == text.count("\n")
+    assert exact_line(text).isprintable()
+    assert "".join(piece for piece, _ in exact_pieces(text)) == exact(text)
+
+
+def test_what_has_no_width_is_visible_where_something_is_approved() -> None:
+    hidden = "\u200b\u200d\u2060\ufeff\u00ad\u034f\u180e\u3164\ufe0f\U000e0101\u2800"
+    assert exact(f"a{hidden}b\r\n") == (
+        "a\\u200b\\u200d\\u2060\\ufeff\\xad\\u034f\\u180e\\u3164\\ufe0f\\U000e0101\\u2800b\\x0d\n"
+    )
+    assert exact("naïve 漢字 \u05d0\u05d1 e\u0301") == "naïve 漢字 \u05d0\u05d1 e\u0301"

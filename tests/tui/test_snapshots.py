@@ -198,7 +198,7 @@ async def test_the_question_before_a_tool_runs(home_shop: Shop, tmp_path: Path) 
         diff = (
             "--- src/parser.py\n+++ src/parser.py\n@@ line 3 @@\n-    return []\n+    return [END]"
         )
-        question = Confirmation("1", "edit", "write", "Edit src/parser.py", diff)
+        question = Confirmation("1", "edit", "write", "Edit src/parser.py", diff, "diff")
         rig.app.push_screen(ToolDialog(question))
-        await rig.until_screen(ToolDialog)
+        await rig.until_asked()
         check(rig.app, "question-80x24-dark", tmp_path)

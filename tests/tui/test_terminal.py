@@ -289,7 +289,7 @@ def test_a_tool_is_confirmed_and_a_command_is_run(terminal: Terminal, shop: Shop
     terminal.until_shown("New session in")
     terminal.type("run: echo made-by-tool > made.txt")
     terminal.keys("Enter")
-    terminal.until_shown("Run a command in", "y yes")
+    terminal.until_shown("Run a command in", "y yes")  # after a pause in the typing
     terminal.type("y")
     terminal.until_shown("✓ bash")
     assert (Path(shop.project) / "made.txt").read_text() == "made-by-tool\n"
@@ -298,6 +298,63 @@ def test_a_tool_is_confirmed_and_a_command_is_run(terminal: Terminal, shop: Shop
     terminal.until_shown("$ cat made.txt", "│ made-by-tool")
     terminal.keys("C-d")
     assert terminal.until_ended() == 0
+
+
+def test_typing_on_while_a_question_comes_up_runs_nothing(terminal: Terminal, shop: Shop) -> None:
+    terminal.run(PROGRAM)
+    terminal.until_shown("New session in")
+    terminal.type("run: touch made.txt")
+    terminal.keys("Enter")
+    for letter in "yesterday I said":
+        terminal.type(letter)
+    terminal.until_shown("Run a command in", "y yes")
+    assert not (Path(shop.project) / "made.txt").exists()
+    terminal.keys("Enter")  # the choice that it starts on
+    terminal.until_shown("✗ bash", "› yesterday I said")
+    assert not (Path(shop.project) / "made.txt").exists()
+    terminal.keys("C-c")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+
+
+def test_print_mode_asks_after_every_line_was_shown(terminal: Terminal, shop: Shop) -> None:
+    lines = [f"echo line-{n}" for n in range(60)]
+    (Path(shop.project) / "prompt").write_text("\n".join(["run: true", *lines, "touch made.txt"]))
+    terminal.run(f'{PROGRAM} --model offline -p "$(cat prompt)"')
+    terminal.until_shown("Run a command in", "echo line-20", "more lines: Enter or Space")
+    assert "Allow bash?" not in terminal.text
+    terminal.keys("Enter")
+    terminal.until_shown("echo line-40", "more lines: Enter or Space")
+    terminal.type("a")
+    terminal.until_shown("touch made.txt", "Allow bash? [y/N]")
+    assert not (Path(shop.project) / "made.txt").exists()
+    terminal.type("y")
+    terminal.keys("Enter")
+    terminal.until_ended()
+    assert (Path(shop.project) / "made.txt").exists()
+
+
+def test_print_mode_throws_away_what_was_typed_ahead(terminal: Terminal, shop: Shop) -> None:
+    terminal.run(f"{PROGRAM} --model offline -p 'run: touch made.txt'")
+    terminal.type("y")
+    terminal.keys("Enter")
+    terminal.type("y")
+    terminal.until_shown("Allow bash?")
+    terminal.type("es")
+    terminal.keys("Enter")
+    terminal.until_shown("Allow bash? [y/N]")
+    terminal.keys("Enter")
+    terminal.until_ended()
+    assert not (Path(shop.project) / "made.txt").exists()
+    assert terminal.is_sane()
+
+
+def test_print_mode_shows_what_is_invisible(terminal: Terminal, shop: Shop) -> None:
+    terminal.run(f"{PROGRAM} --model offline -p $'run: echo a\\rtouch b\\u202e \\u200b'")
+    terminal.until_shown("echo a\\x0dtouch b\\u202e", "Allow bash? [y/N]")
+    terminal.keys("C-c")
+    terminal.until_ended()
+    assert terminal.is_sane()
 
 
 def test_several_lines_esc_esc_and_alt_enter_work_in_a_plain_terminal(terminal: Terminal) -> None:

@@ -37,6 +37,7 @@ class StartOptions:
     model: str | None = None
     name: str | None = None
     print_prompt: str | None = None
+    max_turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,18 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from sessiontree.cli import output
+from sessiontree.cli import approval, output
 from sessiontree.cli.options import Scope
+from sessiontree.cli.signals import ending_on_signals
+
+DEFAULT_MAX_TURNS = 100
+"""Enough for long work, and an end to a model that goes round in circles."""
+LIMIT_REACHED = 3
+"""Exit code of an answer that ``--max-turns`` has ended."""
 
 if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice
-    from sessiontree.agents.tools.base import Confirmation
     from sessiontree.session.manager import SessionManager
-
-_PREVIEW_LINES = 12
 
 
 def print_answer(
@@ -31,11 +34,15 @@ def print_answer(
     model: str | None,
     scope: Scope,
     work_dir: str | None = None,
+    max_turns: int | None = None,
 ) -> int:
-    """Ask, print the answer, close the session; the exit code."""
+    """Ask, print the answer, close the session; the exit code.
+
+    The model is asked ``max_turns`` times at most (DEFAULT_MAX_TURNS if not given).
+    """
     from sessiontree.agents import create_session_agent
 
-    confirm = _confirm if output.can_ask() else None
+    confirm = approval.confirm if output.can_ask() else None
     try:
         choice = create_session_agent(manager, model, cwd=work_dir, confirm=confirm)
     except BaseException:
@@ -44,6 +51,7 @@ def print_answer(
     if choice.is_offline and (model or "").partition("/")[0] != "offline":
         manager.close()
         output.fail(f"{choice.reason}, or try --model offline")
+    choice.agent.turns_left = DEFAULT_MAX_TURNS if max_turns is None else max_turns
     with _told_briefly():
         if manager.is_persisted:
             _remember(prompt, scope)
@@ -95,10 +103,35 @@ async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int
         manager.close()
         raise
     writer = _AnswerWriter(session.abort)
-    async with session:
-        session.subscribe(writer.hear)
-        await session.prompt(prompt)
-    return writer.finish()
+    task = asyncio.current_task()
+    assert task is not None
+    with ending_on_signals(task.cancel) as ending:
+        try:
+            async with session:
+                session.subscribe(writer.hear)
+                await session.prompt(prompt)
+        except asyncio.CancelledError:
+            if ending.number is None:
+                raise
+            return ending.exit_code
+    code = writer.finish()
+    if code == output.OK and _is_at_limit(choice):
+        return _end_at_limit(manager.is_persisted)
+    return code
+
+
+def _is_at_limit(choice: AgentChoice) -> bool:
+    """Whether the agent had more to do when it might not ask the model any more."""
+    last = choice.agent.messages[-1:]
+    return choice.agent.turns_left == 0 and bool(last) and last[0].get("role") == "toolResult"
+
+
+def _end_at_limit(is_kept: bool) -> int:
+    output.write_message(
+        "Stopped before the end: --max-turns allows no more calls of the model."
+        + (' Continue with: sessiontree -c -p "continue"' if is_kept else "")
+    )
+    return LIMIT_REACHED
 
 
 class _AnswerWriter:
@@ -172,17 +205,6 @@ class _AnswerWriter:
         if self._last != "\n":
             output.write_line()
             self._last = "\n"
-
-
-async def _confirm(question: Confirmation) -> bool:
-    """Ask the person, without stopping the loop that the agent's tools run on."""
-    output.write_message((question.title, "bold"))
-    lines = question.preview.splitlines()
-    for line in lines[:_PREVIEW_LINES]:
-        output.write_message((f"  {line}", "dim"))
-    if len(lines) > _PREVIEW_LINES:
-        output.write_message((f"  … {len(lines) - _PREVIEW_LINES} more lines", "dim"))
-    return await asyncio.to_thread(output.ask, f"Allow {question.tool_name}? [y/N]")
 
 
 def _remember(prompt: str, scope: Scope) -> None:

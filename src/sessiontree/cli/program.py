@@ -57,7 +57,7 @@ _SECTIONS = (
         "Which session",
         ("continue_latest", "resume", "fork", "no_session", "name"),
     ),
-    ("What to do", ("model", "print_prompt")),
+    ("What to do", ("model", "print_prompt", "max_turns")),
     ("Other", ("profile", "session_dir", "version")),
 )
 
@@ -93,6 +93,7 @@ _START_ONLY = {
     "model": "--model",
     "name": "--name",
     "print_prompt": "--print",
+    "max_turns": "--max-turns",
 }
 
 
@@ -175,7 +176,7 @@ class Program(click.Group):
         formatter.write_paragraph()
         formatter.write_text(
             "sessiontree COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 not "
-            "understood (usage, or an id that several sessions share)."
+            "understood (usage, or an id that several sessions share), 3 stopped by --max-turns."
         )
 
 
@@ -234,6 +235,12 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     "print_prompt",
     metavar="PROMPT",
     help="Print one answer and end, without a screen (- reads the prompt from standard input).",
+)
+@click.option(
+    "--max-turns",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With -p: ask the model at most N times (100), then stop with exit code 3.",
 )
 @scope_options
 @click.option(

@@ -30,6 +30,8 @@ def start_program(options: StartOptions, scope: Scope) -> int:
     """Run the program to its end; its exit code."""
     if options.print_prompt is not None and options.prompt is not None:
         raise click.UsageError("-p has its own prompt; give one of them.")
+    if options.print_prompt is None and options.max_turns is not None:
+        raise click.UsageError("--max-turns goes with -p.")
     try:
         choice = choose(options, scope)
     except NothingChosen as ended:
@@ -54,7 +56,9 @@ def start_program(options: StartOptions, scope: Scope) -> int:
     if prompt is not None:
         from sessiontree.cli.print_answer import print_answer
 
-        code = print_answer(manager, prompt, options.model, scope, choice.work_dir)
+        code = print_answer(
+            manager, prompt, options.model, scope, choice.work_dir, options.max_turns
+        )
         if output.is_terminal(sys.stderr):
             _write_farewell(
                 manager.session_file, manager.session_id, manager.cwd, scope, options.resume

@@ -8,6 +8,7 @@ screens both show content only through here. Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
 # isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
@@ -34,8 +35,51 @@ def block(text: str) -> str:
     return HAZARDS_IN_BLOCK.sub(_visible, text.replace("\r\n", "\n"))
 
 
+# Printable as far as Unicode is concerned, but of no width or blank: joiners, variation selectors,
+# fillers, the empty Braille cell.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+
+
+def exact(text: str) -> str:
+    """The text with nothing in it that cannot be seen; line breaks and tabs are kept.
+
+    For what a person approves: also carriage returns, blanks other than the space, and characters
+    of no width come out as visible escapes, though a writing system or an emoji may need them.
+    """
+    return "".join(piece for piece, _ in exact_pieces(text))
+
+
+def exact_pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """The same piece by piece, each with whether it is an escape and not in the text like that."""
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            yield "\n", False
+        if line.isprintable() and _UNSEEN.search(line) is None:
+            yield line, False
+            continue
+        for character in line:
+            is_seen = character == "\t" or _is_seen(character)
+            yield (character, False) if is_seen else (_escape(character), True)
+
+
+def exact_line(text: str) -> str:
+    """The same as one line: breaks and tabs are visible escapes too."""
+    return "".join(one if _is_seen(one) else _escape(one) for one in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and _UNSEEN.match(character) is None
+
+
 def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
+    return _escape(found[0])
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -81,6 +81,11 @@ class Palette:
         """The ground of the line under the cursor."""
         return Style(bgcolor=self.panel)
 
+    @cached_property
+    def cursor(self) -> Style:
+        """The choice that Enter takes."""
+        return Style(color=self.background, bgcolor=self.accent, bold=True)
+
     def of(self, colour: str, *, bold: bool = False) -> Style:
         """A style in one of the colours, by its name here."""
         return Style(color=getattr(self, colour), bold=bold or None)

@@ -35,6 +35,8 @@ def make_theme(palette: Palette) -> Theme:
             "faint": palette.faint,
             "border": palette.accent,
             "border-blurred": palette.faint,
+            "screen-selection-background": palette.accent,
+            "screen-selection-foreground": palette.background,
             "input-cursor-background": palette.foreground,
             "input-cursor-foreground": palette.background,
             "input-selection-background": f"{palette.accent} 35%",

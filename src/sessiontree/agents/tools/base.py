@@ -20,6 +20,12 @@ Effect = Literal["read", "write", "run"]
 Block = dict[str, Any]
 """A content block as it stands in a session file."""
 
+PreviewKind = Literal["command", "diff", "content", "text"]
+"""What a preview is: a shell command, a unified diff, the whole content of a file, or words."""
+
+Reach = Literal["call", "folder", "session"]
+"""How far a permission goes: this very call, the tool in one folder, the tool in this session."""
+
 Kind = Literal["string", "integer", "boolean"]
 Report = Callable[[str], Awaitable[None]]
 _T = TypeVar("_T")
@@ -37,8 +43,9 @@ class ToolError(SessionTreeError):
 class Confirmation:
     """A question to the user: may this call go on?
 
-    ``title`` is one line, ``preview`` shows what would be written or run. Both come from a model:
-    whoever shows them escapes control characters.
+    ``title`` is one line, ``preview`` shows all of what would be written or run. Both come from a
+    model. Whoever asks shows all of both, or lets the user page to the end, and makes what cannot
+    be seen visible (``sessiontree.text.escaping.exact``) before a yes counts.
     """
 
     tool_call_id: str
@@ -46,6 +53,26 @@ class Confirmation:
     effect: Effect
     title: str
     preview: str
+    preview_kind: PreviewKind = "text"
+    subject: str = ""
+    """The command, or the file that is written: what a permission for this very call names."""
+    folder: str = ""
+    """Where the command runs or the file is, links followed; empty if the tool doesn't say."""
+
+    @property
+    def identity(self) -> str:
+        """What makes another question the same one."""
+        return self.subject or f"{self.title}\n{self.preview}"
+
+    @property
+    def reaches(self) -> tuple[Reach, ...]:
+        """The permissions that can be given instead of a yes, the narrowest first."""
+        made: list[Reach] = ["call"]
+        if self.folder:
+            made.append("folder")
+        if self.effect != "run" or not self.folder:
+            made.append("session")  # commands run in the project's folder only
+        return tuple(made)
 
 
 Confirm = Callable[[Confirmation], Awaitable[bool]]
@@ -132,11 +159,21 @@ class ToolCall:
     """Shows the output so far while the call runs."""
     confirm: Confirm | None = None
 
-    async def ask(self, title: str, preview: str) -> None:
+    async def ask(
+        self,
+        title: str,
+        preview: str,
+        preview_kind: PreviewKind = "text",
+        *,
+        subject: str = "",
+        folder: str = "",
+    ) -> None:
         """Ask the user, and return only after a yes. Raises ToolError on anything else."""
         if self.confirm is None:
             raise ToolError(f"{self.name} was not run: it needs a confirmation and nobody is asked")
-        question = Confirmation(self.id, self.name, self.effect, title, preview)
+        question = Confirmation(
+            self.id, self.name, self.effect, title, preview, preview_kind, subject, folder
+        )
         # Only the very value True counts: a callback that forgets to answer has not agreed.
         if await self.confirm(question) is not True:
             raise ToolError(f"{self.name} was not run: the user declined")

@@ -53,7 +53,14 @@ class BashTool:
     async def run(self, call: ToolCall) -> ToolOutcome:
         command: str = call.arguments["command"]
         timeout_s: int = call.arguments.get("timeout", DEFAULT_TIMEOUT_S)
-        await call.ask(f"Run a command in {self.folder.given}", command)
+        limit = f", for at most {timeout_s} seconds" if "timeout" in call.arguments else ""
+        await call.ask(
+            f"Run a command in {self.folder.given}{limit}",
+            command,
+            "command",
+            subject=command,
+            folder=self.folder.root,
+        )
         output = _Output(call.report)
         ended = await run_command(
             [_shell(), "-c", command],

@@ -115,6 +115,13 @@ class ProjectFolder:
         names = self._names(path)
         return "/".join(names) or "."
 
+    def place(self, path: str) -> str:
+        """Where a path leads, links followed: an absolute path, whether anything is there or not.
+
+        For showing and comparing. Whether it may be opened is judged when it is.
+        """
+        return os.path.realpath(os.path.join(self.root, *self._names(path)))
+
     def read_bytes(self, path: str, limit: int | None = None) -> tuple[bytes, Fingerprint]:
         """The content of a regular file, at most ``limit`` bytes of it, and its fingerprint."""
         with self.open_file(path) as descriptor:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sessiontree.agents.tools.base import (
     Parameter,
+    PreviewKind,
     Stop,
     ToolCall,
     ToolError,
@@ -28,7 +29,7 @@ from sessiontree.agents.tools.limits import (
     MAX_LINES,
     cut_line,
 )
-from sessiontree.agents.tools.previews import cut_preview, replacement_diff, whole_diff
+from sessiontree.agents.tools.previews import Replacement, whole_diff
 
 _SNIFF = 8_192
 _MAX_EDITED_BYTES = 20_000_000
@@ -95,19 +96,35 @@ class WriteTool:
     async def run(self, call: ToolCall) -> ToolOutcome:
         path, text = call.arguments["path"], call.arguments["content"]
         content = _encode(text, "content")
-        preview, seen = await in_thread(lambda _: self._prepare(path, text))
-        verb = "Create" if seen is None else "Replace"
-        await call.ask(f"{verb} {path} ({len(content)} bytes)", preview)
-        await in_thread(lambda _: self.folder.replace(path, content, expected=seen))
+        now = await in_thread(lambda _: self._prepare(path, text))
+        verb = "Create" if now.fingerprint is None else "Replace"
+        await call.ask(
+            f"{verb} {_word_place(self.folder, path, now.place)} ({len(content)} bytes)",
+            now.preview,
+            now.preview_kind,
+            subject=now.place,
+            folder=os.path.dirname(now.place),
+        )
+        await in_thread(lambda _: self.folder.replace(path, content, expected=now.fingerprint))
         return ToolOutcome.text(f"{verb}d {path} ({len(content)} bytes)", {"bytes": len(content)})
 
-    def _prepare(self, path: str, text: str) -> tuple[str, Fingerprint | None]:
+    def _prepare(self, path: str, text: str) -> _Now:
         """What to show, and the file that is there now, which must be the same when written."""
+        place = self.folder.place(path)
         try:
             now, fingerprint = self.folder.read_bytes(path, _MAX_PREVIEWED_BYTES)
         except FileNotFoundError:
-            return cut_preview(text), None
-        return cut_preview(whole_diff(now.decode("utf-8", "replace"), text)), fingerprint
+            return _Now(place, text, "content", None)
+        preview, kind = whole_diff(now.decode("utf-8", "surrogateescape"), text)
+        return _Now(place, preview, kind, fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    place: str
+    preview: str
+    preview_kind: PreviewKind
+    fingerprint: Fingerprint | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,13 @@ class EditTool:
     async def run(self, call: ToolCall) -> ToolOutcome:
         path = call.arguments["path"]
         edit = await in_thread(lambda _: self._prepare(path, call.arguments))
-        await call.ask(f"Edit {path} ({_occurrences(edit.count)})", cut_preview(edit.diff))
+        await call.ask(
+            f"Edit {_word_place(self.folder, path, edit.place)} ({_occurrences(edit.count)})",
+            edit.preview,
+            "diff",
+            subject=edit.place,
+            folder=os.path.dirname(edit.place),
+        )
         await in_thread(
             lambda _: self.folder.replace(path, edit.content, expected=edit.fingerprint)
         )
@@ -170,11 +193,14 @@ class EditTool:
         if old == new:
             raise ToolError("edit: oldText and newText are the same")
         edited = text.replace(old, new)
+        replacement = Replacement(path, text, places, old, new)
         return _Edit(
             edited.encode("utf-8", "surrogateescape"),
             fingerprint,
             len(places),
-            replacement_diff(path, text, places, old, new),
+            self.folder.place(path),
+            replacement.whole(),
+            replacement.kept(),
         )
 
 
@@ -183,7 +209,17 @@ class _Edit:
     content: bytes
     fingerprint: Fingerprint
     count: int
+    place: str
+    preview: str
     diff: str
+    """The part of the preview that the session keeps."""
+
+
+def _word_place(folder: ProjectFolder, path: str, place: str) -> str:
+    """The path, and where it leads if links make that another place."""
+    if place == os.path.normpath(os.path.join(folder.root, folder.relative(path))):
+        return path
+    return f"{path}, which is {os.path.relpath(place, folder.root)}"
 
 
 def _occurrences(count: int) -> str:

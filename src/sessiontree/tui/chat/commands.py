@@ -16,6 +16,7 @@ from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
 from sessiontree.tui.chat import lookups, models, moves
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
+from sessiontree.tui.chat.confirm import word_permission
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import count_text, short_path
@@ -154,6 +155,24 @@ class ChatCommands:
             return
         at = levels.index(session.thinking_level) if session.thinking_level in levels else -1
         await self._set_level(levels[(at + 1) % len(levels)])
+
+    async def allowed(self, _: str) -> None:
+        """What tools may do without a question; what is chosen is asked about again."""
+        chat, permissions = self._chat, self._chat.confirmer.permissions
+        while given := tuple(permissions):
+            options = [Option(str(n), word_permission(one)) for n, one in enumerate(given)]
+            options.append(Option("all", "Revoke all"))
+            chosen = await chat.app.push_screen_wait(
+                ChoiceDialog("Allowed without asking, in this session", options, enter="revoke")
+            )
+            if chosen is None:
+                return
+            if chosen == "all":
+                permissions.clear()
+            else:
+                permissions.revoke(given[int(chosen)])
+            chat.say("Revoked: you will be asked again")
+        chat.say("Every command and every change to a file is asked about")
 
     async def plan(self, _: str) -> None:
         chat, session = self._chat, self._chat.session

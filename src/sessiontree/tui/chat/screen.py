@@ -86,7 +86,7 @@ class ChatScreen(Screen[None]):
         self._fail = fail
         self.link = SessionLink(self)
         self.narrator = self.link.narrator
-        self.confirmer = Confirmer(self.app)
+        self.confirmer = Confirmer(self.app, self.say)
         self.commands = ChatCommands(self)
         self._todos: list[Todo] = []
         self._stopping = ChatStopping(self)

@@ -118,9 +118,15 @@ class ChoiceDialog(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, question: str, options: Sequence[Option], current: str | None = None
+        self,
+        question: str,
+        options: Sequence[Option],
+        current: str | None = None,
+        *,
+        enter: str = "choose",
     ) -> None:
         super().__init__()
+        self._enter = enter
         self._question = question
         self._options = list(options)
         self._current = current
@@ -132,7 +138,7 @@ class ChoiceDialog(ModalScreen[str | None]):
             options: RowList[Option] = RowList(self._draw, id="options")
             options.styles.height = min(len(self._options), 14)
             yield options
-            keys = (("Enter", "choose"), ("Esc", "cancel"))
+            keys = (("Enter", self._enter), ("Esc", "cancel"))
             yield Static(draw_keys(palette, keys), classes="dialog-keys")
 
     def on_mount(self) -> None:

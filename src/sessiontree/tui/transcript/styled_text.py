@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sessiontree.tui.palette import Palette
 
-_MAX_CHARACTERS = 20_000
+MAX_HIGHLIGHTED = 20_000
 """Longer code stays plain: colours are worth no pause."""
 
 _ALIASES = {"console": "bash", "shell": "bash", "sh": "bash", "jsonl": "json", "text": ""}
@@ -22,7 +22,7 @@ _ALIASES = {"console": "bash", "shell": "bash", "sh": "bash", "jsonl": "json", "
 def highlight(code: str, language: str, palette: Palette) -> Text:
     """The safe code in colours; plain if the language is not known."""
     lexer = _lexer(language.strip().split(" ")[0].casefold())
-    if lexer is None or len(code) > _MAX_CHARACTERS:
+    if lexer is None or len(code) > MAX_HIGHLIGHTED:
         return Text(code, palette.text)
     styles = _styles(palette)
     made = Text(style=palette.text)

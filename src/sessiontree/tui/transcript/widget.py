@@ -35,6 +35,9 @@ _SPOKEN = frozenset(("user", "answer"))
 class Transcript(ScrollView, can_focus=True):
     """Shows the blocks of a conversation."""
 
+    # A click selects or unfolds; whoever types after it means the editor.
+    FOCUS_ON_CLICK = False
+
     DEFAULT_CSS = """
     Transcript {
         overflow-x: hidden;

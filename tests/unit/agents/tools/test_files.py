@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from collections.abc import Awaitable, Callable
@@ -291,3 +292,89 @@ async def test_write_through_the_tool_cannot_leave_the_project(
         assert result["isError"], path
     assert asked.questions == [], "an impossible write must not even be asked about"
     untouched(secret)
+
+
+# -- what is asked about -------------------------------------------------------------------------
+
+
+async def test_the_user_is_shown_all_of_what_is_written(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    text = "".join(f"line {n}\n" for n in range(20_000)) + "the end\n"
+    await run_tool("write", path="new.md", content=text)
+    (project / "old.txt").write_text("kept\n" * 5 + "x\n")
+    await run_tool("write", path="old.txt", content="kept\n" * 5 + "y\n")
+    (project / "large.txt").write_text("before\n" * 40_000)
+    await run_tool("write", path="large.txt", content=text)
+    new, old, large = asked.questions
+    assert (new.preview_kind, new.preview) == ("content", text)
+    assert old.preview_kind == "diff"
+    assert "-x\n+y" in old.preview
+    assert (large.preview_kind, large.preview) == ("content", text)
+
+
+async def test_the_user_is_shown_every_replacement(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    (project / "a.txt").write_text("".join(f"{n} old\n" for n in range(500)))
+    result = await run_tool("edit", path="a.txt", oldText="old", newText="new", replaceAll=True)
+    shown = asked.questions[0].preview
+    assert all(f"\n-{n} old\n+{n} new" in shown for n in range(500))
+    assert shown.count("@@ line ") == 500
+    assert "@@ line 500 @@" in shown
+    # What the session keeps of it stays small.
+    assert "480 more replacements" in result["details"]["diff"]
+    assert len(result["details"]["diff"]) < 10_000
+
+
+async def test_a_long_new_text_is_shown_to_its_end(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    (project / "a.txt").write_text("x" * 1_000_000 + "HERE" + "y" * 1_000_000)
+    new = "".join(f"line {n}\n" for n in range(3_000)) + "the end"
+    await run_tool("edit", path="a.txt", oldText="HERE", newText=new)
+    shown = asked.questions[0].preview
+    assert "\n+".join(new.split("\n")) in shown
+    assert "[… 999000 characters …]" in shown  # of the line around it
+    assert len(shown) < 60_000
+
+
+async def test_more_replacements_than_anybody_reads_are_refused(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    text = "a line of text\n" * 200_000
+    (project / "a.txt").write_text(text)
+    result = await run_tool("edit", path="a.txt", oldText="text", newText="words", replaceAll=True)
+    assert result["isError"]
+    assert "too many to be shown" in text_of(result)
+    assert not asked.questions
+    assert (project / "a.txt").read_text() == text
+
+
+async def test_a_line_end_that_changes_is_seen(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    (project / "unix").write_bytes(b"one\ntwo\n")
+    await run_tool("write", path="unix", content="one\r\ntwo\n")
+    (project / "dos").write_bytes(b"one\r\ntwo\r\n")
+    await run_tool("write", path="dos", content="one\r\n2\r\n")
+    await run_tool("edit", path="dos", oldText="2", newText="3\rrm")
+    changed, same, lone = asked.questions
+    assert "-one\n+one\r\n" in changed.preview
+    assert "\r" not in same.preview
+    assert "+3\rrm" in lone.preview
+
+
+async def test_the_question_names_the_file_that_a_link_leads_to(
+    run_tool: RunTool, project: Path, asked: Any
+) -> None:
+    (project / "real").mkdir()
+    (project / "link").symlink_to("real")
+    await run_tool("write", path="link/a.txt", content="x")
+    await run_tool("write", path="./real/../b.txt", content="x")
+    through, plain = asked.questions
+    root = await asyncio.to_thread(os.path.realpath, project)
+    assert through.title == "Create link/a.txt, which is real/a.txt (1 bytes)"
+    assert (through.subject, through.folder) == (f"{root}/real/a.txt", f"{root}/real")
+    assert plain.title == "Create ./real/../b.txt (1 bytes)"
+    assert (plain.subject, plain.folder) == (f"{root}/b.txt", root)

@@ -1,0 +1,174 @@
+"""Asking on a plain terminal whether a tool may go on: all of it is shown before the question.
+
+Owns paging what is longer than the screen, and keeping keys from answering that were not meant to:
+whatever was typed before the question, or while somebody was still typing, is thrown away. Only a
+line that says yes is one; without a terminal there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+from sessiontree.cli import output
+from sessiontree.text import escaping
+from sessiontree.text.width import text_width
+
+if TYPE_CHECKING:
+    from sessiontree.agents.tools.base import Confirmation
+
+PAUSE_S = 0.7
+"""So long nothing may have been typed before a line counts as an answer."""
+_LOOK_EVERY_S = 0.1
+_TAB_WIDTH = 8
+
+_one_at_a_time = threading.Lock()
+
+
+async def confirm(question: Confirmation) -> bool:
+    """Ask the person, without stopping the loop that the agent's tools run on."""
+    called_off = threading.Event()
+    try:
+        return await asyncio.to_thread(_ask, question, called_off)
+    finally:
+        # If the turn was aborted, nobody waits any more: the thread lets go of the terminal.
+        called_off.set()
+
+
+def _ask(question: Confirmation, called_off: threading.Event) -> bool:
+    with _one_at_a_time:
+        if called_off.is_set() or not output.can_ask():
+            return False
+        with _Keyboard(called_off) as keyboard:
+            output.write_message((escaping.exact_line(question.title), "bold"))
+            if not _show(escaping.exact(question.preview), keyboard):
+                return False
+            tool = escaping.exact_line(question.tool_name)
+            return keyboard.ask(f"Allow {tool}?")
+
+
+def _show(text: str, keyboard: _Keyboard) -> bool:
+    """Show the whole text, page by page; False if the person has seen enough to say no."""
+    lines = text.expandtabs(_TAB_WIDTH).split("\n")
+    size = _size()
+    room = max(2, size.lines - 4)
+    used, is_paged = 0, True
+    for number, line in enumerate(lines):
+        rows = 1 + max(0, text_width(line) + 1) // max(1, size.columns)
+        if is_paged and used and used + rows > room:
+            used = 0
+            match keyboard.page(_word_rest(len(lines) - number)):
+                case "no":
+                    return False
+                case "all":
+                    is_paged = False
+                case _:
+                    pass
+        output.write_message((f"  {line}", "dim"))
+        used += rows
+    return True
+
+
+def _word_rest(count: int) -> str:
+    lines = "1 more line" if count == 1 else f"{count:,} more lines"
+    return f"-- {lines}: Enter or Space shows the next page, a all of it, n says no --"
+
+
+def _size() -> os.terminal_size:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return os.terminal_size((80, 24))
+
+
+class _Keyboard:
+    """The terminal's keys, one by one, while a question is asked; as it was, afterwards."""
+
+    def __init__(self, called_off: threading.Event) -> None:
+        self._called_off = called_off
+        self._fd = sys.stdin.fileno()
+
+    def __enter__(self) -> Self:
+        import termios
+
+        self._before = termios.tcgetattr(self._fd)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import termios
+
+        # What was typed meanwhile is thrown away with it.
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(self._fd, termios.TCSAFLUSH, self._before)
+
+    @contextlib.contextmanager
+    def _silent(self) -> Iterator[None]:
+        """Key by key, and none of them shown."""
+        import termios
+
+        mode = termios.tcgetattr(self._fd)
+        mode[3] &= ~(termios.ICANON | termios.ECHO)
+        mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._fd, termios.TCSAFLUSH, mode)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self._fd, termios.TCSAFLUSH, self._before)
+
+    def page(self, words: str) -> str:
+        """Ask for the next page: ``next``, ``all`` or ``no``."""
+        sys.stderr.write(words)
+        sys.stderr.flush()
+        try:
+            with self._silent():
+                while True:
+                    match self._read(None):
+                        case b"\r" | b"\n" | b" ":
+                            return "next"
+                        case b"a" | b"A":
+                            return "all"
+                        case b"n" | b"N" | b"q" | b"\x1b" | b"\x04" | b"":
+                            return "no"
+                        case _:
+                            continue
+        finally:
+            sys.stderr.write("\r\x1b[K" if output.has_color(sys.stderr) else "\n")
+            sys.stderr.flush()
+
+    def ask(self, words: str) -> bool:
+        """A line that says yes, typed after a pause in which the question could be read."""
+        sys.stderr.write(words)
+        sys.stderr.flush()
+        with self._silent():
+            while self._read(PAUSE_S):
+                pass
+        sys.stderr.write(" [y/N] ")
+        sys.stderr.flush()
+        line = b""
+        while not line.endswith(b"\n"):
+            typed = self._read(None)
+            if not typed:
+                output.write_message()
+                return False
+            line += typed
+        return line.strip().lower() in (b"y", b"yes")
+
+    def _read(self, patience_s: float | None) -> bytes:
+        """What was typed; nothing if that takes longer, at the end, or if we are called off."""
+        deadline = None if patience_s is None else time.monotonic() + patience_s
+        while not self._called_off.is_set():
+            left = _LOOK_EVERY_S if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return b""
+            if select.select([self._fd], [], [], min(left, _LOOK_EVERY_S))[0]:
+                with contextlib.suppress(OSError):
+                    return os.read(self._fd, 4_096)
+                return b""
+        return b""
