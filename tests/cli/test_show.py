@@ -371,3 +371,54 @@ def test_a_session_without_a_name_goes_by_its_latest_compaction(machine: Machine
     assert machine.run("tree", A).lines[0].startswith("Its latest  ")
     assert machine.run("ls").out.count("Its latest") == 1
     assert machine.run("rm", A).lines[0] == f"Moved to the trash: Its latest  {A}"
+
+
+# -- what newer pi writes -------------------------------------------------------------------------
+
+
+def _edited() -> list[dict[str, Any]]:
+    system = {"role": "system", "content": "You are pi", "sections": {"cwd": "/x"}, "timestamp": 1}
+    used = {"input": 0, "cacheRead": 50_000, "cost": {"total": 0.25}}
+    return [
+        {"message": {**system, "toolsAdded": [{"name": "read"}]}},
+        user("Why does login fail?"),
+        assistant("The \x1b[31mcookie."),
+        {"type": "context_edit", "targetId": "00000003", "replacement": None},
+        {"type": "context_edit", "targetId": "00000002", "replacement": {"content": "n\x1b]0;w"}},
+        {"type": "usage", "kind": "cache_warm", "provider": "acme", "model": "m1", "usage": used},
+    ]
+
+
+def test_edits_of_the_context_are_shown_beside_what_they_hide(machine: Machine) -> None:
+    machine.session(A, title="Login", entries=_edited())
+    result = machine.run("show")
+    assert "cookie." in result.out
+    assert "(context: 00000003 left out)" in result.lines
+    assert "$0.75" in result.lines[1]
+    assert "You are pi" not in result.out
+    assert "cache_warm" not in result.out
+    assert "\x1b" not in result.out
+    full = machine.run("show", "--full").out
+    assert "(system: prompt; sections cwd; 1 tool added)" in full
+    assert "You are pi" in full
+    assert "(usage: cache_warm: acme/m1, 50,000 tokens, $0.25)" in full
+
+
+def test_a_tree_hides_prompts_and_edits_until_it_is_asked_for_all(machine: Machine) -> None:
+    machine.session(A, title="Login", entries=_edited())
+    short = machine.run("tree").out
+    assert "Why does login fail?" in short
+    assert "system" not in short
+    every = machine.run("tree", "--all").out
+    for said in ("prompt; sections cwd", "00000003 left out", "cache_warm: acme/m1"):
+        assert said in every
+
+
+def test_usage_counts_what_is_no_answer(machine: Machine) -> None:
+    cost = {"usage": {"input": 10, "cost": {"total": 1.0}}}
+    summary = {"type": "compaction", "summary": "s", "firstKeptEntryId": "x", "tokensBefore": 1}
+    machine.session(A, entries=[*_edited(), {**summary, **cost}])
+    rows = {row["model"]: row for row in machine.run("usage", A, "--json").json}
+    assert (rows["acme/m1"]["cost"], rows["acme/m1"]["answers"]) == (0.75, 1)
+    assert rows["acme/m1"]["cacheRead"] == 50_000
+    assert (rows["tools and summaries"]["cost"], rows["tools and summaries"]["answers"]) == (1.0, 0)

@@ -281,3 +281,19 @@ def test_every_block_is_safe_and_fits_whatever_it_holds() -> None:
                     assert "\u202e" not in line.plain
                     assert "\n" not in line.plain
                     assert line.cell_len <= 40, (kind, line.plain)
+
+
+def test_edits_of_the_context_are_told_and_prompts_are_not_shown() -> None:
+    made = Conversation()
+    made.add_entries(
+        entries(
+            {"type": "message", "message": {"role": "system", "content": "You are pi"}},
+            {"type": "message", "message": user("hi")},
+            {"type": "context_edit", "targetId": "e1", "replacement": None},
+            {"type": "usage", "kind": "cache_warm", "usage": {}},
+        )
+    )
+    assert [(block.kind, block.text) for block in made.blocks] == [
+        ("user", "hi"),
+        ("state", "Context: e1 left out"),
+    ]

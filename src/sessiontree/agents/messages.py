@@ -23,6 +23,7 @@ try:
         ModelMessage,
         ModelRequest,
         ModelResponse,
+        SystemPromptPart,
         ToolReturnPart,
         UserPromptPart,
     )
@@ -41,7 +42,7 @@ from sessiontree.agents.parts import (
     wire_content,
     wire_usage,
 )
-from sessiontree.core.llm import convert_to_llm
+from sessiontree.core.llm import convert_to_llm, system_text
 from sessiontree.model.messages import WireMessage
 
 KEPT = "sessiontree"
@@ -78,14 +79,14 @@ def to_model_messages(
     made = []
     for message in convert_to_llm(messages):
         converted = _to_model(message)
-        if lossless:
+        if lossless and message.get("role") != "system":
             _keep(converted, message)
         made.append(converted)
     return made
 
 
 def from_model_messages(messages: Iterable[ModelMessage]) -> list[WireMessage]:
-    """The messages as a session file has them. System prompts have no place there and are left out.
+    """The messages as a session file has them. System prompts from elsewhere are left out.
 
     A request of several parts becomes several messages.
     """
@@ -113,8 +114,17 @@ def _to_model(message: WireMessage) -> ModelMessage:
             return _response(message)
         case "toolResult":
             return _tool_result(message)
+        case "system":
+            return _system(message)
         case _:
             return _user(message)
+
+
+def _system(message: WireMessage) -> ModelRequest:
+    """The prompt as text; sections and tools, which have no place there, are kept aside."""
+    when = to_datetime(message.get("timestamp"))
+    part = SystemPromptPart(system_text(message), timestamp=when)
+    return ModelRequest([part], timestamp=when, metadata={KEPT: {"fields": message}})
 
 
 def _user(message: WireMessage) -> ModelRequest:
@@ -179,6 +189,8 @@ def _from_model(message: ModelMessage) -> list[WireMessage]:
                 )
             case ToolReturnPart():
                 made.append(_tool_result_message(part))
+            case SystemPromptPart() if KEPT in (message.metadata or {}):
+                made.append({"role": "system"})
             case _:
                 pass
     return made

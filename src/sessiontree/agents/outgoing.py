@@ -39,6 +39,9 @@ def outgoing_messages(messages: Sequence[Message], model: Model) -> list[ModelMe
                     # It was asked for again: the whole answer follows.
                     continue
                 prepared = _answer(message, ids)
+            case "system":
+                # Of a session of pi: the prompt and tools of another program, not of this agent.
+                continue
             case "toolResult":
                 call_id = ids.of(message.get("toolCallId"))
                 prepared = {**message, "toolCallId": call_id}
@@ -100,7 +103,8 @@ def _visible(content: object, model: Model) -> list[dict[str, Any]]:
     made = []
     for block in _blocks(content):
         if block.get("type") == "image" and not model.images:
-            block = _text(NO_IMAGE)
+            # omp draws archived text on images; then that text is known.
+            block = _text(text_or_empty(block.get("alt")) or NO_IMAGE)
         if block.get("type") != "text" or block.get("text"):
             made.append(block)
     return made

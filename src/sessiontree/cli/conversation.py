@@ -12,6 +12,8 @@ from typing import Any
 
 from sessiontree.cli import output
 from sessiontree.cli.tables import plural
+from sessiontree.core.described import describe_edit, describe_system, describe_usage
+from sessiontree.core.llm import system_text
 from sessiontree.core.usage import arguments_text
 from sessiontree.export.documents import describe_image
 from sessiontree.export.markdown_safety import clean
@@ -67,6 +69,11 @@ class Printer:
                 output.write_block(_text(data.get("summary")))
             case "reset_boundary":
                 self._heading("The context was cleared here", "magenta", entry)
+            case "context_edit":
+                said = output.fit(output.one_line(describe_edit(data)), 200)
+                output.write_line((f"(context: {said})", "dim"))
+            case "usage":
+                self._state("usage", describe_usage(data))
             case "model_change":
                 change = read_model_change(data)
                 self._state("model", change[1] if change else "?")
@@ -104,10 +111,17 @@ class Printer:
                 self._tool_result(message)
             case "bashExecution":
                 self._bash(entry, message)
+            case "system":
+                self._system(message)
             case other:
                 name = _text(message.get("customType")) or _text(other) or "message"
                 self._heading(name, "magenta", entry)
                 self._content(message.get("content"))
+
+    def _system(self, message: Mapping[str, Any]) -> None:
+        self._state("system", describe_system(message))
+        if self._full:
+            self._indented(system_text(message), "dim")
 
     def _ending(self, message: Mapping[str, Any]) -> None:
         error = message.get("errorMessage")
@@ -231,6 +245,10 @@ def one_line_of(entry: Entry) -> tuple[str, str, str]:
             return "thinking", "dim", _text(data.get("thinkingLevel")) or "off"
         case "mode_change":
             return "mode", "dim", _text(data.get("mode")) or "none"
+        case "context_edit":
+            return "context", "dim", describe_edit(data)
+        case "usage":
+            return "usage", "dim", describe_usage(data)
         case "label":
             return "label", "dim", _text(data.get("label")) or "(cleared)"
         case "session_info":
@@ -277,6 +295,8 @@ def line_of_message(message: Mapping[str, Any]) -> tuple[str, str, str]:
             return f"{name} {'failed' if message.get('isError') else 'result'}", "dim", text
         case "bashExecution":
             return "command", "green", f"$ {_text(message.get('command'))}"
+        case "system":
+            return "system", "dim", describe_system(message)
         case other:
             return _text(message.get("customType")) or _text(other) or "message", "magenta", text
 

@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sessiontree.core.context import ContextBuilder, find_kept
+from sessiontree.core.archive import has_history, history_text, summary_text
+from sessiontree.core.context import ContextBuilder, context_edits, edit_message, find_kept
 from sessiontree.core.summaries import FileLists, files_touched, message_text
 from sessiontree.core.usage import (
     ContextEstimate,
@@ -125,7 +126,8 @@ def estimate_path(
     cut = _latest(path, "compaction")
     if cut is None or _latest(path, "reset_boundary", cut) is not None:
         return estimate_context(messages)
-    after = sum(1 for entry in path[cut + 1 :] if message_of(entry) is not None)
+    edits = context_edits(path[find_kept(path, cut) :])
+    after = sum(1 for entry in path[cut + 1 :] if _as_edited(entry, edits) is not None)
     return estimate_context(messages, trust_from=len(messages) - after)
 
 
@@ -184,10 +186,11 @@ def plan_compaction(path: Sequence[Entry], settings: CompactionSettings) -> Comp
     start, previous = _open_span(path)
     if previous is not None and all(message_of(entry) is None for entry in path[previous + 1 :]):
         raise AlreadyCompactedError
+    edits = context_edits(path[start:])
     items = [
         _Item(entry, message)
         for entry in path[start:]
-        if entry.type != "compaction" and (message := message_of(entry)) is not None
+        if entry.type != "compaction" and (message := _as_edited(entry, edits)) is not None
     ]
     cut = _cut_point(items, settings.keep_recent_tokens)
     if cut == 0:
@@ -198,7 +201,7 @@ def plan_compaction(path: Sequence[Entry], settings: CompactionSettings) -> Comp
     return CompactionPlan(
         first_kept_entry_id=items[cut].entry.id,
         tokens_before=estimate_path(path).tokens,
-        messages=tuple(summarised[:turn]),
+        messages=(*_history_of(earlier), *summarised[:turn]),
         turn_prefix=tuple(summarised[turn:]),
         entry_ids=tuple(item.entry.id for item in items[:cut]),
         previous_summary=_summary_of(earlier),
@@ -229,9 +232,18 @@ def message_of(entry: Entry) -> WireMessage | None:
         message = entry.data.get("message")
         return message if isinstance(message, dict) else None
     if entry.type in ("custom_message", "branch_summary", "compaction"):
+        # of a compaction its summary: the prompt that it saved comes before that
         messages = ContextBuilder([entry]).build().messages
-        return messages[0] if messages else None
+        return messages[-1] if messages else None
     return None
+
+
+def _as_edited(entry: Entry, edits: Mapping[str, Any]) -> WireMessage | None:
+    """The message of an entry as the model sees it now; None if it has none or was left out."""
+    message = message_of(entry)
+    if message is None or entry.id not in edits:
+        return message
+    return edit_message(message, edits[entry.id])
 
 
 def _cut_point(items: Sequence[_Item], keep_tokens: int) -> int:
@@ -291,8 +303,23 @@ def _turn_start(items: Sequence[_Item], cut: int) -> int:
 
 
 def _summary_of(entry: Entry | None) -> str | None:
-    summary = None if entry is None else entry.data.get("summary")
-    return summary if isinstance(summary, str) and summary else None
+    """What an earlier compaction said, unless that only leads in to the history it carries."""
+    if entry is None or has_history(entry.data):
+        return None
+    return summary_text(entry.data) or None
+
+
+def _history_of(entry: Entry | None) -> list[WireMessage]:
+    """The history that an earlier compaction carries, in pieces that a summariser can be given."""
+    text = "" if entry is None else history_text(entry.data)
+    pieces = range(0, len(text), _PIECE_CHARACTERS)
+    return [
+        {"role": "compactionSummary", "summary": text[start : start + _PIECE_CHARACTERS]}
+        for start in pieces
+    ]
+
+
+_PIECE_CHARACTERS = 16_000
 
 
 def _files_of(entries: Any) -> FileLists:

@@ -5,7 +5,7 @@ The texts are pi's to the byte, so that a session continued here prompts a model
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sessiontree.model.messages import WireMessage, text_of
@@ -66,7 +66,7 @@ def merge_system_messages(messages: Iterable[WireMessage]) -> WireMessage | None
     return merged
 
 
-def system_text(message: WireMessage) -> str:
+def system_text(message: Mapping[str, Any]) -> str:
     """The prompt that a system message makes: its content, then its sections."""
     sections = message.get("sections")
     parts = [text_of(message.get("content"), "\n")]

@@ -150,7 +150,9 @@ def message_text(message: Mapping[str, Any], limit: int | None = None) -> str:
             output = _cut(_string(message.get("output")), TOOL_RESULT_CHARACTERS)
             text = _labelled("User ran", f"{_string(message.get('command'))}\n{output}".rstrip())
         case "branchSummary" | "compactionSummary":
-            text = _labelled("Earlier notes", _string(message.get("summary")))
+            history = text_of(message.get("blocks"), "\n")
+            notes = "\n\n".join(filter(None, [_string(message.get("summary")), history]))
+            text = _labelled("Earlier notes", notes)
         case _:
             text = ""
     return text if limit is None else _cut(text, limit)

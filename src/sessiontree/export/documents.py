@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sessiontree.core.described import describe_edit, describe_system
+from sessiontree.core.llm import system_text
 from sessiontree.core.usage import PAID_TYPES, Usage, arguments_text, usage_of_entry
 from sessiontree.export import markdown_safety as safe
 from sessiontree.export.redact import Redactor
@@ -114,6 +116,8 @@ class _Writer:
                 return f"*Mode: {safe.inline(_text(data.get('mode')) or 'none')}*"
             case "reset_boundary":
                 return "*The context was cleared here.*"
+            case "context_edit":
+                return f"*Context: {safe.inline(self._redact(describe_edit(data)))}*"
             case _:
                 return ""
 
@@ -127,11 +131,18 @@ class _Writer:
                 return self._tool_result(message) if self._options.tools else ""
             case "bashExecution":
                 return self._section(entry, "Command", self._bash_body(message))
+            case "system":
+                return self._system(message)
             case "custom" | "hookMessage":
                 name = _text(message.get("customType")) or "Note"
                 return self._section(entry, name, self._body(message))
             case other:
                 return self._section(entry, _text(other) or "Message", self._body(message))
+
+    def _system(self, message: Mapping[str, Any]) -> str:
+        text = self._redact(system_text(message))
+        summary = self._redact(f"System: {describe_system(message)}")
+        return _folded(summary, safe.contain(text)) if text.strip() else ""
 
     def _section(self, entry: Entry, name: str, body: str) -> str:
         parts = [safe.inline(name), _time(entry.timestamp)]

@@ -32,7 +32,7 @@ from sessiontree.runtime import (
     switching,
     targets,
 )
-from sessiontree.runtime.agent import Agent
+from sessiontree.runtime.agent import Agent, AgentBusyError
 from sessiontree.runtime.compacting import estimate_session
 from sessiontree.runtime.events import Message, SessionListener
 from sessiontree.runtime.hooks import HookHandler, Unsubscribe
@@ -299,6 +299,24 @@ class AgentSession:
         """Name an entry; None takes the name away. EntryNotFoundError."""
         async with self._wiring.operating.hold("setting a label"):
             await self._wiring.disk.run(self.manager.append_label_change, entry_id, label)
+
+    async def edit_context(self, entry_id: str, replacement: dict[str, Any] | None) -> str:
+        """Take an earlier message out of the model's sight, or replace its content there.
+
+        See ``SessionManager.append_context_edit``; the new entry's id. AgentBusyError while the
+        agent runs: what it is working on would change under it.
+        """
+        wiring = self._wiring
+        async with wiring.operating.hold("editing the context"):
+            if wiring.agent.is_running:
+                raise AgentBusyError
+            await wiring.flush()
+            entry_id = await wiring.disk.run(
+                self.manager.append_context_edit, entry_id, replacement
+            )
+            await wiring.refresh()
+        await switching.tell_replaced(wiring)
+        return entry_id
 
     async def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
         """Keep a program's own data in the session, outside the context; the entry's id."""

@@ -286,3 +286,16 @@ def test_what_the_provider_asks_for_is_waited_within_reason() -> None:
     assert asked >= 20
     assert policy.wait_s(1, 61) is None
     assert policy.wait_s(3) is None
+
+
+def test_the_prompt_of_another_program_is_not_sent() -> None:
+    system = {"role": "system", "content": "You are pi", "timestamp": 1}
+    (request,) = outgoing_messages([system, user("hi")], SEEING)
+    assert [part.part_kind for part in request.parts] == ["user-prompt"]
+
+
+def test_a_model_that_sees_nothing_reads_what_is_drawn_on_an_archived_page() -> None:
+    page = {"type": "image", "data": "AAAA", "mimeType": "image/png", "alt": "the page's text"}
+    (request,) = outgoing_messages([user([text("HISTORY"), page])], BLIND)
+    assert isinstance(request.parts[0], UserPromptPart)
+    assert request.parts[0].content == "HISTORY\nthe page's text"

@@ -516,3 +516,69 @@ def test_a_conversation_too_long_for_one_question_is_split_in_order() -> None:
     assert all(len(run) <= 2 for run in runs)
     assert summaries.split_to_fit([], 100) == []
     assert len(summaries.split_to_fit(messages, 1)) == 10
+
+
+# -- edits, and histories that a compaction carries -----------------------------------------------
+
+
+def test_what_an_edit_took_out_is_not_summarised_and_does_not_count() -> None:
+    path = Path()
+    path.user("old secret " * 200)
+    path.answer("an answer " * 100)
+    path.user("recent " * 200)
+    path.answer("last " * 200)
+    path.add("context_edit", targetId="e0", replacement=None)
+    path.add("context_edit", targetId="e1", replacement={"content": "[shortened]"})
+    plan = plan_compaction(path.entries, CompactionSettings(keep_recent_tokens=300))
+    text = summaries.conversation_text(plan.messages)
+    assert "secret" not in text
+    assert "[shortened]" in text
+
+
+def archived(path: Path, history: str) -> None:
+    kept = path.user("kept " * 100)
+    archive = {"frames": [], "textHead": history, "text": history, "truncatedChars": 0}
+    path.add(
+        "compaction",
+        summary="HISTORY below",
+        firstKeptEntryId=kept,
+        tokensBefore=1,
+        preserveData={"snapcompact": archive},
+    )
+
+
+def test_the_next_summary_is_made_of_the_history_that_omp_archived() -> None:
+    path = Path()
+    archived(path, "begun " + "history " * 6_000 + "ended")
+    path.answer("an answer " * 100)
+    path.user("recent " * 200)
+    plan = plan_compaction(path.entries, SMALL)
+    text = summaries.conversation_text(plan.messages)
+    assert plan.previous_summary is None
+    assert "begun" in text
+    assert "ended" in text
+    # in pieces, so that a summariser with a small window can be given them one after the other
+    assert len(summaries.split_to_fit(plan.messages, 6_000)) > 1
+
+
+def test_a_branch_that_is_left_tells_what_an_archive_on_it_says() -> None:
+    path = Path()
+    path.user("start")
+    archived(path, "in the archive")
+    plan = plan_branch_summary(path.entries, path.entries[:1], 10_000)
+    assert "in the archive" in summaries.conversation_text(plan.messages)
+
+
+def test_an_archive_counts_in_an_estimate() -> None:
+    path = Path()
+    archived(path, "x" * 40_000)
+    assert estimate_path(path.entries).tokens > 10_000
+
+
+def test_a_prompt_that_a_compaction_saved_is_no_message_of_the_branch() -> None:
+    path = Path()
+    path.user("start")
+    saved = {"role": "system", "content": "prompt"}
+    path.add("compaction", summary="s", firstKeptEntryId="e0", tokensBefore=1, systemMessage=saved)
+    plan = plan_branch_summary(path.entries, path.entries[:1], 10_000)
+    assert [message["role"] for message in plan.messages] == ["compactionSummary"]

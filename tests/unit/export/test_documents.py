@@ -404,3 +404,21 @@ def test_the_json_document_holds_every_branch_as_it_was(tmp_path: Path) -> None:
         "header": lines[0],
         "entries": lines[1:],
     }
+
+
+def test_a_prompt_and_edits_of_the_context_are_told(tmp_path: Path) -> None:
+    system = {"role": "system", "content": f"use {_TOKEN}", "sections": {"cwd": "/x"}}
+    used = {"input": 5, "cost": {"total": 0.5}}
+    path = _write(
+        tmp_path / "s.jsonl",
+        {"message": system},
+        _user("hello"),
+        {"type": "context_edit", "targetId": "00000001", "replacement": {"content": _TOKEN}},
+        {"type": "usage", "kind": "cache_warm", "usage": used},
+    )
+    with open_view(path) as view:
+        text = "".join(render_markdown(view, redactor=Redactor()))
+    assert "<summary>System: prompt; sections cwd</summary>" in text
+    assert "*Context: 00000001 now reads:" in text
+    assert _TOKEN not in text
+    assert "$0.50" in text

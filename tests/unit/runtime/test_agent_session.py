@@ -456,3 +456,28 @@ async def test_an_operation_on_a_session_that_waits_for_its_turn_can_be_cancelle
         assert await switch
         assert session.model == THINKER
         await session.set_model(DEAR)
+
+
+async def test_an_edit_of_the_context_reaches_the_agent(tmp_path: Path) -> None:
+    agent = ScriptedAgent([Reply("secret"), Reply("again")])
+    async with live(agent, tmp_path) as session:
+        await session.prompt("hi")
+        answer = session.manager.leaf_id
+        assert answer is not None
+        await session.edit_context(answer, {"content": "[removed]"})
+        assert texts(session.messages) == [("user", "hi"), ("assistant", "[removed]")]
+        await session.prompt("more")
+        assert ("assistant", "secret") not in texts(agent.messages)
+        await session.edit_context(answer, None)
+        assert [m["role"] for m in session.messages] == ["user", "user", "assistant"]
+
+
+async def test_an_edit_that_another_process_makes_reaches_the_agent(tmp_path: Path) -> None:
+    agent = ScriptedAgent([Reply("secret")])
+    async with live(agent, tmp_path) as session:
+        await session.prompt("hi")
+        with SessionManager.open(str(session.session_file)) as other:
+            assert other.leaf_id is not None
+            other.append_context_edit(other.leaf_id, None)
+        assert await session.catch_up() == 1
+        assert texts(session.messages) == [("user", "hi")]

@@ -227,7 +227,7 @@ def _is_talk(entry: Entry) -> bool:
     if entry.type != "message":
         return entry.type in _TALK
     message = entry.decode().get("message")
-    if not isinstance(message, dict) or message.get("role") == "toolResult":
+    if not isinstance(message, dict) or message.get("role") in ("toolResult", "system"):
         return False
     kind, _, text = line_of_message(message)
     return kind != "assistant" or not text.startswith("→ ")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sessiontree.core.described import describe_edit, describe_system, describe_usage
 from sessiontree.core.usage import blocks_of
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
@@ -92,6 +93,8 @@ class Digester:
                 failed = isinstance(code, int) and code != 0
                 command = f"$ {_text(message.get('command'))}"
                 return self._make(entry, "command", "command", command, is_failed=failed)
+            case "system":
+                return self._make(entry, "state", "system", describe_system(message))
             case other:
                 name = _text(message.get("customType")) or _text(other) or "message"
                 return self._make(entry, "note", name, text)
@@ -147,6 +150,10 @@ def _state(kind: str, data: WireEntry) -> tuple[str, str]:
             return "custom", _text(data.get("customType"))
         case "reset_boundary":
             return "context cleared", ""
+        case "context_edit":
+            return "context", describe_edit(data)
+        case "usage":
+            return "usage", describe_usage(data)
         case other:
             return other or "entry", ""
 

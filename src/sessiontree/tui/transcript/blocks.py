@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sessiontree.core.described import describe_edit
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.messages import text_of
@@ -107,6 +108,9 @@ class Conversation:
                 self._add(Block("summary", _text(data.get("summary"))), entry.id)
             case "reset_boundary":
                 self._add(Block("cleared"), entry.id)
+            case "context_edit":
+                said = " ".join(describe_edit(data)[:200].split())
+                self._add(Block("state", f"Context: {said}"), entry.id)
             case _:
                 self._add_state(entry, data)
 
@@ -141,6 +145,8 @@ class Conversation:
                 self._add(_compaction(message), entry_id)
             case "branchSummary":
                 self._add(Block("summary", _text(message.get("summary"))), entry_id)
+            case "system":
+                pass  # a prompt, pages long; `show --full` has it
             case _:
                 self._add_note(message, entry_id)
 

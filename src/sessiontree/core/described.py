@@ -1,0 +1,50 @@
+"""Entries in words that `show`, `tree`, the chat, the tree picker and Markdown share.
+
+One line each, as the session has the text: whoever shows it makes it safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sessiontree.core.usage import model_ref_of, read_usage
+from sessiontree.model.messages import text_of
+
+
+def describe_edit(data: Mapping[str, Any]) -> str:
+    """What a ``context_edit`` does: ``1a2b3c4d left out``."""
+    target, replacement = _text(data.get("targetId")) or "?", data.get("replacement")
+    if replacement is None:
+        return f"{target} left out"
+    content = replacement.get("content") if isinstance(replacement, dict) else None
+    text = text_of(content).strip()
+    return f"{target} now reads: {text}" if text else f"{target} emptied"
+
+
+def describe_usage(data: Mapping[str, Any]) -> str:
+    """What a ``usage`` entry counts: ``cache_warm: acme/large, 50,000 tokens, $0.02``."""
+    parts = [model_ref_of(data) or "?"]
+    used = read_usage(data.get("usage"))
+    if used is not None:
+        parts.append(f"{used.total_tokens:,} tokens")
+        parts += [f"${used.cost:.2f}"] if used.cost else []
+    note = _text(data.get("note"))
+    return f"{_text(data.get('kind')) or 'usage'}: {', '.join(parts)}{f' ({note})' if note else ''}"
+
+
+def describe_system(message: Mapping[str, Any]) -> str:
+    """What a system message sets: ``prompt, sections tools and cwd, 8 tools added``."""
+    parts = ["prompt"] if text_of(message.get("content")).strip() else []
+    sections = message.get("sections")
+    if isinstance(sections, dict) and sections:
+        parts.append(f"sections {', '.join(map(str, sections))}")
+    for key, word in (("toolsAdded", "added"), ("toolsRemoved", "removed")):
+        tools = message.get(key)
+        if isinstance(tools, list) and tools:
+            parts.append(f"{len(tools)} {'tool' if len(tools) == 1 else 'tools'} {word}")
+    return "; ".join(parts) or "nothing"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
