@@ -14,7 +14,7 @@ import pytest
 from tests.samples import assistant, chain, header, lines, read, user, write
 
 from sessiontree import FileSessionStorage, SessionManager
-from sessiontree.storage.base import FileStat, Piece, SessionStorageReader, StrPath
+from sessiontree.storage.base import FileStat, Growth, Piece, SessionStorageReader, StrPath
 
 TALK = chain(*(make(f"text {at}") for at in range(200) for make in (user, assistant)))
 PATIENCE_S = 30.0
@@ -65,10 +65,11 @@ class MeddledStorage(FileSessionStorage):
         *,
         durable: bool = True,
         private: bool = False,
+        growth: Growth | None = None,
     ) -> FileStat:
         if threading.current_thread() is threading.main_thread():
             self.seen.append(os.listdir(self._target))
-        return super().write_atomic(path, pieces, durable=durable, private=private)
+        return super().write_atomic(path, pieces, durable=durable, private=private, growth=growth)
 
     def _wait_and_meddle(self) -> None:
         size = self._source.stat().st_size

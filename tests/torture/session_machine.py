@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.torture.operations import answer, picture, user
 
 from sessiontree import MemorySessionStorage, PersistenceError, SessionManager, convert_to_llm
+from sessiontree.model.entries import LEAF_MARKER
 from sessiontree.profiles import Profile
-from sessiontree.session.live import LEAF_MARKER
 from sessiontree.testing import FaultyStorage
 
 T = TypeVar("T")

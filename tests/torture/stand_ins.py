@@ -11,9 +11,18 @@ import pytest
 
 from sessiontree.history import damage
 from sessiontree.history import file as history_file
-from sessiontree.storage import atomic, descriptors, file, handles, regular, syncing, temp_files
+from sessiontree.storage import (
+    atomic,
+    descriptors,
+    file,
+    handles,
+    omp_lock,
+    regular,
+    syncing,
+    temp_files,
+)
 
-MODULES = (descriptors, file, handles, atomic, regular, syncing, temp_files)
+MODULES = (descriptors, file, handles, atomic, omp_lock, regular, syncing, temp_files)
 HISTORY_MODULES = (handles, damage, history_file, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
 CONNECTING_MODULES = (damage, history_file)

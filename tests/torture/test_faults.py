@@ -19,8 +19,7 @@ from tests.torture.faulty_os import FAULTS, SHORT, Fault, FaultySystem
 from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Operation, user
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
-from sessiontree.model.entries import Entry
-from sessiontree.session.live import LEAF_MARKER
+from sessiontree.model.entries import LEAF_MARKER, Entry
 from sessiontree.session.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
 

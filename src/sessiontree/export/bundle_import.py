@@ -34,7 +34,8 @@ from sessiontree.profiles import PROFILE_NAMES, Dialect, Profile, get_profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX, BlobStore
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.temp_files import is_process_alive
+from sessiontree.storage.handles import Handle
+from sessiontree.storage.temp_files import claim, remove_if_abandoned
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.reader import load_document
 
@@ -76,12 +77,16 @@ def import_bundle(
                 os.path.abspath(session_dir) if session_dir is not None else None,
                 now_ms if now_ms is not None else time.time_ns() // 1_000_000,
             )
+            guard: Handle | None = None
             try:
+                guard = _make_staging(store, staging)
                 return intake.run()
             finally:
                 with contextlib.suppress(OSError):
                     store.remove_dir(staging)
                     _sweep(store, target.agent_dir)
+                if guard is not None:
+                    guard.close()
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else source
         raise PersistenceError.from_os_error(where, error) from error
@@ -90,14 +95,27 @@ def import_bundle(
         raise BundleError(source, f"cannot be stored under its names ({error})") from error
 
 
+def _make_staging(storage: SessionStorage, folder: str) -> Handle | None:
+    """Make the folder of this import; as long as it is open, no other import sweeps it."""
+    storage.ensure_dir(folder)
+    if not isinstance(storage, FileSessionStorage) or os.name == "nt":
+        return None
+    guard = Handle(folder, os.O_RDONLY)
+    while not claim(guard, folder):
+        guard.close()
+        storage.ensure_dir(folder)
+        guard = Handle(folder, os.O_RDONLY)
+    return guard
+
+
 def _sweep(storage: SessionStorage, agent_dir: str) -> None:
     """Remove what imports that were killed left behind."""
     for folder in storage.list_dirs(agent_dir):
         name = os.path.basename(folder)
         owner = name.removeprefix(_STAGING_PREFIX).partition("-")[0]
-        is_staging = name.startswith(_STAGING_PREFIX) and owner.isdecimal()
-        if is_staging and not is_process_alive(int(owner)):
-            storage.remove_dir(folder)
+        if name.startswith(_STAGING_PREFIX) and owner.isdecimal():
+            with contextlib.suppress(OSError):
+                remove_if_abandoned(folder, int(owner), storage.remove_dir)
 
 
 class _Intake:

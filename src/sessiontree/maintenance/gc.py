@@ -21,7 +21,7 @@ from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.regular import open_for_reading
-from sessiontree.storage.temp_files import TEMP_SUFFIX, is_process_alive, make_temp_path
+from sessiontree.storage.temp_files import TEMP_SUFFIX, is_abandoned, make_temp_path
 from sessiontree.stores.files.reader import load_entries_from_file
 
 SAFE_AGE_S = 3600.0
@@ -178,7 +178,7 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
                 if _is_young(item.path, clock):
                     continue
                 size = item.stat().st_size
-                if _is_abandoned(item.name):
+                if _is_abandoned(item.path, item.name):
                     yield Garbage("temporary file", item.path, size)
                 elif is_answered_draft(item.path):
                     yield Garbage("answered draft", item.path, size)
@@ -189,12 +189,12 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
                 yield Garbage("empty folder", item.path)
 
 
-def _is_abandoned(name: str) -> bool:
-    """Whether this is a temporary file whose writer is gone."""
+def _is_abandoned(path: str, name: str) -> bool:
+    """Whether this is a temporary file whose writer is gone. FileNotFoundError."""
     if not name.startswith(".") or not name.endswith(TEMP_SUFFIX):
         return False
     owner = _TEMP_OWNER.search(name)
-    return owner is None or not is_process_alive(int(owner[1]))
+    return owner is None or is_abandoned(path, int(owner[1]))
 
 
 def is_answered_draft(path: str) -> bool:

@@ -221,6 +221,10 @@ def respell(
     return entry
 
 
+LEAF_MARKER = "sessiontree.leaf"
+"""The type of the `custom` entry that stands last so that its parent is the leaf for others."""
+
+
 def is_answer(data: WireEntry) -> bool:
     """Whether an entry is an assistant's message: what makes a session worth a file."""
     message = data.get("message")

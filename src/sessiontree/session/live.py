@@ -15,7 +15,7 @@ from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import LEAF_MARKER, Entry, WireEntry
 from sessiontree.model.header import Header, get_title, respell_header, set_fields
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.lines import SessionWarning
@@ -28,7 +28,6 @@ from sessiontree.stores.files.writer import may_be_edited
 from sessiontree.stores.place import Place
 
 _T = TypeVar("_T")
-LEAF_MARKER = "sessiontree.leaf"
 _SETTINGS = frozenset(("model_change", "thinking_level_change", "mode_change", "session_info"))
 """What a session says before anything was said in it."""
 

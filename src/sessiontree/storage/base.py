@@ -13,7 +13,7 @@ what failed. Callers turn them into ``PersistenceError`` with the path.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -59,6 +59,9 @@ class FileRange(msgspec.Struct, frozen=True):
 
 
 Piece = bytes | FileRange
+
+Growth: TypeAlias = Callable[[], bytes]
+"""Gives what others have appended to a file since it was last asked, whole lines only."""
 
 
 @runtime_checkable
@@ -163,6 +166,7 @@ class SessionStorage(Protocol):
         *,
         durable: bool = True,
         private: bool = False,
+        growth: Growth | None = None,
     ) -> FileStat:
         """The file holds exactly these bytes, on the medium, or is as it was and an error.
 
@@ -170,6 +174,10 @@ class SessionStorage(Protocol):
 
         Not ``durable`` means that a power cut may still lose it; a killed process never does.
         A file that was there passes its rights on, unless the new one is to be ``private``.
+
+        ``growth`` is for a file that others append to: it is asked once more in the last moment,
+        as far as possible with the others kept out, and what it gives is written at the end. An
+        error that it raises leaves the file as it was.
         """
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:

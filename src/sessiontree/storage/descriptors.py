@@ -14,6 +14,7 @@ from sessiontree.errors import without_frames
 from sessiontree.storage import locks, regular
 from sessiontree.storage.base import FileStat, StrPath
 from sessiontree.storage.handles import Handle
+from sessiontree.storage.open_elsewhere import has_writers
 from sessiontree.storage.syncing import sync_folder
 
 
@@ -28,6 +29,10 @@ class FileReader:
 
     def stat(self) -> FileStat:
         return to_stat(self._path, os.fstat(self._fd))
+
+    def has_writers(self) -> bool | None:
+        """Whether any process can write to this file; None if the system does not say."""
+        return has_writers(self._fd)
 
     def read_at(self, offset: int, length: int) -> bytes:
         data = os.pread(self._fd, length, offset)
@@ -54,8 +59,6 @@ class FileWriter:
     def __init__(self, path: StrPath, create: bool) -> None:
         self._path = path = os.fspath(path)
         self._error: OSError | None = None
-        self._gate = _gate_of(path)
-        self._gate_handle: Handle | None = None
         self._depth = 0
         self.has_locks = True
         self._handle, self._is_new = regular.open_to_append(path, create)
@@ -70,11 +73,6 @@ class FileWriter:
     def lock(self) -> int | None:
         if self._depth <= 0:
             self.has_locks = locks.lock(self._fd, self._path)
-            try:
-                self._hold_gate()
-            except BaseException:
-                self._drop()
-                raise
         self._depth += 1
         try:
             found = os.stat(self._path)
@@ -91,22 +89,8 @@ class FileWriter:
             self._drop()
 
     def _drop(self) -> None:
-        if self._gate_handle is not None:
-            locks.unlock(self._gate_handle.number)
         if self._fd >= 0 and self.has_locks:
             locks.unlock(self._fd)
-
-    def _hold_gate(self) -> None:
-        """Living omp serialises its writers by a lock on a file beside the session."""
-        if self._gate_handle is None:
-            if not os.access(self._gate, os.F_OK):
-                return
-            flags = os.O_RDWR | regular.NONBLOCK | regular.NOFOLLOW
-            try:
-                self._gate_handle = Handle(self._gate, flags)
-            except OSError:
-                return
-        locks.lock(self._gate_handle.number, self._path)
 
     def owns(self, found: FileStat) -> bool:
         return found.inode == self._own.st_ino and found.device == self._own.st_dev
@@ -148,7 +132,6 @@ class FileWriter:
 
     def note_rename(self, path: StrPath) -> None:
         self._path = os.fspath(path)
-        self._gate = _gate_of(self._path)
         self._is_new = True
 
     def flush(self) -> None:
@@ -168,11 +151,7 @@ class FileWriter:
     def close(self) -> None:
         self._fd = -1
         self._depth = 0
-        try:
-            if self._gate_handle is not None:
-                self._gate_handle.close()
-        finally:
-            self._handle.close()
+        self._handle.close()
 
     def _require_open(self) -> None:
         if self._fd < 0:
@@ -180,12 +159,6 @@ class FileWriter:
 
     def get_error(self) -> OSError | None:
         return self._error
-
-
-def _gate_of(path: str) -> str:
-    """The file by which living omp serialises the writers of a session."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.lock.os")
 
 
 def to_stat(path: str, found: os.stat_result) -> FileStat:

@@ -14,11 +14,13 @@ import re
 import shutil
 import stat as stat_flags
 from collections.abc import Iterable, Iterator
+from functools import partial
 
-from sessiontree.storage import regular
+from sessiontree.storage import omp_lock, regular
 from sessiontree.storage.atomic import copy_range, move_across_devices, write_all
 from sessiontree.storage.base import (
     FileStat,
+    Growth,
     Piece,
     SessionStorageReader,
     SessionStorageWriter,
@@ -27,7 +29,7 @@ from sessiontree.storage.base import (
 from sessiontree.storage.descriptors import FileReader, FileWriter, to_stat
 from sessiontree.storage.handles import Handle
 from sessiontree.storage.syncing import sync_folder
-from sessiontree.storage.temp_files import make_temp_path, sweep_temp_files
+from sessiontree.storage.temp_files import make_temp_file, make_temp_path, sweep_temp_files
 
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -118,23 +120,39 @@ class FileSessionStorage:
         *,
         durable: bool = True,
         private: bool = False,
+        growth: Growth | None = None,
     ) -> FileStat:
-        path, mode = regular.find_replaced(os.fspath(path))
+        given = os.fspath(path)
+        path, mode = regular.find_replaced(given)
         folder, name = os.path.split(path)
         temp = make_temp_path(path)
+        handle: Handle | None = None
         try:
-            written = to_stat(path, _write_new(temp, pieces, 0o600 if private else mode, durable))
-            os.replace(temp, path)
+            handle = make_temp_file(temp)
+            _write_pieces(handle, pieces)
+            if growth is None:
+                found = _finish(handle, temp, 0o600 if private else mode, durable)
+                _replace(handle, temp, path)
+            else:
+                # What others append while this takes its time is small: little is left to be
+                # copied while they have to wait.
+                write_all(handle.number, growth())
+                found = _finish(handle, temp, 0o600 if private else mode, durable)
+                if omp_lock.hold(given, partial(_catch_up, handle, temp, path, growth)):
+                    found = _sync_growth(handle, path, durable)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temp)
             raise
+        finally:
+            if handle is not None:
+                handle.close()
         if durable:
             sync_folder(folder)
         # a blob is written once, and its leftovers are for gc: looking costs the whole folder
         if not _BLOB_NAME.fullmatch(name):
             sweep_temp_files(folder, name)
-        return written
+        return to_stat(path, found)
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         source, target = os.fspath(source), os.fspath(target)
@@ -169,24 +187,43 @@ class FileSessionStorage:
         return FileWriter(path, create)
 
 
-def _write_new(
-    path: str, pieces: bytes | Iterable[Piece], mode: int, durable: bool
-) -> os.stat_result:
-    """Write a file that is not there yet; what the system says of it."""
-    handle = Handle(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
-            if isinstance(piece, bytes):
-                write_all(handle.number, piece)
-            else:
-                copy_range(handle.number, piece)
-        if mode != 0o600:
-            os.chmod(path, mode)
-        if durable:
-            os.fsync(handle.number)
-        return os.fstat(handle.number)
-    finally:
+def _write_pieces(handle: Handle, pieces: bytes | Iterable[Piece]) -> None:
+    for piece in (pieces,) if isinstance(pieces, bytes) else pieces:
+        if isinstance(piece, bytes):
+            write_all(handle.number, piece)
+        else:
+            copy_range(handle.number, piece)
+
+
+def _finish(handle: Handle, path: str, mode: int, durable: bool) -> os.stat_result:
+    """Give a file that was just written its rights, and sync it; what the system says of it."""
+    if mode != 0o600:
+        os.chmod(path, mode)
+    if durable:
+        os.fsync(handle.number)
+    return os.fstat(handle.number)
+
+
+def _replace(handle: Handle, temp: str, path: str) -> None:
+    if os.name == "nt":  # pragma: no cover - an open file cannot be renamed there
         handle.close()
+    os.replace(temp, path)
+
+
+def _catch_up(handle: Handle, temp: str, path: str, growth: Growth) -> bool:
+    """Add what the old file has got since, and take its place; whether there was anything."""
+    more = growth()
+    write_all(handle.number, more)
+    _replace(handle, temp, path)
+    return bool(more)
+
+
+def _sync_growth(handle: Handle, path: str, durable: bool) -> os.stat_result:
+    if os.name == "nt":  # pragma: no cover - closed before it was renamed
+        return os.stat(path)
+    if durable:
+        os.fsync(handle.number)
+    return os.fstat(handle.number)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from operator import methodcaller
 from sessiontree.errors import without_frames
 from sessiontree.storage.base import (
     FileStat,
+    Growth,
     Piece,
     SessionStorageReader,
     SessionStorageWriter,
@@ -119,6 +120,7 @@ class MemorySessionStorage:
         *,
         durable: bool = True,  # noqa: ARG002
         private: bool = False,  # noqa: ARG002
+        growth: Growth | None = None,
     ) -> FileStat:
         path = os.fspath(path)
         data = b"".join(
@@ -127,7 +129,7 @@ class MemorySessionStorage:
         )
         with self._lock:
             self._require_folder(path)
-            file = self._files[path] = self._make(data)
+            file = self._files[path] = self._make(data + (growth() if growth is not None else b""))
             return file.stat(path)
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:  # noqa: ARG002
@@ -241,6 +243,10 @@ class _OpenFile:
 
 
 class _MemoryReader(_OpenFile):
+    def has_writers(self) -> bool:
+        """Whether anybody can still write to the file: never to one that was replaced."""
+        return False
+
     def read_at(self, offset: int, length: int) -> bytes:
         return bytes(self._get_file().data[offset : offset + length])
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sessiontree.errors import without_frames
 from sessiontree.storage.base import (
     FileStat,
+    Growth,
     Piece,
     SessionStorage,
     SessionStorageReader,
@@ -187,9 +188,12 @@ class FaultyStorage:
         *,
         durable: bool = True,
         private: bool = False,
+        growth: Growth | None = None,
     ) -> FileStat:
         self.check("write_atomic", path)
-        return self.inside.write_atomic(path, pieces, durable=durable, private=private)
+        return self.inside.write_atomic(
+            path, pieces, durable=durable, private=private, growth=growth
+        )
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:
         self.check("rename", target)

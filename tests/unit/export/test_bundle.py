@@ -18,7 +18,9 @@ import pytest
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.session.manager import SessionManager
+from sessiontree.storage.handles import Handle
 from sessiontree.storage.memory import MemorySessionStorage
+from sessiontree.storage.temp_files import claim
 
 TIME = "2026-02-16T10:20:30.000Z"
 RAW = bytes(range(256)) * 8
@@ -325,6 +327,18 @@ def test_what_a_killed_import_left_is_removed_by_the_next(home: Path, bundle: Pa
     import_bundle(bundle)
     assert not dead.exists()
     assert alive.exists()
+
+
+def test_an_import_that_runs_in_another_container_is_not_swept(home: Path, bundle: Path) -> None:
+    theirs = home / ".sessiontree/agent/.import-999999999-abc"
+    theirs.mkdir(parents=True)
+    handle = Handle(str(theirs), os.O_RDONLY)
+    assert claim(handle, str(theirs))
+    import_bundle(bundle)
+    assert theirs.exists()
+    handle.close()
+    import_bundle(bundle)
+    assert not theirs.exists()
 
 
 def test_a_missing_bundle_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import known_session_dirs, remember_session_dir
 from sessiontree.maintenance.gc import find_garbage, references_in, remove_garbage
 from sessiontree.profiles import Profile, get_profile
+from sessiontree.storage.temp_files import make_temp_file
 
 DAY = 86_400
 
@@ -202,6 +203,16 @@ def test_temporary_files_of_dead_writers_can_go(profile: Profile) -> None:
     _write(_project(profile) / "notes.tmp", "x")
     foreign = _write(_project(profile) / ".a.jsonl.7fa9.tmp", "x")
     assert _garbage(profile) == {str(dead), str(foreign)}
+
+
+def test_what_is_being_written_in_another_container_stays(profile: Profile) -> None:
+    temp = _write(_project(profile) / ".a.jsonl.999999999-12ab34cd.tmp", "")
+    temp.unlink()
+    handle = make_temp_file(str(temp))
+    os.utime(temp, (0, 0))
+    assert _garbage(profile) == set()
+    handle.close()
+    assert _garbage(profile) == {str(temp)}
 
 
 def test_a_draft_goes_only_when_the_session_has_all_of_it(profile: Profile) -> None:

@@ -178,7 +178,7 @@ def test_a_session_in_a_folder_of_its_own_has_one_project_whenever_ctrl_c_comes(
     yard: Path,
 ) -> None:
     def prepare(name: object) -> SessionManager:
-        file = write(yard / str(name) / "session.jsonl", header(cwd="/work/old"))
+        file = write(yard / str(name).zfill(5) / "session.jsonl", header(cwd="/work/old"))
         return SessionManager.open(file, file.parent)
 
     prepare("first").move_to("/work/new")

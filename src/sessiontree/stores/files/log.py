@@ -10,16 +10,16 @@ appended, and notices when the file was deleted, replaced or rewritten in place.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import PersistenceError, SessionBusyError, without_frames
+from sessiontree.errors import PersistenceError, without_frames
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot
@@ -27,9 +27,9 @@ from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
-from sessiontree.storage.locks import DEFAULT_TIMEOUT_S
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
-from sessiontree.stores.files.other_writers import Changes, SharedFile
+from sessiontree.stores.files.left_behind import LeftBehind
+from sessiontree.stores.files.other_writers import Changes, ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known
 from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
@@ -38,7 +38,7 @@ from sessiontree.text.escaping import one_line
 logger = logging.getLogger("sessiontree")
 
 Durability = Literal["flush", "entry"]
-
+_REPLACED_AT_MOST = 20
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -139,10 +139,22 @@ class SessionLog(SharedFile):
         """
         self.check()
         try:
-            return self._work_locked(work)
+            result = self._work_unless_replaced(work)
         except BaseException as error:
             self.distrust_after(error)
             raise
+        if self._old_files:
+            self._wait_for_late_lines()
+        return result
+
+    def _work_unless_replaced(self, work: Callable[[Changes | None], _T]) -> _T:
+        """Do the work, and do it again if another program replaced the file in the midst of it."""
+        for _ in range(_REPLACED_AT_MOST):
+            with contextlib.suppress(ReplacedMeanwhileError):
+                return self._work_locked(work)
+        error = PersistenceError(self.file, "is being replaced by another program again and again")
+        self.stop(error)
+        raise error
 
     def _work_locked(self, work: Callable[[Changes | None], _T]) -> _T:
         writer = self._lock()
@@ -157,13 +169,7 @@ class SessionLog(SharedFile):
         """Lock the file and catch up with it; whose lock to let go of."""
         if self.document is None:
             return None
-        writer = self._hold()
-        deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
-        while writer is None:
-            if time.monotonic() > deadline:
-                raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
-            writer = self._hold()
-        return writer
+        return self._hold_soon()
 
     @_stopping
     def append(self, entry: Entry, header: Header) -> None:
@@ -301,6 +307,8 @@ class SessionLog(SharedFile):
 
     def close(self) -> None:
         """Let go of the file; entries stay readable. Raises PersistenceError."""
+        self._wait_for_late_lines()
+        self._old_files.close(self._reader())
         error = self._close_writer()
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
@@ -322,15 +330,28 @@ class SessionLog(SharedFile):
         be read are first copied to a file beside the session.
         """
         document = self._document()
+        old = LeftBehind(document)
         try:
             self.filer.keep_rejected(document, self.file)
-            written = self.filer.write_file(self.file, head, entries, find_changes=find_changes)
-        except (OSError, PersistenceError):
+            written = self.filer.write_file(
+                self.file,
+                head,
+                entries,
+                find_changes=find_changes,
+                growth=functools.partial(self._read_growth_of, old, document),
+            )
+        except (OSError, PersistenceError) as error:
+            if self._is_overwritten(document):
+                raise ReplacedMeanwhileError from error
             # the new file may have taken its place before the failure: look before going on
             self._is_stale = True
+            with contextlib.suppress(OSError):
+                if self._is_replaced(document):
+                    self._old_files.add(old, self._reader())
             raise
         self._is_sync_suspect = False
         self._close_writer()
+        self._old_files.add(old, None)
         self._stand_on(self.file, document, written)
 
     def move(
@@ -372,14 +393,15 @@ class SessionLog(SharedFile):
         payloads.take_notes(before.payloads)
         for entry, start, following in written.placed():
             entry.attach(payloads, start, following - start - 1)
-        before.payloads.reader.close()
+        if not self._old_files.holds(before.payloads.reader):
+            before.payloads.reader.close()
         before.payloads = payloads
         before.path = path
         before.stat = written.stat
         before.skipped = []
         before.has_final_newline = True
         before.is_migrated = False
-        note_end(before, written.stat.size)
+        note_end(before, written.starts[-1])  # what others appended meanwhile is read like growth
 
     @_stopping
     def overwrite_slot(self, slot: TitleSlot) -> None:

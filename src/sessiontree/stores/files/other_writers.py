@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import NotASessionError, PersistenceError, without_frames
+from sessiontree.errors import (
+    NotASessionError,
+    PersistenceError,
+    SessionBusyError,
+    without_frames,
+)
+from sessiontree.model import codec
+from sessiontree.model.entries import LEAF_MARKER, WireEntry
+from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.lines import SessionWarning
-from sessiontree.storage.base import SessionStorage, SessionStorageWriter, read_chunks
+from sessiontree.storage.base import (
+    SessionStorage,
+    SessionStorageReader,
+    SessionStorageWriter,
+    read_chunks,
+)
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.locks import DEFAULT_TIMEOUT_S
 from sessiontree.stores.files.document import SessionDocument, note_end
 from sessiontree.stores.files.growth import (
     is_slot_kept,
@@ -24,6 +39,7 @@ from sessiontree.stores.files.growth import (
     read_growth,
     refresh_slot,
 )
+from sessiontree.stores.files.left_behind import LeftBehind, OldFiles
 from sessiontree.stores.files.reader import load_document
 
 
@@ -48,6 +64,10 @@ class Changes:
         self.warnings = []
 
 
+class ReplacedMeanwhileError(Exception):
+    """Another program replaced the file that was to be replaced: read it, and try again."""
+
+
 class SharedFile:
     """The file that a session stands on, and what others do to it."""
 
@@ -62,6 +82,7 @@ class SharedFile:
         self._is_unlocked = False
         self._is_sync_suspect = False
         self._changes = Changes()
+        self._old_files = OldFiles()
         self.path = ""
         self.tree = SessionTree()
         self.document: SessionDocument | None = None
@@ -129,7 +150,9 @@ class SharedFile:
             found = self._storage.stat(self.file)
             if not found.is_same_file(document.stat) or found.size != document.end:
                 return True
-            return not (is_slot_kept(document) and is_tail_kept(document))
+            if not (is_slot_kept(document) and is_tail_kept(document)):
+                return True
+            return bool(self._old_files) and self._old_files.have_more(document.payloads.reader)
         except OSError:
             return True  # whoever looks closer will be told
 
@@ -166,7 +189,7 @@ class SharedFile:
             elif size == 0 and not writer.owns(document.stat) and is_tail_kept(document):
                 self._write_again(document)
             elif writer.owns(document.stat) and self._catch_up(document, size):
-                is_held = True
+                is_held = not self._old_files or self._bring_over(writer, document)
             else:
                 self._reload()
                 # the lock is on this very file, so what was just read is what there is
@@ -189,6 +212,76 @@ class SharedFile:
             return False
         self._changes.foreign += merge_growth(document, scan)
         return True
+
+    def _hold_soon(self) -> SessionStorageWriter:
+        """The file, locked and caught up with; SessionBusyError if that never succeeds."""
+        deadline = time.monotonic() + DEFAULT_TIMEOUT_S
+        while (writer := self._hold()) is None:
+            if time.monotonic() > deadline:
+                raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
+        return writer
+
+    # -- what others write to files that were replaced ---------------------------------------
+
+    def _read_growth_of(self, old: LeftBehind, document: SessionDocument) -> bytes:
+        """What came to a file that is about to be replaced. ReplacedMeanwhileError."""
+        if self._is_replaced(document) or not is_tail_kept(document):
+            raise ReplacedMeanwhileError
+        lines = old.read()
+        old.take()
+        return lines
+
+    def _is_overwritten(self, document: SessionDocument) -> bool:
+        """Whether another program has written other bytes into the very file that was read."""
+        with contextlib.suppress(OSError):
+            return not self._is_replaced(document) and not is_tail_kept(document)
+        return False
+
+    def _is_replaced(self, document: SessionDocument) -> bool:
+        """Whether the name stands for another file by now; one that is gone is none."""
+        try:
+            return not self._storage.stat(self.file).is_same_file(document.stat)
+        except FileNotFoundError:
+            return False
+
+    def _wait_for_late_lines(self) -> None:
+        """Give a line that was on its way to an old file the moment that it takes."""
+        pause_s = 0.001
+        with contextlib.suppress(OSError, PersistenceError):  # it stays, for the next operation
+            while self._old_files:
+                if self._old_files.have_more(self._reader()):
+                    self._hold_soon().unlock()
+                wait_s = self._old_files.wait_s()
+                if not wait_s:
+                    return
+                time.sleep(min(pause_s, wait_s))
+                pause_s *= 2
+
+    def _bring_over(self, writer: SessionStorageWriter, document: SessionDocument) -> bool:
+        """Write what came to the old files to this one, which is held; False to begin again."""
+        tree = document.tree
+        last_id = tree.last_id
+        lines = [line for line in self._old_files.read_lines() if not _has_line(tree, line)]
+        for line in lines:
+            self._write_foreign(writer, document, line)
+        self._old_files.take()
+        if lines and last_id is not None and not _is_above(tree, last_id):
+            # They came late, and others have gone on without them. To those others the last line
+            # of the file is the leaf.
+            marker = codec.encode(_make_leaf_marker(tree, last_id))
+            self._write_foreign(writer, document, marker)
+        return not self._is_stale
+
+    def _write_foreign(
+        self, writer: SessionStorageWriter, document: SessionDocument, line: bytes
+    ) -> None:
+        lead = b"" if document.has_final_newline else b"\n"
+        writer.write_line(lead + line + b"\n")
+        if not self._catch_up(document, writer.stat().size):
+            self._is_stale = True
+
+    def _reader(self) -> SessionStorageReader | None:
+        return self.document.payloads.reader if self.document is not None else None
 
     def _restore_deleted(self) -> None:
         """The file is gone, but its bytes are still to be had from the open reader: make room.
@@ -279,3 +372,28 @@ class SharedFile:
         if self.document is None:
             raise PersistenceError(self.path, "has not been written yet")
         return self.document
+
+
+def _has_line(tree: SessionTree, line: bytes) -> bool:
+    """Whether this very line is in the file already."""
+    try:
+        entry_id = codec.decode(line).get("id")
+        held = tree.by_id.get(entry_id) if isinstance(entry_id, str) else None
+        return held is not None and held.raw() == line
+    except (ValueError, TypeError, AttributeError):
+        return False
+
+
+def _is_above(tree: SessionTree, entry_id: str) -> bool:
+    """Whether the last entry goes on from this one."""
+    return any(entry.id == entry_id for entry in tree.path(tree.last_id))
+
+
+def _make_leaf_marker(tree: SessionTree, leaf_id: str) -> WireEntry:
+    return {
+        "type": "custom",
+        "id": new_entry_id(tree.by_id, os.urandom),
+        "parentId": leaf_id,
+        "timestamp": format_timestamp(time.time_ns() // 1_000_000),
+        "customType": LEAF_MARKER,
+    }

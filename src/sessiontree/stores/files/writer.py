@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from sessiontree.core.trimming import trim
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
@@ -19,6 +20,7 @@ from sessiontree.profiles import Dialect
 from sessiontree.storage.base import (
     FileRange,
     FileStat,
+    Growth,
     Piece,
     SessionStorage,
     SessionStorageReader,
@@ -72,16 +74,19 @@ class SessionFiler:
         source_blobs: BlobStore | None = None,
         durable: bool = True,
         private: bool = False,
+        growth: Growth | None = None,
     ) -> WrittenFile:
         """Write a whole session file; what was written.
 
         Blobs that the lines name are first copied from ``source_blobs``, if given. A file that is
-        there passes its rights on, unless this one is to be ``private``.
+        there passes its rights on, unless this one is to be ``private``. ``growth`` tells what
+        others append to that file meanwhile.
         """
         starts = array("q")
         pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
-        rights = {"private": True} if private else {}  # storages of others may not know it yet
-        stat = self._storage.write_atomic(path, _join(pieces), durable=durable, **rights)
+        stat = self._storage.write_atomic(
+            path, _join(pieces), durable=durable, **_given(private=private, growth=growth)
+        )
         return WrittenFile(entries, starts, stat)
 
     def _pieces(
@@ -158,6 +163,11 @@ class SessionFiler:
         document.warnings.append(
             SessionWarning(f"{len(document.skipped)} unreadable pieces were copied to {path}")
         )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Only what was asked for: storages of others may not know the newest options yet."""
+    return {name: value for name, value in options.items() if value}
 
 
 @dataclass(slots=True)

@@ -179,23 +179,6 @@ sys.stdin.read()
     assert said(session) == ["1", "2", "3"]
 
 
-def test_the_lock_of_living_omp_is_respected(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl
-
-    gate = os.open(file.parent / f".{file.name}.lock.os", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(gate, fcntl.LOCK_EX)
-    session = SessionManager.open(file)
-    defaults = locks.lock.__defaults__
-    with monkeypatch.context() as patch:
-        patch.setattr(locks.lock, "__defaults__", (0.05, *(defaults or (0,))[1:]))
-        with pytest.raises(SessionBusyError):
-            session.append_message(user("3"))
-    fcntl.flock(gate, fcntl.LOCK_UN)
-    session.append_message(user("3"))
-    assert said(session) == ["1", "2", "3"]
-    os.close(gate)
-
-
 def test_where_there_are_no_locks_the_work_goes_on_and_says_so(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,123 @@
+"""Who else has a file open, as far as the system says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import dataclass
+
+if sys.platform == "linux":
+    import fcntl
+
+    _F_SETSIG = 10  # not named by every Python
+
+    def has_writers(number: int) -> bool | None:
+        """Whether any process can write to this open file; None if the system does not say.
+
+        The kernel grants a read lease on a file only while nobody has it open for writing, in
+        whatever container. The lease is given back at once; should somebody open the file in that
+        moment, the kernel sends a signal, which is one that is ignored.
+        """
+        try:
+            fcntl.fcntl(number, _F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return True
+        except (OSError, ValueError):
+            return None
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return False
+
+else:
+
+    def has_writers(number: int) -> bool | None:  # noqa: ARG001
+        """Whether any process can write to this open file; None if the system does not say."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A process that has a file open, or that may."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid})"
+
+
+def find_users(path: str) -> list[User]:
+    """The other processes that have a file open; those of other users cannot be seen.
+
+    Empty where there is no ``/proc``.
+    """
+    try:
+        wanted = os.stat(path)
+    except OSError:
+        return []
+    target = os.path.realpath(path)
+    return [
+        User(pid, _name_of(pid))
+        for pid in _other_processes()
+        if any(_is_file(link, target, wanted) for link in _open_files(pid))
+    ]
+
+
+def _is_file(link: str, target: str, wanted: os.stat_result) -> bool:
+    try:
+        # looking at the name first: most of what is open is something else
+        named = os.readlink(link)
+        return named == target or (
+            os.path.basename(named) == os.path.basename(target)
+            and os.path.samestat(os.stat(link), wanted)
+        )
+    except OSError:
+        return False
+
+
+def find_agents(names: frozenset[str], folder: str) -> list[User]:
+    """The processes of these names that work in a folder."""
+    home = os.path.realpath(folder)
+    found = []
+    for pid in _other_processes():
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/cwd") == home and names & _words_of(pid):
+                found.append(User(pid, _name_of(pid)))
+    return found
+
+
+def _words_of(pid: int) -> frozenset[str]:
+    """What a process and its program are called: a script's interpreter has the name of neither."""
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        arguments = file.read(4096).split(b"\0")[:3]
+    parts = {_name_of(pid)}
+    for argument in arguments:
+        parts.update(os.fsdecode(argument).split("/"))
+    return frozenset(parts)
+
+
+def _other_processes() -> list[int]:
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    return [number for number in numbers if number != os.getpid()]
+
+
+def _open_files(pid: int) -> list[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        return [f"{folder}/{number}" for number in os.listdir(folder)]
+    except OSError:
+        return []
+
+
+def _name_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return os.fsdecode(file.read(64).strip()) or "a process"
+    except OSError:
+        return "a process"

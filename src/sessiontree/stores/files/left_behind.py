@@ -1,0 +1,143 @@
+"""A file that has lost its name to another, and to which other programs may still be writing.
+
+A rewrite writes a new file and gives it the name of the old one. Other programs are not asked:
+
+- One that opens the file by its name for each line (pi) may have opened the old one just before.
+- One that keeps it open (omp, another window of ours) looks at the name before it writes, with a
+  lock that the rewrite held. Others may not look, and go on writing to the old file.
+
+So the old file is kept open and read once more: right after the rewrite, before each operation that
+follows, and when the session is closed. Whole lines that have come are written to the file that has
+the name now. Their ids and parents stay; where they stand among the others says nothing.
+
+On Linux the kernel tells when nobody can write to the old file any more, and then it is let go of.
+Elsewhere that is so after a moment, by experience. What is written later than that, or to a file
+whose reader was killed before it looked, is lost with the file.
+"""
+
+from __future__ import annotations
+
+import time
+
+from sessiontree.storage.base import SessionStorageReader, read_chunks
+from sessiontree.stores.files.document import SessionDocument
+
+PATIENCE_S = 0.015
+"""How long a rewrite waits for a line that is just being written."""
+_KEPT_S = 2.0
+_FILES_AT_MOST = 8
+
+
+class OldFiles:
+    """The files that were replaced while a session was open here, oldest first."""
+
+    def __init__(self) -> None:
+        self._files: list[LeftBehind] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+    def add(self, old: LeftBehind, used: SessionStorageReader | None) -> None:
+        """Read this one, too, from now on. Of too many the oldest goes."""
+        old.note_replaced()
+        self._files.append(old)
+        if len(self._files) > _FILES_AT_MOST:
+            self._let_go_of(self._files[0], used)
+
+    def holds(self, reader: SessionStorageReader) -> bool:
+        """Whether this open file is still needed."""
+        return any(old.reader is reader for old in self._files)
+
+    def read_lines(self) -> list[bytes]:
+        """The lines that came since the last ``take``, without their ends."""
+        return [line for old in self._files for line in old.read().split(b"\n") if line.strip()]
+
+    def take(self) -> None:
+        """What was read last is in its new place."""
+        for old in self._files:
+            old.take()
+
+    def have_more(self, used: SessionStorageReader | None) -> bool:
+        """Whether there are lines to be read; lets go of each file that nobody can write to."""
+        for old in list(self._files):
+            is_over = old.is_over()  # before it is read: nothing comes after that
+            if old.read():
+                return True
+            if is_over:
+                self._let_go_of(old, used)
+        return False
+
+    def wait_s(self) -> float:
+        """How much longer it is worth waiting for a line that is just being written."""
+        return max((old.wait_s() for old in self._files), default=0.0)
+
+    def close(self, used: SessionStorageReader | None) -> None:
+        """Let go of all of them but for the file that is in use."""
+        for old in list(self._files):
+            self._let_go_of(old, used)
+
+    def _let_go_of(self, old: LeftBehind, used: SessionStorageReader | None) -> None:
+        self._files.remove(old)
+        if old.reader is not used:
+            old.reader.close()
+
+
+class LeftBehind:
+    """The old file, and how far it has been taken over. Begins where the document ends."""
+
+    def __init__(self, document: SessionDocument) -> None:
+        self.reader: SessionStorageReader = document.payloads.reader
+        self._end = document.end
+        self._taken = document.end
+        self._since = 0.0
+        if not document.has_final_newline:
+            # whoever goes on in the middle of the last line makes another one of it
+            self._end = self._taken = _start_of_line(self.reader, document.end)
+            self._skip = self.reader.read_at(self._end, document.end - self._end)
+        else:
+            self._skip = b""
+
+    def note_replaced(self) -> None:
+        """From now on its name stands for another file."""
+        self._since = time.monotonic()
+
+    def read(self) -> bytes:
+        """The whole lines that came since the last ``take``."""
+        size = self.reader.stat().size
+        if size <= self._end:
+            return b""
+        data = b"".join(read_chunks(self.reader, self._end, size))
+        whole = data[: data.rfind(b"\n") + 1]
+        self._taken = self._end + len(whole)
+        if self._skip and whole.startswith(self._skip + b"\n"):
+            return whole[len(self._skip) + 1 :]  # the line was ended, as the rewrite has done
+        return whole
+
+    def take(self) -> None:
+        """What was read last is in its new place."""
+        if self._taken > self._end:
+            self._end = self._taken
+            self._skip = b""
+
+    def wait_s(self) -> float:
+        """How much longer it is worth waiting for a line that is just being written."""
+        return max(0.0, self._since + PATIENCE_S - time.monotonic())
+
+    def is_over(self) -> bool:
+        """Whether nobody writes to it any more. Ask before the last ``read``."""
+        ask = getattr(self.reader, "has_writers", None)
+        answer = ask() if ask is not None else None
+        if answer is None:
+            return time.monotonic() - self._since > _KEPT_S
+        return not answer
+
+
+def _start_of_line(reader: SessionStorageReader, end: int) -> int:
+    """Where the line begins that ``end`` stands in."""
+    size = 4096
+    while size < end:
+        found = reader.read_at(end - size, size).rfind(b"\n")
+        if found >= 0:
+            return end - size + found + 1
+        size *= 4
+    return reader.read_at(0, end).rfind(b"\n") + 1
