@@ -41,7 +41,7 @@ def claim(handle: Handle, path: str) -> bool:
     """Keep sweeps away from a file or folder just made; False if one has removed it already."""
     locks.lock(handle.number, path)
     try:
-        return os.path.samestat(os.stat(path), os.fstat(handle.number))
+        return os.path.samestat(os.stat(path), os.stat(handle.number))
     except FileNotFoundError:
         return False
 
