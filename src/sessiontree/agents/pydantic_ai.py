@@ -17,13 +17,13 @@ a failed answer, and a new one begins.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from sessiontree.agents import NOT_INSTALLED
+from sessiontree.logs import get_logger
 
 try:
     from pydantic_ai.direct import model_request_stream
@@ -68,7 +68,7 @@ from sessiontree.runtime.events import Delta, Message, MessageUpdate, TurnEnd, T
 from sessiontree.runtime.masking import KeyMask, StreamMask
 from sessiontree.runtime.models import Model, Prices
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _LEAST_OUTPUT = 1_024
 _MARGIN = 2_048

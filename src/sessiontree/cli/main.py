@@ -65,7 +65,8 @@ def _report(error: Exception) -> int:
         import traceback
 
         output.write_message("")
-        for line in "".join(traceback.format_exception(error)).splitlines():
+        text = output.without_keys("".join(traceback.format_exception(error)))
+        for line in text.splitlines():
             output.write_message(line)
     return output.report(error)
 

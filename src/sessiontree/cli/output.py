@@ -327,25 +327,33 @@ def fail(message: str, code: int = FAILURE) -> NoReturn:
     raise Failed(message, code)
 
 
+def without_keys(text: str) -> str:
+    """The text without provider keys: what a library says of a failed call may repeat one."""
+    from sessiontree.runtime.masking import KeyMask
+
+    return KeyMask.of_environment().text(text)
+
+
 def report(error: BaseException) -> int:
     """Word an error on standard error, in one line; the exit code that goes with it."""
     match error:
         case Failed():
-            write_message(str(error))
+            write_message(without_keys(str(error)))
             return error.code
         case AmbiguousSessionError():
-            write_message(str(error))
+            write_message(without_keys(str(error)))
             _write_candidates(error.candidates)
             return USAGE
         case SessionTreeError():
-            write_message(str(error))
+            write_message(without_keys(str(error)))
             return FAILURE
         case OSError():
             write_message(_word_os_error(error))
             return FAILURE
         case _:
             kind = type(error).__name__
-            write_message(f"Internal error: {kind}: {error} (SESSIONTREE_DEBUG=1 shows where)")
+            text = f"Internal error: {kind}: {error} (SESSIONTREE_DEBUG=1 shows where)"
+            write_message(without_keys(text))
             return FAILURE
 
 

@@ -62,12 +62,18 @@ def print_answer(
 def _told_briefly() -> Iterator[None]:
     """What gets logged meanwhile is told at the end, each trouble once and in one line.
 
-    If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything.
+    If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything. Other
+    libraries' loggers too: left alone, Python would print what they say as it is.
     """
+    logger = logging.getLogger()
     if os.environ.get("SESSIONTREE_DEBUG"):
-        yield
+        everything = _Everything(logging.WARNING)
+        logger.addHandler(everything)
+        try:
+            yield
+        finally:
+            logger.removeHandler(everything)
         return
-    logger = logging.getLogger("sessiontree")
     complaints = _Complaints(logging.WARNING)
     logger.addHandler(complaints)
     try:
@@ -75,7 +81,15 @@ def _told_briefly() -> Iterator[None]:
     finally:
         logger.removeHandler(complaints)
     for line in complaints.lines.values():
-        output.write_message((f"warning: {line}", "yellow"))
+        output.write_message((f"warning: {output.without_keys(line)}", "yellow"))
+
+
+class _Everything(logging.Handler):
+    """Writes each record at once, with its traceback."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for line in output.without_keys(self.format(record)).splitlines():
+            output.write_message(line)
 
 
 class _Complaints(logging.Handler):

@@ -7,7 +7,6 @@ recall only; session files serve replay. It must not know about sessions.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
@@ -22,11 +21,12 @@ from typing import Self
 from sessiontree.errors import PersistenceError
 from sessiontree.history.database import HistoryDatabase
 from sessiontree.history.tables import HistoryEntry
+from sessiontree.logs import get_logger
 from sessiontree.profiles import Profile, get_profile
 
 __all__ = ["HistoryEntry", "HistoryStorage"]
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 _RETRY_S = 1.0

@@ -7,7 +7,6 @@ and what becomes of the agent afterwards. The decisions are `core.compaction`'s,
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from sessiontree.core.compaction import (
 )
 from sessiontree.core.usage import ContextEstimate, estimate_text
 from sessiontree.errors import EntryNotFoundError
+from sessiontree.logs import get_logger
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.runtime import events
@@ -33,7 +33,7 @@ from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.state import SummaryCancelled, Wiring
 from sessiontree.session.manager import SessionManager
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Reason = Literal["threshold", "overflow", "request"]
 

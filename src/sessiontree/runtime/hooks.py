@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sessiontree.logs import get_logger
 from sessiontree.runtime import events
 from sessiontree.runtime.events import HookPayload
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 EVENT_NAMES: Mapping[type, str] = {
     events.SessionStart: "session_start",

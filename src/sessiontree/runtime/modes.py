@@ -7,14 +7,14 @@ or what it means to an agent: a program registers what is to happen.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sessiontree.logs import get_logger
 from sessiontree.runtime.hooks import describe_callable
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 NO_MODE = "none"
 

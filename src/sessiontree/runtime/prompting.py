@@ -6,16 +6,16 @@ done with messages that nobody took from the queues.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.runtime import compacting
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.state import Wiring
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 async def run_prompt(wiring: Wiring, message: Message) -> None:

@@ -7,17 +7,17 @@ the session has taken over. Synchronous; `drain` and what it calls run on the di
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.masking import KeyMask
 from sessiontree.session.manager import SessionManager
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Recording:

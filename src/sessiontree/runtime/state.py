@@ -7,12 +7,12 @@ operation has the floor. Decides nothing; `switching`, `branching`, `compacting`
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from sessiontree.core.compaction import CompactionSettings
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.disk import DiskThread
@@ -28,7 +28,7 @@ from sessiontree.runtime.sessions import SessionSource
 from sessiontree.runtime.settings import RuntimeSettings
 from sessiontree.session.manager import SessionManager
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 R = TypeVar("R")
 

@@ -13,11 +13,11 @@ If one of those fails, it is told the way back by a second ``session_switch``.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sessiontree.core.context import SessionContext
+from sessiontree.logs import get_logger
 from sessiontree.runtime import events
 from sessiontree.runtime.disk import run_to_end
 from sessiontree.runtime.events import HookPayload, Message
@@ -29,7 +29,7 @@ from sessiontree.runtime.restoring import restore_mode, restore_model, restore_t
 from sessiontree.runtime.state import Wiring
 from sessiontree.session.manager import SessionManager
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Announce = Callable[[str | None, str | None], HookPayload]
 """Makes the payload that tells of a move, from the old and the new session file."""

@@ -7,14 +7,15 @@ thousand files, and none of this work may be the only copy of anything.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from textual.message_pump import MessagePump
 
-logger = logging.getLogger(__name__)
+from sessiontree.logs import get_logger
+
+logger = get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ every outcome, failures included, into a ``toolResult`` message. Knows no model 
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +25,9 @@ from sessiontree.agents.tools.confinement import ConfinementError, ProjectFolder
 from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
 from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.ls import LsTool
+from sessiontree.logs import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 INVALID_ARGUMENTS = "INVALID_JSON"
 """The one argument of a call whose arguments were not a JSON object; it holds their text."""

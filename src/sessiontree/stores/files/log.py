@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import PersistenceError, without_frames
+from sessiontree.logs import get_logger
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot
@@ -35,7 +35,7 @@ from sessiontree.stores.files.replaced_file import keep_known
 from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
 from sessiontree.text.escaping import one_line
 
-logger = logging.getLogger("sessiontree")
+logger = get_logger()
 
 Durability = Literal["flush", "entry"]
 _REPLACED_AT_MOST = 20

@@ -7,11 +7,11 @@ screen as it was and says why.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
 from sessiontree.tui.chat import lookups, models, moves
@@ -26,7 +26,7 @@ from sessiontree.tui.transcript.blocks import Block
 if TYPE_CHECKING:
     from sessiontree.tui.chat.screen import ChatScreen
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Handler = Callable[[str], Awaitable[None]]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.tui.chat import command_list
 from sessiontree.tui.chat.commands import ChatCommands
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.tui.transcript.blocks import Block
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _TICK_S = 1 / 15
 _POLL_S = 1.0
