@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sessiontree.errors import SessionTreeError
@@ -17,6 +17,8 @@ Dialect = Literal["omp", "pi"]
 
 DEFAULT_PROFILE = "sessiontree"
 PROFILE_VARIABLE = "SESSIONTREE_PROFILE"
+SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
+_WITH_SESSION_DIR = ("pi", "omp")
 
 _FOLDERS: Mapping[str, tuple[str, Dialect, str]] = {
     "sessiontree": (".sessiontree", "omp", "SESSIONTREE_AGENT_DIR"),
@@ -43,6 +45,8 @@ class Profile:
     name: str
     agent_dir: str
     dialect: Dialect
+    session_dir: str | None = None
+    """The one folder that all its sessions are in, if the environment names one."""
 
     @property
     def sessions_dir(self) -> str:
@@ -73,8 +77,8 @@ class Profile:
 def get_profile(name: str | Profile | None = None) -> Profile:
     """The profile of this name; by default the environment's, else ``sessiontree``.
 
-    Raises UnknownProfileError. ``PI_CODING_AGENT_DIR`` counts only for a profile other than the
-    default one.
+    Raises UnknownProfileError. ``PI_CODING_AGENT_DIR`` and ``PI_CODING_AGENT_SESSION_DIR`` count
+    only for a profile other than the default one, and the latter not for xcsh, which has no such.
     """
     if isinstance(name, Profile):
         return name
@@ -84,7 +88,9 @@ def get_profile(name: str | Profile | None = None) -> Profile:
     folder, dialect, variable = _FOLDERS[chosen]
     override = os.environ.get(variable)
     agent_dir = os.path.expanduser(override) if override else _home_folder(folder)
-    return Profile(chosen, os.path.abspath(agent_dir), dialect)
+    folder_of_all = os.environ.get(SESSION_DIR_VARIABLE) if chosen in _WITH_SESSION_DIR else None
+    session_dir = os.path.abspath(os.path.expanduser(folder_of_all)) if folder_of_all else None
+    return Profile(chosen, os.path.abspath(agent_dir), dialect, session_dir)
 
 
 def list_profiles() -> list[Profile]:
@@ -96,8 +102,10 @@ def list_profiles() -> list[Profile]:
     chosen = os.environ.get(PROFILE_VARIABLE) or DEFAULT_PROFILE
     made = []
     for name, (folder, dialect, variable) in _FOLDERS.items():
-        if name in (chosen, DEFAULT_PROFILE) or not os.environ.get(variable):
+        if name in (chosen, DEFAULT_PROFILE):
             made.append(get_profile(name))
+        elif not os.environ.get(variable):
+            made.append(replace(get_profile(name), session_dir=None))
         else:
             made.append(Profile(name, _home_folder(folder), dialect))
     return made

@@ -295,6 +295,7 @@ def fail_without_screen(what: str, instead: str) -> NoReturn:
 def _has_any_session(scope: Scope) -> bool:
     """Whether the picker can show a session after Tab: of another project, or another agent."""
     from sessiontree.discovery.listing import list_sessions
+    from sessiontree.discovery.paths import list_session_folders
     from sessiontree.profiles import list_profiles
     from sessiontree.storage.file import FileSessionStorage
 
@@ -303,7 +304,7 @@ def _has_any_session(scope: Scope) -> bool:
     return any(
         list_sessions(scope.cwd, folder, profile=profile)
         for profile in (scope.profile, *list_profiles())
-        for folder in storage.list_dirs(profile.sessions_dir)
+        for folder in list_session_folders(profile, storage)
     )
 
 

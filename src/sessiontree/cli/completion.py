@@ -36,7 +36,11 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
     from datetime import UTC, datetime
 
     from sessiontree.cli.options import resolve_scope
-    from sessiontree.discovery.paths import parse_session_file_name, session_folders
+    from sessiontree.discovery.paths import (
+        list_session_folders,
+        parse_session_file_name,
+        session_folders,
+    )
     from sessiontree.discovery.recent import newest_first
     from sessiontree.storage.file import FileSessionStorage
     from sessiontree.text.words import format_time_ago
@@ -48,7 +52,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         groups = [[scope.session_dir]]
     else:
         own = session_folders(scope.profile, scope.cwd)
-        rest = [f for f in storage.list_dirs(scope.profile.sessions_dir) if f not in own]
+        rest = [f for f in list_session_folders(scope.profile, storage) if f not in own]
         groups = [own, rest]
     now = datetime.now(UTC)
     for folders in groups:

@@ -125,7 +125,7 @@ def _leads_to(session_file: str, session_id: str, cwd: str, scope: Scope, profil
     from sessiontree.discovery.resume import resolve_session
     from sessiontree.errors import SessionTreeError
 
-    kept_in = scope.session_dir or profile.sessions_dir
+    kept_in = scope.session_dir or profile.session_dir or profile.sessions_dir
     if not _is_below(session_file, kept_in):
         return False  # no need to look for it among thousands of others
     try:
@@ -159,9 +159,10 @@ def _readable(argument: str | None) -> str | None:
 
 
 def _hint_at_others(scope: Scope) -> None:
+    from sessiontree.discovery.paths import list_session_folders
     from sessiontree.storage.file import FileSessionStorage
 
-    if scope.session_dir is None and FileSessionStorage().list_dirs(scope.profile.sessions_dir):
+    if scope.session_dir is None and list_session_folders(scope.profile, FileSessionStorage()):
         output.write_message(("sessiontree ls --all lists the sessions of all projects", "dim"))
     else:
         output.write_message(("sessiontree demo adds sample sessions to look at", "dim"))

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sessiontree.discovery.heads import Head, read_head
-from sessiontree.discovery.paths import DRAFT_SUFFIX, belongs_to, session_folders, session_of_draft
+from sessiontree.discovery.paths import (
+    DRAFT_SUFFIX,
+    belongs_to,
+    list_session_folders,
+    session_folders,
+    session_of_draft,
+)
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -46,7 +52,7 @@ def find_drafts(
     elif cwd is not None:
         folders = session_folders(chosen, cwd)
     else:
-        folders = store.list_dirs(chosen.sessions_dir)
+        folders = list_session_folders(chosen, store)
     belongs = belongs_to(cwd) if cwd is not None else None
     found = []
     for stat in list_draft_files(store, folders):

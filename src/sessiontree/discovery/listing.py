@@ -21,6 +21,7 @@ from sessiontree.discovery.last_used import last_use_ms
 from sessiontree.discovery.paths import (
     artifacts_dir,
     belongs_to,
+    list_session_folders,
     parse_session_file_name,
     session_folders,
 )
@@ -173,7 +174,7 @@ def list_all_sessions(
     chosen = get_profile(profile)
     store = storage if storage is not None else FileSessionStorage()
     try:
-        folders = sorted(store.list_dirs(chosen.sessions_dir))
+        folders = sorted(list_session_folders(chosen, store))
     except OSError as error:
         found = SessionList()
         found.unreadable.append(Unreadable(chosen.sessions_dir, error.strerror or str(error)))

@@ -18,6 +18,7 @@ from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
     default_session_dir,
     encode_cwd,
+    list_session_folders,
     resolve_cwd,
     session_folders,
     session_of_draft,
@@ -196,7 +197,7 @@ def _project_folders(
     on_error: Callable[[str, OSError], object] | None = None,
 ) -> list[str]:
     try:
-        return sorted(storage.list_dirs(profile.sessions_dir))
+        return sorted(list_session_folders(profile, storage))
     except OSError as error:
         if on_error is not None:
             on_error(profile.sessions_dir, error)

@@ -55,8 +55,11 @@ def encode_cwd_home_relative(cwd: str | os.PathLike[str]) -> str:
 def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
     """Every folder in which this project's sessions may lie, existing or not, preferred first.
 
-    A path through a link adds the spelling of the link to that of the place it leads to.
+    A path through a link adds the spelling of the link to that of the place it leads to. If the
+    environment names one folder for all projects, it is that one.
     """
+    if profile.session_dir is not None:
+        return [profile.session_dir]
     absolute = _absolute(os.fspath(cwd))
     names = [encode_cwd(resolve_cwd(cwd))]
     if profile.finds_home_relative_folders:
@@ -82,6 +85,13 @@ def default_session_dir(
             if folder in present:
                 return folder
     return folders[0]
+
+
+def list_session_folders(profile: Profile, storage: SessionStorage) -> list[str]:
+    """Every folder that holds sessions of this profile, whatever their project. Raises OSError."""
+    if profile.session_dir is not None:
+        return [profile.session_dir] if storage.exists(profile.session_dir) else []
+    return storage.list_dirs(profile.sessions_dir)
 
 
 def session_file_name(timestamp_iso: str, session_id: str) -> str:

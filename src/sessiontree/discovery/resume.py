@@ -20,6 +20,7 @@ from sessiontree.discovery.paths import (
     SESSION_SUFFIX,
     belongs_to,
     draft_path,
+    list_session_folders,
     parse_session_file_name,
     same_cwd,
     session_folders,
@@ -166,7 +167,7 @@ class _Query:
             local = [match for match in matches if self._is_local(match[0], _cwd_of(match[1]))]
             if local:
                 return self._pick(local)
-            everywhere = _list_dirs(self.storage, self.profile.sessions_dir)
+            everywhere = _list_folders(self.storage, self.profile)
             matches += self._find_ids([folder for folder in everywhere if folder not in own])
         return self._pick(matches) if matches else None
 
@@ -256,9 +257,9 @@ class _Query:
         )
 
 
-def _list_dirs(storage: SessionStorage, folder: str) -> list[str]:
+def _list_folders(storage: SessionStorage, profile: Profile) -> list[str]:
     try:
-        return storage.list_dirs(folder)
+        return list_session_folders(profile, storage)
     except OSError:
         return []
 

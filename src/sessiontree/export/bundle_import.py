@@ -233,7 +233,7 @@ class _Intake:
         folders = (
             [self._session_dir]
             if self._session_dir is not None
-            else self._storage.list_dirs(self._profile.sessions_dir)
+            else paths.list_session_folders(self._profile, self._storage)
         )
         for folder in folders:
             for file in self._storage.list_files(folder, suffix):

@@ -152,7 +152,7 @@ def _find_session_file(target: ImportTarget, session_id: str) -> str | None:
 
 
 def _project_folders(target: ImportTarget) -> list[str]:
-    return target.storage.list_dirs(target.profile.sessions_dir)
+    return paths.list_session_folders(target.profile, target.storage)
 
 
 def _is_import(storage: SessionStorage, path: str, transcript: Transcript) -> bool:

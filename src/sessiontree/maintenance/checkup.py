@@ -96,7 +96,7 @@ def check_profile(
     and keys in what the sessions recorded and in their artifacts.
     """
     storage = FileSessionStorage()
-    folders = [session_dir] if session_dir else storage.list_dirs(profile.sessions_dir)
+    folders = [session_dir] if session_dir else paths.list_session_folders(profile, storage)
     files = [found.path for folder in folders for found in list_session_files(storage, folder)]
     checkup = Checkup(sessions=len(files))
     for done, path in enumerate(sorted(files), 1):

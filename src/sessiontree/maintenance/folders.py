@@ -66,6 +66,8 @@ def files_with_references(profile: Profile, folders: Iterable[str] = ()) -> Iter
         for item in walk_files(each.agent_dir, skip=stores):
             yield item.path
         flat |= dict.fromkeys(known_session_dirs(each))
+        if each.session_dir is not None:
+            flat[each.session_dir] = None
     for folder in flat:
         # Not below it: it may well be somebody's home.
         for item in _files_in(folder):

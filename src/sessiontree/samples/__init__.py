@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from sessiontree.discovery.paths import list_session_folders
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.profiles import Profile
 from sessiontree.samples import branched, compacted, pictured
@@ -54,7 +55,7 @@ def create_samples(
 def find_samples(*, profile: Profile, session_dir: str | None = None) -> list[str]:
     """The files of all samples in the profile, or in one folder."""
     storage = FileSessionStorage()
-    folders = [session_dir] if session_dir else storage.list_dirs(profile.sessions_dir)
+    folders = [session_dir] if session_dir else list_session_folders(profile, storage)
     return sorted(
         stat.path
         for folder in folders

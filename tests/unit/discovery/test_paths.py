@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samples import assistant, user
 
+from sessiontree import SessionManager, resolve_session
 from sessiontree.discovery import paths
-from sessiontree.profiles import get_profile
+from sessiontree.profiles import get_profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -142,3 +144,49 @@ def test_what_lies_beside_a_session() -> None:
     assert paths.session_of_draft("/s/x.jsonl") is None
     assert paths.artifacts_dir("/s/x.jsonl") == "/s/x"
     assert paths.artifacts_dir("/s/x") != "/s/x"
+
+
+# -- one folder for all projects --------------------------------------------------------------
+
+
+def test_pi_and_omp_may_be_told_one_folder_for_all_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(tmp_path / "all"))
+    monkeypatch.delenv("SESSIONTREE_PROFILE", raising=False)
+    storage = FileSessionStorage()
+    for name in ("pi", "omp"):
+        profile = get_profile(name)
+        assert paths.session_folders(profile, "/code/pi") == [str(tmp_path / "all")]
+        assert paths.default_session_dir(profile, "/code/pi", storage) == str(tmp_path / "all")
+    for name in ("sessiontree", "xcsh"):
+        assert get_profile(name).session_dir is None
+    # whose profile nobody chose keeps its own folders
+    assert all(profile.session_dir is None for profile in list_profiles())
+    monkeypatch.setenv("SESSIONTREE_PROFILE", "pi")
+    told = {profile.name: profile.session_dir for profile in list_profiles()}
+    assert told == {"pi": str(tmp_path / "all"), "omp": None, "xcsh": None, "sessiontree": None}
+
+
+def test_sessions_in_one_folder_for_all_projects_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", "~/all")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with SessionManager.create(tmp_path / name, profile="pi") as manager:
+            manager.append_message(user(name))
+            manager.append_message(assistant())
+            made[name] = str(manager.session_file)
+    assert {os.path.dirname(file) for file in made.values()} == {str(tmp_path / "all")}
+    assert [info.path for info in SessionManager.list(tmp_path / "one", profile="pi")] == [
+        made["one"]
+    ]
+    assert {info.path for info in SessionManager.list_all(profile="pi")} == {*made.values()}
+    with SessionManager.continue_recent(tmp_path / "one", profile="pi") as manager:
+        assert manager.session_file == made["one"]
+    other = paths.parse_session_file_name(made["two"])
+    assert other is not None
+    assert resolve_session(other[1], tmp_path / "one", profile="pi").path == made["two"]

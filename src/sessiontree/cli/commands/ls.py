@@ -88,13 +88,13 @@ def _without_messages(scope: Scope, everywhere: bool, known: set[str]) -> list[A
 
 
 def _folders(scope: Scope, everywhere: bool) -> list[str]:
-    from sessiontree.discovery.paths import session_folders
+    from sessiontree.discovery.paths import list_session_folders, session_folders
     from sessiontree.storage.file import FileSessionStorage
 
     if scope.session_dir is not None:
         return [scope.session_dir]
     if everywhere:
-        return FileSessionStorage().list_dirs(scope.profile.sessions_dir)
+        return list_session_folders(scope.profile, FileSessionStorage())
     return session_folders(scope.profile, scope.cwd)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sessiontree.discovery.heads import read_head
-from sessiontree.discovery.paths import belongs_to, session_folders
+from sessiontree.discovery.paths import belongs_to, list_session_folders, session_folders
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.profiles import Profile, get_profile, list_profiles
 from sessiontree.storage.base import FileStat, SessionStorage
@@ -71,6 +71,6 @@ def _is_of(stat: FileStat, belongs: Callable[[str], bool], storage: SessionStora
 
 def _list_dirs(storage: SessionStorage, profile: Profile) -> list[str]:
     try:
-        return storage.list_dirs(profile.sessions_dir)
+        return list_session_folders(profile, storage)
     except OSError:
         return []

@@ -88,6 +88,7 @@ def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
 
 def has_sessions(setup: ChatSetup) -> bool:
     """Whether the profile (or the session folder) has any session at all."""
+    from sessiontree.discovery.paths import list_session_folders
     from sessiontree.discovery.recent import list_session_files
     from sessiontree.storage.file import FileSessionStorage
 
@@ -95,7 +96,7 @@ def has_sessions(setup: ChatSetup) -> bool:
     if setup.session_dir is not None:
         folders = [setup.session_dir]
     else:
-        folders = storage.list_dirs(setup.profile.sessions_dir)
+        folders = list_session_folders(setup.profile, storage)
     return any(list_session_files(storage, folder) for folder in folders)
 
 
