@@ -48,6 +48,7 @@ _HOMES = {
     "AmbiguousSessionError": "errors",
     "SessionBusyError": "errors",
     "PersistenceError": "errors",
+    "ClockError": "errors",
     "UnknownProfileError": "profiles",
     "CompactionError": "core.compaction",
     "AlreadyCompactedError": "core.compaction",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from sessiontree.discovery.resume import resolve_session as resolve_session
     from sessiontree.discovery.search import search as search
     from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
+    from sessiontree.errors import ClockError as ClockError
     from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
     from sessiontree.errors import NotASessionError as NotASessionError
     from sessiontree.errors import PersistenceError as PersistenceError

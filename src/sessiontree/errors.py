@@ -6,6 +6,7 @@
     ├── SessionNotFoundError     no session of that id, name or path
     ├── AmbiguousSessionError    several sessions match; ``candidates`` names them
     ├── SessionBusyError         another process holds what is needed
+    ├── ClockError               the system clock says a time that can't be written
     ├── PersistenceError         a read or write failed; ``path`` says where
     │                            and, defined where they are raised:
     ├── UnknownProfileError      ``profiles``: no profile of that name
@@ -117,6 +118,16 @@ class SessionBusyError(SessionTreeError):
         self.waited_s = waited_s
         super().__init__(
             f"{self.path}: another process has held its lock for {waited_s:g} s; try again"
+        )
+
+
+class ClockError(SessionTreeError):
+    """A time has no date: the system clock is far off."""
+
+    def __init__(self, time_ms: int) -> None:
+        self.time_ms = time_ms
+        super().__init__(
+            f"{time_ms} ms since 1970 is not in the years 1 to 9999; check the system clock"
         )
 
 

@@ -56,6 +56,7 @@ EXAMPLES = [
     ModelCallError("no credit"),
     ResponseTooLargeError("too much"),
     BrokenOffError(),
+    errors.ClockError(253_402_300_800_000),
     ConfinementError("../x", "outside of the project"),
     ToolError("exit code 1", {"exitCode": 1}),
     Failed("nothing found", 3),

@@ -43,7 +43,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
     )
     from sessiontree.discovery.recent import newest_first
     from sessiontree.storage.file import FileSessionStorage
-    from sessiontree.text.words import format_time_ago
+    from sessiontree.text.words import format_time_ago, to_moment
 
     storage = FileSessionStorage()
     with ctx.scope(cleanup=False):
@@ -60,7 +60,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         for stat in newest_first(storage, *folders):
             named = parse_session_file_name(os.path.basename(stat.path))
             if named is not None and _is_plain(named[1]) and named[1].startswith(incomplete):
-                modified = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+                modified = to_moment(stat.mtime_ns)
                 found.append((named[1], format_time_ago(modified, now)))
         if found:
             return found

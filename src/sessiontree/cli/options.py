@@ -17,6 +17,7 @@ import msgspec
 
 from sessiontree.cli import output
 from sessiontree.profiles import PROFILE_NAMES, Profile, get_profile
+from sessiontree.text.words import to_utc
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -49,7 +50,7 @@ class Day(click.DateTime):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
         try:
-            return super().convert(value, param, ctx)
+            return to_utc(super().convert(value, param, ctx))
         except click.BadParameter:
             self.fail(f"{value!r} is not a day such as 2026-01-31.", param, ctx)
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from sessiontree.importers.foreign import AGENTS, Agent, read_source
 from sessiontree.importers.records import get_object, get_text, read_time
 from sessiontree.model import codec
 from sessiontree.storage.regular import open_for_reading
+from sessiontree.text.words import to_moment
 
 _CHUNK_BYTES = 1 << 20
 _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-title": "aiTitle"}
@@ -149,13 +150,13 @@ def describe_foreign(
         found.first_message,
         found.count,
         _moment(found.created_ms),
-        datetime.fromtimestamp(max(0, stat.st_mtime), UTC),
+        to_moment(stat.st_mtime_ns),
         stat.st_size,
     )
 
 
 def _moment(time_ms: int | None) -> datetime | None:
-    return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms is not None else None
+    return to_moment(time_ms * 1_000_000) if time_ms is not None else None
 
 
 def _lines(read: Callable[[], bytes]) -> Iterator[bytes]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from sessiontree.errors import ClockError
+
 ENTRY_ID_LENGTH = 8
 
 
@@ -47,13 +49,19 @@ def new_uuid7(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
 
 
 def format_timestamp(time_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds and Z: ``2026-02-16T10:20:30.000Z``."""
-    return f"{_format_second(time_ms // 1000)}.{time_ms % 1000:03d}Z"
+    """ISO 8601 in UTC with milliseconds and Z: ``2026-02-16T10:20:30.000Z``.
+
+    Raises ClockError for a time that has no date in this spelling.
+    """
+    try:
+        return f"{_format_second(time_ms // 1000)}.{time_ms % 1000:03d}Z"
+    except (ValueError, OverflowError, OSError):
+        raise ClockError(time_ms) from None
 
 
 @lru_cache(maxsize=16)
 def _format_second(time_s: int) -> str:
-    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%M:%S}"
+    return datetime.fromtimestamp(time_s, UTC).isoformat()[:19]
 
 
 def parse_timestamp(text: object) -> int | None:

@@ -48,6 +48,22 @@ def to_moment(time_ns: int) -> datetime:
         return _LAST_MOMENT if time_ns > 0 else _FIRST_MOMENT
 
 
+def to_local(moment: datetime) -> datetime:
+    """The moment in the user's own zone; unchanged at the very ends of the calendar."""
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return moment
+
+
+def to_utc(moment: datetime) -> datetime:
+    """The moment in UTC; without a zone it is local. Unchanged at the ends of the calendar."""
+    try:
+        return moment.astimezone(UTC)
+    except (OverflowError, ValueError, OSError):
+        return moment.replace(tzinfo=UTC)
+
+
 def format_time_ago(moment: datetime, now: datetime) -> str:
     """``just now``, ``5m ago``, ``2h ago``, ``3d ago``; after a week the date."""
     seconds = (now - moment).total_seconds()
@@ -59,4 +75,4 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
         return f"{int(seconds // 3600)}h ago"
     if seconds < 7 * 86_400:
         return f"{int(seconds // 86_400)}d ago"
-    return f"{moment.astimezone():%Y-%m-%d}"
+    return f"{to_local(moment):%Y-%m-%d}"

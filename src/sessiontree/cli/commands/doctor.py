@@ -284,5 +284,5 @@ def _size_of(item: TrashItem) -> int:
 def _removed_at(item: TrashItem) -> datetime:
     try:
         return datetime.fromisoformat(item.removed_at).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return datetime.now(UTC)  # when unsure it has just been removed, so it stays

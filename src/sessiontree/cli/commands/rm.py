@@ -125,5 +125,5 @@ def _name(item: TrashItem) -> str:
 def _when(item: TrashItem) -> str:
     try:
         return tables.age(datetime.fromisoformat(item.removed_at).astimezone(UTC))
-    except ValueError:
+    except (ValueError, OverflowError):
         return "?"

@@ -178,7 +178,7 @@ def _search_foreign(
     for session in find_foreign_sessions():
         if here and not same_cwd(session.cwd or "", scope.cwd):
             continue
-        if since is not None and session.modified < since.astimezone():
+        if since is not None and session.modified < since:
             continue
         try:
             entries = load_foreign(session.path, agent=session.agent).get_entries()

@@ -17,6 +17,7 @@ from sessiontree.cli.resolve import Target, find_target, open_target, session_ar
 from sessiontree.cli.tables import Column
 from sessiontree.core.usage import PAID_TYPES, Usage, paid_model_of, usage_of_entry
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+from sessiontree.text.words import to_local
 
 _GROUPS = ("session", "model", "project", "day")
 # Tokens read from a provider's cache, and written to it, are the last two.
@@ -63,7 +64,7 @@ def usage_command(
     if session and all_projects:
         raise click.UsageError("--all goes without an ID.", click.get_current_context())
     by = group or ("model" if session else "session")
-    tally = _Tally(by, since.astimezone(UTC) if since else None)
+    tally = _Tally(by, since)
     unreadable = 0
     if session is None:
         unreadable = _add_listed(tally, scope, all_projects)
@@ -193,7 +194,7 @@ def _key(by: str, view: Any, data: Any, moment: datetime | None) -> str:
         case "project":
             return str(view.cwd) or "?"
         case "day":
-            return f"{moment.astimezone():%Y-%m-%d}" if moment else "?"
+            return f"{to_local(moment):%Y-%m-%d}" if moment else "?"
         case _:
             return paid_model_of(data) or ("unknown" if _is_answer(data) else _OTHERS)
 

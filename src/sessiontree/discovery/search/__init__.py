@@ -30,6 +30,7 @@ from sessiontree.profiles import Profile
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.text.words import to_utc
 
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
@@ -347,7 +348,7 @@ def _to_ms(since: Since | None) -> int | None:
     if since is None:
         return None
     if isinstance(since, datetime):
-        return round(since.timestamp() * 1000)
+        return round(to_utc(since).timestamp() * 1000)
     if isinstance(since, (int, float)):
         return round(since * 1000)
     time_ms = parse_timestamp(since)
