@@ -21,8 +21,8 @@ def test_sessions_are_listed_newest_first(machine: Machine) -> None:
     assert [line.split(None, 1)[0] for line in result.lines] == [B, C, A]
     assert result.lines == [
         f"{B}  just now  2  the newest",
-        f"{C}  5m ago    4  between",
-        f"{A}  2h ago    2  Old one",
+        f"{C}  5m ago  4  between",
+        f"{A}  2h ago  2  Old one",
     ]
 
 
@@ -55,7 +55,18 @@ def test_other_projects_are_listed_with_their_folder(machine: Machine) -> None:
     result = machine.run("ls", "--all")
     assert result.lines == [
         f"{B}  just now  2  there  ~/src",
-        f"{A}  1m ago    2  here   {machine.project}",
+        f"{A}  1m ago  2  here  {machine.project}",
+    ]
+
+
+def test_in_a_folder_of_ones_own_those_of_other_projects_say_so(machine: Machine) -> None:
+    folder = machine.root / "shared"
+    machine.session(A, "here", "hi", folder=folder, age_s=60)
+    assert machine.run("ls", "--session-dir", str(folder)).lines == [f"{A}  1m ago  2  here"]
+    machine.session(B, "there", "hi", folder=folder, cwd=machine.home / "src")
+    assert machine.run("ls", "--session-dir", str(folder)).lines == [
+        f"{B}  just now  2  there  ~/src",
+        f"{A}  1m ago  2  here  {machine.project}",
     ]
 
 

@@ -47,8 +47,13 @@ class Column(msgspec.Struct, frozen=True):
     is_flexible: bool = False
 
 
-def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """The rows in columns: headed and fitted on a terminal, whole and bare in a pipe."""
+def write_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, is_padded_in_pipe: bool = True
+) -> None:
+    """Write rows in columns: headed and fitted on a terminal, whole and bare in a pipe.
+
+    In a pipe, rows that are not padded have just two spaces between two cells.
+    """
     cells = [[output.one_line(cell) for cell in row] for row in rows]
     room = output.terminal_width()
     heads = [column.head for column in columns]
@@ -57,7 +62,8 @@ def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         _narrow(widths, columns, room)
         _write_row(columns, heads, widths, "dim")
     for row in cells:
-        _write_row(columns, row, widths)
+        is_padded = room is not None or is_padded_in_pipe
+        _write_row(columns, row, widths if is_padded else _measure([row], len(columns)))
 
 
 def can_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:

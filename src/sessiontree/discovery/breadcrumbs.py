@@ -10,14 +10,25 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from sessiontree.discovery.paths import SESSION_SUFFIX, draft_path, same_cwd, session_of_draft
+from sessiontree.discovery.paths import (
+    SESSION_SUFFIX,
+    draft_path,
+    same_cwd,
+    session_folders,
+    session_of_draft,
+)
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 _MAX_BREADCRUMB_BYTES = 64 * 1024
+_MOST_LEVELS = 8
+_MOST_LOOKED_AT = 1_000
+_IDENTITY = "cwdstat "
 _PATH_SEPARATORS = re.compile(r"[/\\]")
 
 # Multiplexers before the emulators around them: their panes are what the user sees as terminals.
@@ -34,6 +45,19 @@ _VARIABLES = (
 def terminal_id(env: Mapping[str, str] | None = None, stdin_fd: int = 0) -> str | None:
     """The name of this terminal (``pts-3``, ``tmux-%4``); None when there is none to tell."""
     return _tty_id(stdin_fd) or _id_from_environment(os.environ if env is None else env)
+
+
+@dataclass(frozen=True, slots=True)
+class Breadcrumb:
+    """What a terminal worked on last: the project's folder, the session's file, and when.
+
+    ``identity`` is the folder's device and inode at that time, None if that was not noted.
+    """
+
+    cwd: str
+    session_file: str
+    time_ns: int
+    identity: tuple[int, int] | None = None
 
 
 def write_breadcrumb(
@@ -55,9 +79,11 @@ def write_breadcrumb(
         if any("\n" in line or "\r" in line for line in lines):
             # Two lines can not hold it; the old crumb would lead to another session.
             store.unlink(path)
+            _forget_identity(store, path)
             return
         content = b"".join(os.fsencode(line) + b"\n" for line in lines)
         store.ensure_dir(profile.terminal_sessions_dir)
+        _note_identity(store, path, lines[0])
         # whole or not at all for readers, but not synced: losing it to a power cut costs nothing
         store.write_atomic(path, content, durable=False)
 
@@ -71,30 +97,153 @@ def read_breadcrumb(
 ) -> str | None:
     """This terminal's last session if it was in this folder and can still be opened, else None.
 
-    A session that so far exists as a draft counts as there.
+    A session that so far exists as a draft counts as there. One whose folder living omp has renamed
+    is found under its new name; one inside another session's artifacts stands for that session.
     """
+    store: SessionStorage = storage or FileSessionStorage()
+    crumb = load_breadcrumb(profile, terminal=terminal, storage=store)
+    if crumb is None or not same_cwd(crumb.cwd, cwd):
+        return None
+    return _find_file(profile, crumb, store)
+
+
+def read_moved_breadcrumb(
+    profile: Profile,
+    cwd: str | os.PathLike[str],
+    *,
+    terminal: str | None = None,
+    storage: SessionStorage | None = None,
+) -> tuple[str, str] | None:
+    """This terminal's last session if its project is this folder, renamed since: file and old cwd.
+
+    That the old folder is gone proves nothing, since it may have been deleted, or lie on a disk
+    that is not mounted. This folder must be the same directory, by device and inode. A new
+    directory may be given the inode of a deleted one, so it must also have been there, or something
+    in it, before the breadcrumb was left.
+    """
+    store: SessionStorage = storage or FileSessionStorage()
+    crumb = load_breadcrumb(profile, terminal=terminal, storage=store)
+    if crumb is None or crumb.identity is None or os.path.lexists(crumb.cwd):
+        return None
+    if _identity(cwd) != crumb.identity or not _was_there(cwd, crumb.time_ns):
+        return None
+    found = _find_file(profile, crumb, store)
+    return (found, crumb.cwd) if found is not None else None
+
+
+def load_breadcrumb(
+    profile: Profile, *, terminal: str | None = None, storage: SessionStorage | None = None
+) -> Breadcrumb | None:
+    """This terminal's breadcrumb, whatever it leads to; None if there is none that can be read."""
     terminal = terminal or terminal_id()
     if terminal is None:
         return None
     store: SessionStorage = storage or FileSessionStorage()
-    try:
-        content = store.read_prefix(
-            os.path.join(profile.terminal_sessions_dir, terminal), _MAX_BREADCRUMB_BYTES
-        )
-        lines = content.split(b"\n")
-        if len(lines) < 2:
+    path = os.path.join(profile.terminal_sessions_dir, terminal)
+    with contextlib.suppress(OSError, ValueError):
+        time_ns = store.stat(path).mtime_ns
+        lines = _read_lines(store, path)
+        if len(lines) < 2 or not lines[0] or not lines[1]:
             return None
-        recorded_cwd, recorded_file = (os.fsdecode(line.rstrip(b"\r")) for line in lines[:2])
-        if not recorded_cwd or not recorded_file or not same_cwd(recorded_cwd, cwd):
-            return None
-        session_file = os.path.join(recorded_cwd, recorded_file)
-        if _can_be_opened(store, session_file):
-            return session_file
-        if not store.exists(session_file) and _can_be_opened(store, draft_path(session_file)):
-            return session_file
-    except (OSError, ValueError):
-        pass
+        cwd, session_file = lines[:2]
+        identity = _parse_identity(lines[2:]) or _read_identity(store, path, cwd)
+        return Breadcrumb(cwd, os.path.join(cwd, session_file), time_ns, identity)
     return None
+
+
+def _find_file(profile: Profile, crumb: Breadcrumb, storage: SessionStorage) -> str | None:
+    """The session file a breadcrumb leads to, if there is something to open."""
+    folder, name = os.path.split(crumb.session_file)
+    folders = [folder]
+    if os.path.dirname(folder) == profile.sessions_dir:
+        folders += session_folders(profile, crumb.cwd)
+    with contextlib.suppress(OSError, ValueError):
+        for path in (os.path.join(each, name) for each in folders):
+            if _can_be_opened(storage, path):
+                return _root_session(storage, path)
+            if not storage.exists(path) and _can_be_opened(storage, draft_path(path)):
+                return path
+    return None
+
+
+def _root_session(storage: SessionStorage, path: str) -> str:
+    """The session that a subagent's file in its artifacts belongs to; else the file itself."""
+    for _ in range(_MOST_LEVELS):
+        parent = os.path.dirname(path) + SESSION_SUFFIX
+        if not _can_be_opened(storage, parent):
+            break
+        path = parent
+    return path
+
+
+# -- which directory it was ------------------------------------------------------------------------
+#
+# Living omp writes the folder's device and inode as a further line of the breadcrumb. Ours has two
+# lines, for every reader there is; the same words stand in a hidden file beside it.
+
+
+def _identity(cwd: str | os.PathLike[str]) -> tuple[int, int] | None:
+    try:
+        found = os.stat(cwd)
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+def _was_there(cwd: str | os.PathLike[str], time_ns: int) -> bool:
+    """Whether a folder, or something in it, is older than this.
+
+    Entries go by the time of their inode, which cannot be set back as the others can.
+    """
+    with contextlib.suppress(OSError):
+        if os.stat(cwd).st_mtime_ns <= time_ns:
+            return True
+        with os.scandir(cwd) as listing:
+            for item, _ in zip(listing, range(_MOST_LOOKED_AT), strict=False):
+                if item.stat(follow_symlinks=False).st_ctime_ns <= time_ns:
+                    return True
+    return False
+
+
+def _identity_path(path: str) -> str:
+    folder, terminal = os.path.split(path)
+    return os.path.join(folder, f".{terminal}.cwd")
+
+
+def _note_identity(storage: SessionStorage, path: str, cwd: str) -> None:
+    found = _identity(cwd)
+    if found is None:
+        _forget_identity(storage, path)
+        return
+    content = os.fsencode(cwd) + f"\n{_IDENTITY}{found[0]} {found[1]}\n".encode()
+    storage.write_atomic(_identity_path(path), content, durable=False)
+
+
+def _forget_identity(storage: SessionStorage, path: str) -> None:
+    if storage.exists(_identity_path(path)):
+        storage.unlink(_identity_path(path))
+
+
+def _read_identity(storage: SessionStorage, path: str, cwd: str) -> tuple[int, int] | None:
+    try:
+        lines = _read_lines(storage, _identity_path(path))
+    except (OSError, ValueError):
+        return None
+    # another one, if whoever wrote the breadcrumb knows nothing of this file
+    return _parse_identity(lines[1:]) if lines[0] == cwd else None
+
+
+def _parse_identity(lines: list[str]) -> tuple[int, int] | None:
+    for line in lines:
+        device, _, inode = line.removeprefix(_IDENTITY).partition(" ")
+        if line.startswith(_IDENTITY) and device.isdecimal() and inode.isdecimal():
+            return int(device), int(inode)
+    return None
+
+
+def _read_lines(storage: SessionStorage, path: str) -> list[str]:
+    content = storage.read_prefix(path, _MAX_BREADCRUMB_BYTES)
+    return [os.fsdecode(line.rstrip(b"\r")) for line in content.split(b"\n")]
 
 
 def _can_be_opened(storage: SessionStorage, path: str) -> bool:

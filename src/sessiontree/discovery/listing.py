@@ -47,6 +47,7 @@ class SessionInfo:
         "cwd",
         "first_message",
         "id",
+        "is_local",
         "message_count",
         "modified",
         "parent_session",
@@ -70,6 +71,7 @@ class SessionInfo:
         all_messages_text: str | Callable[[], str],
         size: int,
         status: Status,
+        is_local: bool = True,
     ) -> None:
         self.path = path
         self.id = id
@@ -83,6 +85,8 @@ class SessionInfo:
         self._text = all_messages_text
         self.size = size
         self.status: Status = status
+        self.is_local = is_local
+        """Whether the session belongs to the project that was asked about, if one was."""
 
     @property
     def all_messages_text(self) -> str:
@@ -149,13 +153,17 @@ def list_sessions(
 ) -> SessionList:
     """The sessions of one project, newest first; those without a message are only counted.
 
-    With an explicit ``session_dir``, all that it holds, whatever their project.
+    With an explicit ``session_dir``, all that it holds; ``is_local`` tells this project's.
     """
     chosen = get_profile(profile)
     store = storage if storage is not None else FileSessionStorage()
     if session_dir is not None:
         folders = [os.path.abspath(session_dir)]
-        return _list_folders(folders, on_progress, chosen, store, None)
+        listed = _list_folders(folders, on_progress, chosen, store, None)
+        belongs = belongs_to(cwd)
+        for info in (*listed, *listed.empty):
+            info.is_local = belongs(info.cwd)
+        return listed
     found = _list_folders(session_folders(chosen, cwd), on_progress, chosen, store, belongs_to(cwd))
     if not found:
         from sessiontree.discovery.moved_projects import find_moved_projects

@@ -71,11 +71,16 @@ def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
 def default_session_dir(
     profile: Profile, cwd: str | os.PathLike[str], storage: SessionStorage
 ) -> str:
-    """The folder for a new session of this project: the one that is there, else the seeds' name.
+    """The folder for a new session of this project: the one that is there, else the agent's name.
 
-    Raises PersistenceError if which ones are there cannot be told.
+    Living omp gives projects under home and the temporary folder names of its own, and at its start
+    renames folders of the older spelling. So the living name comes first: nothing is then moved
+    while it is open. Raises PersistenceError if it cannot tell which folders are there.
     """
     folders = session_folders(profile, cwd)
+    if profile.finds_home_relative_folders:
+        living = os.path.join(profile.sessions_dir, encode_cwd_home_relative(cwd))
+        folders = list(dict.fromkeys((living, *folders)))
     if len(folders) > 1:
         try:
             present = set(storage.list_dirs(profile.sessions_dir))

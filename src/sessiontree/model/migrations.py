@@ -35,7 +35,10 @@ def migrate_entries(records: list[dict[str, Any]], gaps: Sequence[int] = ()) -> 
 
 
 def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]) -> None:
-    """v1 → v2: a linear chain in file order; ids and known parents that are there already stay."""
+    """v1 → v2: a linear chain in file order; ids and known parents that are there already stay.
+
+    Version 1 has no roots but the first entry, so a parent given as null is one not given.
+    """
     session_id: object = header.get("id")
     taken = {entry["id"] for entry in records[1:] if isinstance(entry.get("id"), str)}
     seen: set[str] = set()
@@ -46,9 +49,8 @@ def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]
             entry_id = derived_entry_id(taken, session_id, index)
             taken.add(entry_id)
             entry["id"] = entry_id
-        parent = entry.get("parentId", _MISSING)
-        is_known = parent is None or (isinstance(parent, str) and parent in taken)
-        if not is_known:
+        parent = entry.get("parentId")
+        if not isinstance(parent, str) or parent not in taken:
             entry["parentId"] = previous
         seen.add(entry_id)
         previous = entry_id
@@ -61,9 +63,6 @@ def _give_ids(header: Header, records: list[dict[str, Any]], gaps: Sequence[int]
                 index -= bisect_left(lost_at, index - 1)  # each lost line moved it up by one
                 if 0 < index < len(records):
                     entry["firstKeptEntryId"] = records[index]["id"]
-
-
-_MISSING = object()
 
 
 def _rename_hook_messages(records: list[dict[str, Any]]) -> None:

@@ -219,12 +219,15 @@ def test_a_leaf_far_up_a_long_file_is_found(tmp_path: Path) -> None:
     assert only(tmp_path).status == "aborted"
 
 
-def test_version_one_files_are_a_chain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fields", [{}, {"parentId": None}])
+def test_version_one_files_are_a_chain(tmp_path: Path, fields: dict[str, None]) -> None:
     old: list[Wire] = [
         {"type": "message", "timestamp": TIME, "message": user("old prompt")},
         {"type": "message", "timestamp": TIME, "message": assistant("", stopReason="error")},
         {"type": "thinking_level_change", "timestamp": TIME, "thinkingLevel": "high"},
     ]
+    for number, wire in enumerate(old):
+        wire |= {"id": f"a{number}", **fields} if fields else {}
     put(tmp_path, *old, version=None)
     info = only(tmp_path)
     assert (info.message_count, info.first_message, info.status) == (2, "old prompt", "error")
@@ -327,7 +330,11 @@ def test_a_project_lists_only_its_own_of_a_shared_folder(home: Path) -> None:
 def test_an_explicit_folder_gives_all_it_holds(tmp_path: Path) -> None:
     put(tmp_path, *talk("x"), cwd="/one")
     put(tmp_path, *talk("x"), cwd="/two")
-    assert len(SessionManager.list("/one", tmp_path)) == 2
+    put(tmp_path, cwd="/one")
+    put(tmp_path, cwd="/two")
+    found = SessionManager.list("/one", tmp_path)
+    assert {info.cwd: info.is_local for info in found} == {"/one": True, "/two": False}
+    assert {info.cwd: info.is_local for info in found.empty} == {"/one": True, "/two": False}
 
 
 @pytest.mark.parametrize("profile", ["omp", "xcsh"])

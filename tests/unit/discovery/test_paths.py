@@ -84,11 +84,34 @@ def test_a_new_session_goes_to_the_spelling_that_is_there(home: Path) -> None:
     profile = get_profile("omp")
     seeds, home_relative = paths.session_folders(profile, home / "pi")
     storage = FileSessionStorage()
+    os.makedirs(seeds)
     assert paths.default_session_dir(profile, home / "pi", storage) == seeds
     os.makedirs(home_relative)
     assert paths.default_session_dir(profile, home / "pi", storage) == home_relative
-    os.makedirs(seeds)
-    assert paths.default_session_dir(profile, home / "pi", storage) == seeds
+
+
+@pytest.mark.parametrize("name", ["omp", "xcsh"])
+def test_a_new_project_gets_the_name_that_living_omp_gives_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
+    profile, storage = get_profile(name), FileSessionStorage()
+    for cwd, folder in (
+        (home, "-"),
+        (home / "src/pi", "-src-pi"),
+        (tmp_path / "temp", "-tmp"),
+        (tmp_path / "temp/x", "-tmp-x"),
+        (Path("/srv/pi"), "--srv-pi--"),
+    ):
+        found = paths.default_session_dir(profile, cwd, storage)
+        assert found == os.path.join(profile.sessions_dir, folder)
+
+
+@pytest.mark.parametrize("name", ["sessiontree", "pi"])
+def test_the_others_keep_their_one_spelling(home: Path, name: str) -> None:
+    profile = get_profile(name)
+    found = paths.default_session_dir(profile, home / "pi", FileSessionStorage())
+    assert os.path.basename(found) == paths.encode_cwd(home / "pi")
 
 
 def test_a_path_through_a_link_leads_to_the_folder_of_the_real_place(tmp_path: Path) -> None:

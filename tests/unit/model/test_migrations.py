@@ -45,6 +45,19 @@ def test_version_one_becomes_a_linear_chain() -> None:
     assert records[0]["version"] == 3
 
 
+def test_a_null_parent_in_version_one_is_one_not_given() -> None:
+    records = version_one()
+    for number, record in enumerate(records[1:]):
+        record |= {"id": f"a000000{number}", "parentId": None}
+    migrate_entries(records)
+    assert [record["parentId"] for record in records[1:]] == [
+        None,
+        "a0000000",
+        "a0000001",
+        "a0000002",
+    ]
+
+
 def test_the_index_of_a_compaction_counts_the_header() -> None:
     records = version_one()
     migrate_entries(records)

@@ -45,7 +45,7 @@ def ls_command(
     found = _find(scope, everywhere)
     sessions: list[Any] = list(found)
     if empty:
-        sessions += _without_messages(scope, everywhere, {info.path for info in sessions})
+        sessions += found.empty
     if all_agents:
         sessions += _foreign()
     sessions.sort(key=lambda info: info.modified, reverse=True)
@@ -53,7 +53,7 @@ def ls_command(
     if as_json:
         output.write_json([_to_wire(info) for info in shown])
     elif shown:
-        _write(shown, [info.id for info in sessions], everywhere, all_agents)
+        _write(shown, [info.id for info in sessions], everywhere or _is_mixed(shown), all_agents)
     else:
         output.write_line("No sessions found")
     _write_rest(scope, found, len(sessions) - len(shown), everywhere, empty)
@@ -67,44 +67,18 @@ def _find(scope: Scope, everywhere: bool) -> Any:
     return list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
 
 
-def _without_messages(scope: Scope, everywhere: bool, known: set[str]) -> list[Any]:
-    from sessiontree.discovery.catalogue import survey
-    from sessiontree.discovery.listing import make_session_info
-    from sessiontree.discovery.paths import belongs_to
-    from sessiontree.discovery.recent import list_session_files
-    from sessiontree.storage.file import FileSessionStorage
-
-    storage = FileSessionStorage()
-    folders = _folders(scope, everywhere)
-    files = [stat for folder in folders for stat in list_session_files(storage, folder)]
-    belongs = None if everywhere or scope.session_dir else belongs_to(scope.cwd)
-    return [
-        make_session_info(stat, summary, scope.profile.dialect, storage)
-        for stat, summary in survey(files, storage).found
-        if stat.path not in known
-        and not summary.is_headless
-        and (belongs is None or belongs(summary.cwd))
-    ]
-
-
-def _folders(scope: Scope, everywhere: bool) -> list[str]:
-    from sessiontree.discovery.paths import list_session_folders, session_folders
-    from sessiontree.storage.file import FileSessionStorage
-
-    if scope.session_dir is not None:
-        return [scope.session_dir]
-    if everywhere:
-        return list_session_folders(scope.profile, FileSessionStorage())
-    return session_folders(scope.profile, scope.cwd)
-
-
 def _foreign() -> list[Any]:
     from sessiontree.importers.foreign_listing import find_foreign_sessions
 
     return list(find_foreign_sessions())
 
 
-def _write(shown: list[Any], all_ids: list[str], everywhere: bool, all_agents: bool) -> None:
+def _is_mixed(shown: list[Any]) -> bool:
+    """Whether some of these belong to other projects, as a folder of one's own may hold them."""
+    return not all(getattr(info, "is_local", True) for info in shown)
+
+
+def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents: bool) -> None:
     short = tables.shorten_ids(all_ids)
     columns = [Column("ID", "yellow"), Column("AGE"), Column("MSGS", is_number=True)]
     if all_agents:
@@ -113,7 +87,7 @@ def _write(shown: list[Any], all_ids: list[str], everywhere: bool, all_agents: b
     has_status = any(_status(info) for info in shown)
     if has_status:
         columns.append(Column("STATUS", "red"))
-    if everywhere:
+    if with_project:
         columns.append(Column("PROJECT", "dim", is_flexible=True))
     rows = []
     for info in shown:
@@ -123,10 +97,10 @@ def _write(shown: list[Any], all_ids: list[str], everywhere: bool, all_agents: b
         row.append(tables.session_name(info))
         if has_status:
             row.append(_status(info))
-        if everywhere:
+        if with_project:
             row.append(tables.short_path(info.cwd))
         rows.append(row)
-    tables.write_table(columns, rows)
+    tables.write_table(columns, rows, is_padded_in_pipe=False)
 
 
 def _status(info: Any) -> str:

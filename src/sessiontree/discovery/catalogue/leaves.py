@@ -46,12 +46,18 @@ _decode_entry = msgspec.json.Decoder(_Entry).decode
 
 
 def find_leaf(
-    reader: SessionStorageReader, end: int, last_block: bytes, known: Leaf | None
+    reader: SessionStorageReader,
+    end: int,
+    last_block: bytes,
+    known: Leaf | None,
+    *,
+    is_chain: bool = False,
 ) -> Leaf:
     """The leaf of a file's first ``end`` bytes.
 
     ``last_block`` is what of them was read last. ``known`` is the leaf of an earlier, shorter state
-    of the file; the walk stops where it meets it.
+    of the file; the walk stops where it meets it. In a file that ``is_chain`` (version 1) an entry
+    without a parent hangs on the one before it, in any other one whose parent is null is a root.
     """
     leaf_id: str | None = None
     wanted: object = _UNKNOWN_PARENT
@@ -65,10 +71,10 @@ def find_leaf(
                 continue
             leaf_id = entry.entry_id if leaf_id is None else leaf_id
             status = _judge_entry(entry, line)
-            if status is not None or entry.parent_id is None:
+            parent_id = msgspec.UNSET if is_chain and not entry.parent_id else entry.parent_id
+            if status is not None or parent_id is None:
                 return Leaf(leaf_id, status or "complete", end)
-            # an entry without a parentId (version 1) hangs on the one before it
-            wanted = _UNKNOWN_PARENT if entry.parent_id is msgspec.UNSET else entry.parent_id
+            wanted = _UNKNOWN_PARENT if parent_id is msgspec.UNSET else parent_id
     return Leaf(leaf_id or "", "complete", end)
 
 

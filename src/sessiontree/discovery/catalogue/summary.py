@@ -15,7 +15,7 @@ from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
 from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
-from sessiontree.model.header import get_cwd, is_header, read_title_slot
+from sessiontree.model.header import get_cwd, get_version, is_header, read_title_slot
 from sessiontree.model.lines import Record, SkippedText, read_line
 from sessiontree.model.messages import said_ms, text_of
 from sessiontree.profiles import Dialect
@@ -48,6 +48,7 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
     first_message: str | None = None
     skipped_count: int = 0
     is_headless: bool = False
+    is_chain: bool = False
     leaf: Leaf | None = None
     end: int = 0
     has_final_newline: bool = True
@@ -112,7 +113,9 @@ def read_summary(reader: SessionStorageReader, size: int, known: Summary | None 
     summary.leaf = None
     if summary.message_count and not (summary.is_headless or summary.skipped_count):
         leaf = known.leaf if known is not None else None
-        summary.leaf = scan.passed_over or find_leaf(reader, summary.end, last_block, leaf)
+        summary.leaf = scan.passed_over or find_leaf(
+            reader, summary.end, last_block, leaf, is_chain=summary.is_chain
+        )
     return summary
 
 
@@ -239,6 +242,7 @@ class _Scan:
             self._note_record(item)
             return
         summary.session_id = value["id"]
+        summary.is_chain = get_version(value) < 2  # type: ignore[arg-type]
         summary.cwd = get_cwd(value)  # type: ignore[arg-type]
         summary.timestamp = _text_or_none(value.get("timestamp"))
         summary.parent_session = _text_or_none(value.get("parentSession"))
