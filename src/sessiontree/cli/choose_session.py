@@ -323,9 +323,15 @@ def _choose_latest(scope: Scope) -> Choice:
     from sessiontree.discovery.resume import choose_recent
 
     path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
-    if path is None:
+    if path is not None:
+        return _resuming(path, scope)
+    from sessiontree.discovery.moved_projects import bring_last_session
+
+    moved = bring_last_session(scope.cwd, scope.session_dir, profile=scope.profile)
+    if moved is None:
         return Choice("new", notice=_nothing_to_continue(scope))
-    return _resuming(path, scope)
+    notice = f"Resuming {describe(moved.new_path, scope)} · moved here from {moved.cwd}"
+    return Choice("open", moved.new_path, notice)
 
 
 def _resuming(path: str, scope: Scope) -> Choice:

@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from sessiontree.discovery.breadcrumbs import read_moved_breadcrumb
 from sessiontree.discovery.catalogue import Unreadable
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
     default_session_dir,
+    draft_path,
     encode_cwd,
     list_session_folders,
     resolve_cwd,
+    same_cwd,
     session_folders,
     session_of_draft,
 )
@@ -132,6 +135,39 @@ def relink(
             reason = error.reason if isinstance(error, PersistenceError) else str(error)
             report.skipped.append(Unreadable(item.path, reason))
     return report
+
+
+def bring_last_session(
+    cwd: str | os.PathLike[str],
+    session_dir: str | os.PathLike[str] | None = None,
+    *,
+    profile: str | Profile | None = None,
+    storage: SessionStorage | None = None,
+) -> Relinked | None:
+    """Re-root this terminal's last session, if its project's folder is now ``cwd``.
+
+    Only where a breadcrumb proves that it is the same folder (see ``read_moved_breadcrumb``). The
+    other sessions of the project stay for ``relink``. Raises SessionTreeError.
+    """
+    chosen = get_profile(profile)
+    store = storage if storage is not None else FileSessionStorage()
+    found = read_moved_breadcrumb(chosen, cwd, storage=store)
+    if found is None:
+        return None
+    path, old_cwd = found
+    if session_dir is not None and not same_cwd(os.path.dirname(path), session_dir):
+        return None
+    new_cwd = os.path.abspath(cwd)
+    try:
+        file = path if store.exists(path) else draft_path(path)
+        head = read_head(store, file)
+        if head is None or not same_cwd(head.cwd, old_cwd):
+            return None
+        new_path = _new_path(file, old_cwd, new_cwd, chosen, store)
+        reroot_session(store, file, new_path, new_cwd, {})
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    return Relinked(file, new_path, old_cwd, new_cwd)
 
 
 class _Root:

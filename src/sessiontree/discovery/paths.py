@@ -78,7 +78,7 @@ def default_session_dir(
     while it is open. Raises PersistenceError if it cannot tell which folders are there.
     """
     folders = session_folders(profile, cwd)
-    if profile.finds_home_relative_folders:
+    if profile.finds_home_relative_folders and profile.session_dir is None:
         living = os.path.join(profile.sessions_dir, encode_cwd_home_relative(cwd))
         folders = list(dict.fromkeys((living, *folders)))
     if len(folders) > 1:

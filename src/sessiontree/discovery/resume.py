@@ -7,7 +7,8 @@ file names, so only the files that match are opened. Listings are asked only if 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # loaded only for names and for telling candidates apart: con
     from sessiontree.discovery.listing import SessionInfo, SessionList
 
 _Match = tuple[str, Head | None]
+_BEGINS_LIKE_A_FILE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ def resolve_session(
     """The session that a path, an id prefix or a session's exact name stands for.
 
     A value with a slash or backslash, or one ending in ``.jsonl``, is a path. Else ids are tried,
-    in this project and then (without ``session_dir``) in all; then, likewise, the ids of files
-    that are named after another one, and names. Raises SessionNotFoundError,
-    AmbiguousSessionError with the candidates as ``SessionInfo``, newest first, NotASessionError
-    and PersistenceError for a path.
+    in this project and then (without ``session_dir``) in all; then, likewise, what files are called
+    (``2026-02-16T10``), the ids of files that are named after another one, and names. Raises
+    SessionNotFoundError, AmbiguousSessionError with the candidates as ``SessionInfo``, newest
+    first, NotASessionError and PersistenceError for a path.
     """
     text = os.fspath(value)
     project = os.fspath(cwd) if cwd is not None else os.getcwd()
@@ -86,7 +88,7 @@ def resolve_session(
         raise SessionNotFoundError(text, "No session is named by an empty value.")
     if not isinstance(value, str) or "/" in text or "\\" in text or text.endswith(SESSION_SUFFIX):
         return query.by_path()
-    found = query.by_id() or query.by_listing()
+    found = query.by_id() or query.by_file_name() or query.by_listing()
     if found is None:
         raise SessionNotFoundError(text)
     return found
@@ -161,14 +163,22 @@ class _Query:
         return ResolvedSession(path, head.session_id, head.cwd, is_local, head.title)
 
     def by_id(self) -> ResolvedSession | None:
+        return self._nearest(self._find_ids)
+
+    def by_file_name(self) -> ResolvedSession | None:
+        """By the time that a file's name begins with; the day at least, since all begin alike."""
+        return self._nearest(self._find_files) if _BEGINS_LIKE_A_FILE.match(self.value) else None
+
+    def _nearest(self, find: Callable[[list[str]], list[_Match]]) -> ResolvedSession | None:
+        """What is found of this project, else of all."""
         own = self._own_folders
-        matches = self._find_ids(own)
+        matches = find(own)
         if self.session_dir is None:
             local = [match for match in matches if self._is_local(match[0], _cwd_of(match[1]))]
             if local:
                 return self._pick(local)
             everywhere = _list_folders(self.storage, self.profile)
-            matches += self._find_ids([folder for folder in everywhere if folder not in own])
+            matches += find([folder for folder in everywhere if folder not in own])
         return self._pick(matches) if matches else None
 
     def by_listing(self) -> ResolvedSession | None:
@@ -213,6 +223,14 @@ class _Query:
             if named is not None or (head and head.session_id.startswith(self.value)):
                 found.append((path, head))
         return found
+
+    def _find_files(self, folders: list[str]) -> list[_Match]:
+        """The sessions and drafts in these folders whose file's name begins with the value."""
+        return [
+            (path, _try_head(self.storage, path))
+            for path in self._candidates(folders)
+            if os.path.basename(session_of_draft(path) or path).startswith(self.value)
+        ]
 
     def _candidates(self, folders: list[str]) -> Iterator[str]:
         for folder in folders:

@@ -16,6 +16,7 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.dialects import extension_key
+from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.session import copying, move, opening
 from sessiontree.session import fork as forking
@@ -99,22 +100,35 @@ class SessionManager(SessionFacts, SessionAppends):
         storage: SessionStorage | None = None,
         durability: Durability = "flush",
     ) -> Self:
-        """This terminal's last session of the project, else the newest, else a new one."""
+        """This terminal's last session of the project, else the one used last, else a new one.
+
+        Where the project's folder was renamed, this terminal's last session comes along.
+        """
         from sessiontree.discovery.resume import choose_recent
 
         storage = _choose(storage)
         found = choose_recent(cwd, session_dir, profile=profile, storage=storage)
+        moved = None
         if found is None:
-            return cls.create(
-                cwd, session_dir, profile=profile, storage=storage, durability=durability
-            )
-        return cls.open(
+            from sessiontree.discovery.moved_projects import bring_last_session
+
+            moved = bring_last_session(cwd, session_dir, profile=profile, storage=storage)
+            if moved is None:
+                return cls.create(
+                    cwd, session_dir, profile=profile, storage=storage, durability=durability
+                )
+            found = moved.new_path
+        session = opening.open_session(
             found,
-            session_dir,
             profile=get_profile(profile),
             storage=storage,
             durability=durability,
+            session_dir=os.path.abspath(session_dir) if session_dir is not None else None,
         )
+        if moved is not None:
+            told = f"the project was renamed: the session moved here from {moved.cwd}"
+            session.warn(SessionWarning(told))
+        return cls(session, durability)
 
     @classmethod
     def fork_from(

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 from tests.unit.discovery.places import put
 
-from sessiontree.discovery.breadcrumbs import read_breadcrumb, terminal_id, write_breadcrumb
+from sessiontree.discovery.breadcrumbs import (
+    read_breadcrumb,
+    read_moved_breadcrumb,
+    terminal_id,
+    write_breadcrumb,
+)
+from sessiontree.discovery.paths import encode_cwd
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.memory import MemorySessionStorage
 
@@ -150,3 +156,91 @@ def test_a_storage_keeps_its_own_breadcrumbs(profile: Profile, tmp_path: Path) -
     assert not Path(profile.terminal_sessions_dir).exists()
     found = read_breadcrumb(profile, tmp_path, terminal="pts-3", storage=storage)
     assert found == "/s/x.jsonl"
+
+
+def test_a_breadcrumb_into_the_artifacts_of_a_session_leads_to_the_session(
+    profile: Profile, tmp_path: Path
+) -> None:
+    file = put(tmp_path, name="x.jsonl")
+    child = put(tmp_path / "x", name="0-Explore.jsonl")
+    grandchild = put(tmp_path / "x" / "0-Explore", name="1-Deeper.jsonl")
+    for inside in (child, grandchild):
+        write_breadcrumb(profile, tmp_path, inside, terminal="pts-3")
+        assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(file)
+
+
+def test_a_session_whose_folder_omp_renamed_is_found_under_its_new_name(home: Path) -> None:
+    profile, project = get_profile("omp"), home / "pi"
+    older = Path(profile.sessions_dir) / encode_cwd(project)
+    file = put(older, cwd=str(project))
+    write_breadcrumb(profile, project, file, terminal="pts-3")
+    newer = older.rename(older.with_name("-pi"))
+    assert read_breadcrumb(profile, project, terminal="pts-3") == str(newer / file.name)
+
+
+# -- a project whose folder was renamed ----------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "project"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def renamed(project: Path) -> Path:
+    return project.rename(project.with_name("renamed"))
+
+
+def test_a_renamed_project_is_recognised(profile: Profile, tmp_path: Path, project: Path) -> None:
+    file = put(tmp_path / "s")
+    write_breadcrumb(profile, project, file, terminal="pts-3")
+    assert read_moved_breadcrumb(profile, project, terminal="pts-3") is None
+    new = renamed(project)
+    found = read_moved_breadcrumb(profile, new, terminal="pts-3")
+    assert found == (str(file), str(project))
+    assert read_breadcrumb(profile, new, terminal="pts-3") is None
+    assert read_moved_breadcrumb(profile, tmp_path, terminal="pts-3") is None
+
+
+def test_a_renamed_project_in_which_something_was_made_since_is_recognised(
+    profile: Profile, tmp_path: Path, project: Path
+) -> None:
+    (project / "old.txt").write_text("x")
+    write_breadcrumb(profile, project, put(tmp_path / "s"), terminal="pts-3")
+    new = renamed(project)
+    (new / "new.txt").write_text("x")
+    assert read_moved_breadcrumb(profile, new, terminal="pts-3") is not None
+
+
+def test_a_breadcrumb_of_living_omp_tells_the_folder_too(
+    profile: Profile, tmp_path: Path, project: Path
+) -> None:
+    file, found = put(tmp_path / "s"), project.stat()
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    crumb.parent.mkdir(parents=True)
+    crumb.write_text(f"{project}\n{file}\nfresh\ncwdstat {found.st_dev} {found.st_ino}\n")
+    new = renamed(project)
+    assert read_moved_breadcrumb(profile, new, terminal="pts-3") == (str(file), str(project))
+
+
+def test_a_folder_that_is_gone_is_no_folder_that_moved(
+    profile: Profile, tmp_path: Path, project: Path
+) -> None:
+    write_breadcrumb(profile, project, put(tmp_path / "s"), terminal="pts-3")
+    project.rmdir()
+    other = tmp_path / "other"
+    other.mkdir()  # many file systems give it the inode of the one that was removed
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    os.utime(crumb, ns=(0, other.stat().st_mtime_ns - 1))
+    assert read_moved_breadcrumb(profile, other, terminal="pts-3") is None
+
+
+def test_what_was_noted_of_another_breadcrumbs_folder_does_not_count(
+    profile: Profile, tmp_path: Path, project: Path
+) -> None:
+    file = put(tmp_path / "s")
+    write_breadcrumb(profile, project, file, terminal="pts-3")
+    crumb = Path(profile.terminal_sessions_dir) / "pts-3"
+    crumb.write_text(f"{tmp_path}/elsewhere\n{file}\n")  # an older omp knows no more lines
+    assert read_moved_breadcrumb(profile, renamed(project), terminal="pts-3") is None

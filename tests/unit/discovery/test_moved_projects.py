@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.processes import start, wait_for
-from tests.samples import header, slot, write
+from tests.samples import assistant, header, slot, user, write
 from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import SessionManager, relink
@@ -241,3 +241,73 @@ def test_home_relative_folders_give_hints_too(home: Path, new: Path) -> None:
 
 def test_the_root_folder_has_no_name_to_go_by(home: Path) -> None:
     assert find_moved_projects(os.sep) == []
+
+
+# -- continuing where the folder was renamed -----------------------------------------------------
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMUX_PANE", "%7")
+    monkeypatch.setattr("sessiontree.discovery.breadcrumbs._tty_id", lambda fd: None)
+
+
+def started_in(project: Path, profile: str) -> str:
+    """A session of a project that is there; its file."""
+    project.mkdir(parents=True)
+    with SessionManager.create(project, profile=profile) as manager:
+        manager.append_message(user("question"))
+        manager.append_message(assistant("answer"))
+        assert manager.session_file is not None
+        return manager.session_file
+
+
+@pytest.mark.parametrize("profile", ["sessiontree", "omp"])
+def test_the_last_session_of_a_renamed_project_is_continued_in_it(
+    old: Path, terminal: None, profile: str
+) -> None:
+    before = started_in(old, profile)
+    other = put(Path(before).parent, *talk("x"), session_id="other", cwd=str(old))
+    new = old.rename(old.with_name("renamed"))
+    with SessionManager.continue_recent(new, profile=profile) as manager:
+        assert manager.cwd == str(new)
+        assert [entry.type for entry in manager.get_entries()] == ["message", "message"]
+        assert manager.session_file is not None
+        folders = paths.session_folders(get_profile(profile), new)
+        assert str(Path(manager.session_file).parent) in folders
+        assert any(str(old) in warning.reason for warning in manager.warnings)
+    assert not Path(before).exists()
+    assert other.exists()
+    with SessionManager.continue_recent(new, profile=profile) as again:
+        assert again.session_file == manager.session_file
+
+
+def test_a_renamed_project_that_has_sessions_goes_on_with_its_own(
+    old: Path, terminal: None
+) -> None:
+    before = started_in(old, "sessiontree")
+    new = old.rename(old.with_name("renamed"))
+    own = put(folder_of(new), *talk("x"), cwd=str(new))
+    with SessionManager.continue_recent(new) as manager:
+        assert manager.session_file == str(own)
+    assert Path(before).exists()
+
+
+def test_a_folder_of_ones_own_keeps_the_session(old: Path, terminal: None, tmp_path: Path) -> None:
+    old.mkdir(parents=True)
+    with SessionManager.create(old, tmp_path / "mine") as manager:
+        manager.append_message(user("question"))
+    new = old.rename(old.with_name("renamed"))
+    with SessionManager.continue_recent(new, tmp_path / "mine") as again:
+        assert again.session_id == manager.session_id
+        assert again.cwd == str(new)
+
+
+def test_the_folder_of_a_project_that_was_deleted_gives_its_session_to_nobody(
+    old: Path, new: Path, terminal: None
+) -> None:
+    before = started_in(old, "sessiontree")
+    old.rmdir()
+    with SessionManager.continue_recent(new) as manager:
+        assert manager.get_entries() == []
+    assert Path(before).exists()

@@ -241,6 +241,22 @@ def test_nothing_found_says_so(home: Path) -> None:
         resolve_session("nope", HERE)
 
 
+def test_the_beginning_of_a_file_name_stands_for_its_session(here: Path) -> None:
+    one = put(here, session_id="aa", cwd=HERE, name=session_name("aa", "2026-02-16T10-20-30-000Z"))
+    two = put(here, session_id="bb", cwd=HERE, name=session_name("bb", "2026-02-17T10-20-30-000Z"))
+    assert resolve_session("2026-02-17", HERE).path == str(two)
+    assert resolve_session("2026-02-16T10-20", HERE).path == str(one)
+    assert resolve_session(one.stem, HERE).path == str(one)
+    put(here, session_id="cc", cwd=HERE, name=session_name("cc", "2026-02-17T11-20-30-000Z"))
+    with pytest.raises(AmbiguousSessionError):
+        resolve_session("2026-02-17", HERE)
+    # all begin with it, so it says nothing
+    with pytest.raises(SessionNotFoundError):
+        resolve_session("2026", HERE)
+    digits = put(here, session_id="2026-02-17-id", cwd=HERE)
+    assert resolve_session("2026-02-17", HERE).path == str(digits)
+
+
 # -- continuing ----------------------------------------------------------------------------------
 
 
