@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile
@@ -97,6 +97,20 @@ def list_session_folders(profile: Profile, storage: SessionStorage) -> list[str]
     if profile.session_dir is not None:
         return [profile.session_dir] if storage.exists(profile.session_dir) else []
     return storage.list_dirs(profile.sessions_dir)
+
+
+def other_places(profile: Profile, session_file: str, storage: SessionStorage) -> Iterator[str]:
+    """Where else in the profile a session of a project's folder may be, if it is there no more."""
+    folder, name = os.path.split(session_file)
+    if os.path.dirname(folder) != profile.sessions_dir:
+        return
+    try:
+        others = storage.list_dirs(profile.sessions_dir)
+    except OSError:
+        return
+    for other in others:
+        if other != folder:
+            yield os.path.join(other, name)
 
 
 def session_file_name(timestamp_iso: str, session_id: str) -> str:

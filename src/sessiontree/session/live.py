@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from sessiontree.core.context import ContextBuilder, SessionContext
@@ -163,12 +164,19 @@ class LiveSession:
         homeless: list[Entry] = []
         if changes.replaced is not None:
             homeless = self._follow(changes.replaced, changes.is_old_intact)
+        if changes.moved_from is not None:
+            self._note_move(changes.moved_from)
         self._foreign += changes.foreign
         self.warn(*changes.warnings)
         changes.clear()
         if homeless and isinstance(self.log, SessionLog):
             self._is_touched = True
             self.log.house(homeless, self.header)
+
+    def _note_move(self, moved_from: str) -> None:
+        """New sessions and forks follow the folder, if it was this session's."""
+        if self.file is not None and self.place.session_dir == os.path.dirname(moved_from):
+            self.place = replace(self.place, session_dir=os.path.dirname(self.file))
 
     def _follow(self, replaced: SessionTree, is_old_intact: bool) -> list[Entry]:
         """The file is another one now: go on with it; the entries that only the old one held."""

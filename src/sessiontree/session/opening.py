@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from typing import get_args
 
 from sessiontree.discovery import paths
@@ -221,7 +222,11 @@ def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:
 def make_log(place: Place, file: str, dialect: Dialect, durability: Durability) -> SessionLog:
     """A log for a session file of this profile; it stands on nothing yet."""
     blobs = make_blob_store(place.profile, file, place.storage)
-    return SessionLog(place.storage, blobs, dialect, durability, paths.draft_path)
+
+    def other_places(path: str) -> Iterator[str]:
+        return paths.other_places(place.profile, path, place.storage)
+
+    return SessionLog(place.storage, blobs, dialect, durability, paths.draft_path, other_places)
 
 
 def _read(

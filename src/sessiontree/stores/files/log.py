@@ -77,8 +77,9 @@ class SessionLog(SharedFile):
         dialect: Dialect,
         durability: Durability,
         draft_path: Callable[[str], str],
+        other_places: Callable[[str], Iterable[str]] = lambda path: (),  # noqa: ARG005
     ) -> None:
-        super().__init__(storage, blobs, draft_path)
+        super().__init__(storage, blobs, draft_path, other_places)
         self.filer = SessionFiler(storage, blobs, dialect)
         self._error: PersistenceError | None = None
         self._has_new_name = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sessiontree.core.tree import SessionTree
@@ -48,12 +48,13 @@ class Changes:
     """What was found in the file that this process had not written.
 
     ``replaced`` is the tree that was in use before the file turned out to be another one; its
-    lines can still be read if ``is_old_intact``.
+    lines can still be read if ``is_old_intact``. ``moved_from`` is the path it had until then.
     """
 
     foreign: int = 0
     replaced: SessionTree | None = None
     is_old_intact: bool = True
+    moved_from: str | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
     def clear(self) -> None:
@@ -61,6 +62,7 @@ class Changes:
         self.foreign = 0
         self.replaced = None
         self.is_old_intact = True
+        self.moved_from = None
         self.warnings = []
 
 
@@ -72,11 +74,16 @@ class SharedFile:
     """The file that a session stands on, and what others do to it."""
 
     def __init__(
-        self, storage: SessionStorage, blobs: BlobStore, draft_path: Callable[[str], str]
+        self,
+        storage: SessionStorage,
+        blobs: BlobStore,
+        draft_path: Callable[[str], str],
+        other_places: Callable[[str], Iterable[str]] = lambda path: (),  # noqa: ARG005
     ) -> None:
         self._storage = storage
         self._blobs = blobs
         self._draft_path = draft_path
+        self._other_places = other_places
         self._writer: SessionStorageWriter | None = None
         self._is_stale = False
         self._is_unlocked = False
@@ -159,7 +166,9 @@ class SharedFile:
     def is_gone(self) -> bool:
         """Whether there is no file any more, neither under the name it has nor under its next."""
         try:
-            return not (self._storage.exists(self.file) or self._storage.exists(self.path))
+            if self._storage.exists(self.file) or self._storage.exists(self.path):
+                return False
+            return self._find_moved() is None
         except OSError:
             return False  # whoever looks closer will be told
 
@@ -170,7 +179,8 @@ class SharedFile:
             try:
                 writer = self._writer = self._storage.open_writer(self.file, create=False)
             except FileNotFoundError:
-                self._restore_deleted()
+                if not self._follow_move():
+                    self._restore_deleted()
                 return None
         size = writer.lock()
         if not writer.has_locks and not self._is_unlocked:
@@ -282,6 +292,38 @@ class SharedFile:
 
     def _reader(self) -> SessionStorageReader | None:
         return self.document.payloads.reader if self.document is not None else None
+
+    def _follow_move(self) -> bool:
+        """Go on where another program has moved the file, if it has.
+
+        Living omp renames project folders when it starts, also those with open sessions in them. A
+        file with the same name in another folder is ours only if it is the very file that was read.
+        """
+        moved_to = self._find_moved()
+        if moved_to is None:
+            return False
+        moved_from, self.path = self.path, moved_to
+        self._changes.moved_from = moved_from
+        document = self._document()
+        document.path = document.payloads.path = self.file
+        self._changes.warnings.append(
+            SessionWarning(f"{moved_from} was moved by another program; it goes on as {moved_to}")
+        )
+        return True
+
+    def _find_moved(self) -> str | None:
+        """The session's path in another folder, if that is where its file is now."""
+        document = self.document
+        if document is None:
+            return None
+        for path in self._other_places(self.path):
+            for file in {path, self._draft_path(path)} if self.is_draft else {path}:
+                try:
+                    if self._storage.stat(file).is_same_file(document.stat):
+                        return path
+                except OSError:
+                    continue
+        return None
 
     def _restore_deleted(self) -> None:
         """The file is gone, but its bytes are still to be had from the open reader: make room.
