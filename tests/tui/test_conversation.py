@@ -297,3 +297,66 @@ def test_edits_of_the_context_are_told_and_prompts_are_not_shown() -> None:
         ("user", "hi"),
         ("state", "Context: e1 left out"),
     ]
+
+
+# -- ids of calls that are used again ------------------------------------------------------------
+
+
+def status_and_text(made: Conversation) -> list[tuple[str, str]]:
+    return [(block.status, block.text) for block in made.blocks if block.kind == "tool"]
+
+
+def test_a_call_whose_id_was_there_before_has_its_own_result() -> None:
+    made = conversation(
+        assistant(content=[call("1", "bash", command="a")], stopReason="toolUse"),
+        result("1", "bash", "fine"),
+        assistant(content=[call("1", "bash", command="b")], stopReason="toolUse"),
+        result("1", "bash", "broken", isError=True),
+    )
+    assert status_and_text(made) == [("done", "fine"), ("failed", "broken")]
+    assert [block.about for block in made.blocks] == ["a", "b"]
+
+
+def test_two_calls_of_one_answer_with_one_id_take_their_results_in_order() -> None:
+    made = conversation(
+        assistant(
+            content=[call("1", "bash", command="a"), call("1", "bash", command="b")],
+            stopReason="toolUse",
+        ),
+        result("1", "bash", "fine"),
+        result("1", "bash", "broken", isError=True),
+    )
+    assert status_and_text(made) == [("done", "fine"), ("failed", "broken")]
+
+
+def test_a_second_result_for_one_call_leaves_the_first_as_it_is() -> None:
+    made = conversation(
+        assistant(content=[call("1", "bash", command="a")], stopReason="toolUse"),
+        result("1", "bash", "fine"),
+        result("1", "bash", "broken", isError=True),
+    )
+    assert status_and_text(made) == [("done", "fine"), ("failed", "broken")]
+    made.end_tool("1", result("1", "bash", "fine"))  # told once more
+    assert len(made.blocks) == 2
+
+
+def test_a_call_that_streams_in_stays_one_block() -> None:
+    made = Conversation()
+    made.begin_answer()
+    for command in ("l", "ls", "ls -l"):
+        made.update_answer(assistant(content=[call("1", "bash", command=command)]))
+    assert [block.about for block in made.blocks] == ["ls -l"]
+
+
+def test_a_file_that_is_written_is_counted_by_its_lines() -> None:
+    text = "".join(f"- line {n}\n" for n in range(48))
+    made = conversation(
+        assistant(content=[call("1", "write", path="notes.md", content=text)]),
+        result("1", "write", "Created notes.md (538 bytes)", details={"bytes": 538}),
+    )
+    assert drawn(made.blocks[0]) == ["  ✓ write  notes.md  48 lines"]
+    failed = conversation(
+        assistant(content=[call("1", "write", path="notes.md", content=text)]),
+        result("1", "write", "notes.md: the file is read-only", isError=True),
+    )
+    assert drawn(failed.blocks[0])[0] == "  ✗ write  notes.md  1 line"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.text import Text
 
 from sessiontree.tui.palette import DARK, LIGHT
 from sessiontree.tui.transcript import markdown
-from sessiontree.tui.transcript.markdown import Splitter, draw_markdown
+from sessiontree.tui.transcript.blocks import Block, Kind
+from sessiontree.tui.transcript.item import TranscriptItem
+from sessiontree.tui.transcript.long_text import LongText
+from sessiontree.tui.transcript.markdown import Growth, Splitter, draw_markdown
 from sessiontree.tui.transcript.wrapping import wrap_text
 
 PIECES = st.lists(
@@ -117,26 +124,26 @@ def test_no_line_is_wider_than_asked(pieces: list[str], width: int) -> None:
 @given(PIECES)
 def test_drawing_a_text_as_it_grows_gives_what_drawing_it_whole_gives(pieces: list[str]) -> None:
     text = "\n".join(pieces)
-    splitter = Splitter()
+    growth = Growth()
     for end in range(0, len(text) + 1, 7):
-        grown = [line.plain for line in draw_markdown(text[:end], 40, DARK, splitter)]
+        grown = [line.plain for line in draw_markdown(text[:end], 40, DARK, growth)]
         assert grown == [line.plain for line in draw_markdown(text[:end], 40, DARK)]
 
 
 def test_a_list_that_goes_on_after_a_blank_line_stays_one_list() -> None:
-    splitter = Splitter()
+    growth = Growth()
     for text in ("1. one", "1. one\n\n2", "1. one\n\n2. two"):
-        lines = draw_markdown(text, 40, DARK, splitter)
+        lines = draw_markdown(text, 40, DARK, growth)
     assert [line.plain for line in lines] == ["1. one", "", "2. two"]
-    assert splitter.split("1. one\n\n2. two") == ["1. one\n\n2. two"]
+    assert growth.splitter.split("1. one\n\n2. two") == ["1. one\n\n2. two"]
 
 
 @pytest.mark.parametrize("definition", ["[x]: http://y", "> [x]: http://y", "- [x]:\n  http://y"])
 def test_a_link_may_be_defined_anywhere_in_the_text(definition: str) -> None:
     assert draw(f"[x] one\n\ntwo\n\n{definition}")[0] == "x (http://y) one"
-    splitter = Splitter()
+    growth = Growth()
     for text in ("one", f"one\n\n{definition}", f"one\n\n{definition}\n\nsee [x]"):
-        lines = draw_markdown(text, 40, DARK, splitter)
+        lines = draw_markdown(text, 40, DARK, growth)
     assert lines[-1].plain == "see x (http://y)"
 
 
@@ -147,10 +154,10 @@ def test_code_that_looks_like_a_definition_of_a_link_leaves_the_text_in_pieces()
 
 def test_of_a_text_that_grows_only_finished_pieces_are_kept() -> None:
     text = "# Head\n\n" + "word " * 500 + "\n\n```python\n" + "a = 1\n" * 500
-    splitter = Splitter()
+    growth = Growth()
     markdown._draw_finished.cache_clear()
     for end in range(0, len(text), 20):
-        draw_markdown(text[:end], 40, DARK, splitter)
+        draw_markdown(text[:end], 40, DARK, growth)
     kept = markdown._draw_finished.cache_info()
     assert kept.currsize == kept.misses == 2
 
@@ -186,9 +193,9 @@ def test_what_nests_too_deep_is_drawn_as_it_is_written() -> None:
 
 
 def test_a_splitter_can_be_given_another_text() -> None:
-    splitter = Splitter()
-    draw_markdown("# one\n\ntwo", 40, DARK, splitter)
-    lines = draw_markdown("other", 40, DARK, splitter)
+    growth = Growth()
+    draw_markdown("# one\n\ntwo", 40, DARK, growth)
+    lines = draw_markdown("other", 40, DARK, growth)
     assert [line.plain for line in lines] == ["other"]
 
 
@@ -201,3 +208,111 @@ def test_wrapping_keeps_every_letter_and_every_width(text: str, width: int) -> N
         " ", ""
     )
     assert all(line.cell_len <= width for line in (*kept, *(w for w in words if w.plain.strip())))
+
+
+# -- texts that are long -------------------------------------------------------------------------
+
+LONG = {
+    "newlines": "\n" * 1_000_000,
+    "paragraphs": "a\n\n" * 100_000,
+    "one line": "a" * 300_000,
+    "words": "word " * 60_000,
+    "wide": "漢字" * 150_000,
+    "accents": "a\u0301" * 150_000,
+    "a list": "- a\n" * 75_000,
+    "a table": "|a|b|\n|-|-|\n" + "|a|b|\n" * 50_000,
+    "code": "```py\n" + "a = 1\n" * 50_000 + "```",
+    "emphasis": "*a* " * 75_000,
+    "brackets": "[" * 300_000,
+    "controls": "\x1b" * 300_000,
+    "tabs": "\t\n" * 150_000,
+}
+KINDS: tuple[Kind, ...] = ("answer", "user", "thinking", "tool", "command", "note", "error")
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_text_is_laid_out_in_bounded_time_and_memory(name: str) -> None:
+    text = LONG[name]
+    started = time.process_time()
+    item = TranscriptItem(Block("answer", text))
+    item.draw(100, DARK, is_folded=False)
+    shown = [item.line(number) for number in range(item.height - 60, item.height)]
+    assert time.process_time() - started < 2 * len(text) / 1e6 + 0.5
+    assert all(line.cell_len <= 100 for line in shown)
+    del item, shown
+    tracemalloc.start()
+    item = TranscriptItem(Block("answer", text))
+    item.draw(100, DARK, is_folded=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50 * len(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_every_kind_of_block_takes_long_texts(kind: Kind, is_folded: bool) -> None:
+    for text in ("\n" * 300_000 + "end", "a" * 300_000):
+        block = Block(kind, text, title="t" * 300_000, about=text, status="failed")
+        started = time.process_time()
+        item = TranscriptItem(block)
+        item.draw(100, DARK, is_folded)
+        assert time.process_time() - started < 1.5
+        assert item.line(item.gap).cell_len <= 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 5_900,
+        "[a](b) " * 5_900,
+        "<a@b.c> " * 5_900,
+        "\n".join("  " * (n % 20) + "- a" for n in range(2_900)),
+    ],
+)
+def test_what_is_still_read_as_markdown_takes_a_moment(text: str) -> None:
+    started = time.process_time()
+    draw_markdown(text, 100, DARK)
+    assert time.process_time() - started < 3
+
+
+PARTS = st.lists(st.sampled_from(["a\n", "bb bb ", "漢字", "\n\n", "x" * 25, "é ", "\u0301"]))
+
+
+@given(PARTS, st.integers(2, 30), st.booleans())
+def test_a_long_text_that_grows_has_the_rows_of_one_that_is_there(
+    parts: list[str], width: int, words: bool
+) -> None:
+    growing, text = LongText(width, words=words).show(""), ""
+    for part in parts:
+        text += part
+        growing.show(text)
+    whole = LongText(width, words=words).show(text)
+    rows = [whole.row(number) for number in range(len(whole))]
+    assert [growing.row(number) for number in range(len(growing))] == rows
+    assert all(cell_len(row.rstrip()) <= width for row in rows)
+    lines: list[str] = []
+    for number, row in enumerate(rows):
+        if whole.begins_line(number):
+            lines.append("")
+        lines[-1] += row
+    assert "\n".join(lines) == text
+
+
+def test_a_long_text_is_found_in_and_copied_from_like_any_other() -> None:
+    item = TranscriptItem(Block("error", "word \n" * 5_000 + "needle\n" + "word \n" * 5_000))
+    item.draw(80, DARK, is_folded=False)
+    line = item.find_line(["needle"])
+    assert item.line(line).plain.strip() == "needle"
+    assert item.find_line(["nothing like it"]) == 0
+
+
+def test_a_streaming_megabyte_is_not_read_again_with_every_word() -> None:
+    block = Block("answer", "line of words\n" * 70_000)
+    item = TranscriptItem(block)
+    item.draw(100, DARK, is_folded=False)
+    started = time.process_time()
+    for _ in range(30):
+        block.change(text=block.text + "more words\n")
+        item.draw(100, DARK, is_folded=False)
+    assert time.process_time() - started < 2
+    assert item.line(item.height - 2).plain.strip() == "more words"

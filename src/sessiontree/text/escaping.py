@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 # C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
 # isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
@@ -78,6 +79,7 @@ def _visible(found: re.Match[str]) -> str:
     return _escape(found[0])
 
 
+@lru_cache(1024)
 def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x100:

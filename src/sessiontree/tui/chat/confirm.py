@@ -34,7 +34,8 @@ from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, scroll_body
 from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.text_pane import TextPane
 from sessiontree.tui.theme import palette_of
-from sessiontree.tui.transcript.long_text import LongText, Rows
+from sessiontree.tui.transcript.block_lines import diff_row
+from sessiontree.tui.transcript.long_text import Draw, LongText, Rows, stack
 from sessiontree.tui.transcript.styled_text import MAX_HIGHLIGHTED, highlight
 from sessiontree.tui.transcript.wrapping import wrap_text
 
@@ -340,15 +341,16 @@ def lay_out_question(question: Confirmation, width: int, palette: Palette) -> Se
             place += len(piece)
         lines = [_marked(line, width, palette) for line in drawn.split("\n", allow_blank=True)]
         return [*before, *(row for line in lines for row in line)]
-    is_diff = question.preview_kind == "diff"
+    draw_row = diff_row(palette) if question.preview_kind == "diff" else _plain_row(palette)
 
     def draw(row: str, begins_line: bool) -> Text:
-        style = palette.text
-        if is_diff and begins_line:
-            style = {"+": palette.of("success"), "-": palette.of("error")}.get(row[:1], style)
-        return _with_mark(Text(row, style), palette, begins_line=begins_line)
+        return _with_mark(draw_row(row, begins_line), palette, begins_line=begins_line)
 
-    return Rows(LongText(max(2, width - 2)).show(text), draw, before)
+    return stack(before, Rows(LongText(max(2, width - 2)).show(text), draw))
+
+
+def _plain_row(palette: Palette) -> Draw:
+    return lambda row, _: Text(row, palette.text)
 
 
 def _marked(line: Text, width: int, palette: Palette) -> list[Text]:

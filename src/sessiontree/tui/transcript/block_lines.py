@@ -1,9 +1,12 @@
 """How the blocks of a conversation look: lines for a width, folded or whole. Pure.
 
-Every text of a block goes through ``escaping`` on its way to a line.
+Every text of a block goes through ``escaping`` on its way to a line. Texts have no limit here, so
+those that are long give lines that are made when they are looked at (`long_text`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -12,7 +15,8 @@ from rich.text import Text
 from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.transcript.blocks import Block, Status
-from sessiontree.tui.transcript.markdown import Splitter, draw_markdown
+from sessiontree.tui.transcript.long_text import Draw, Rows, each, is_long, stack
+from sessiontree.tui.transcript.markdown import Growth, draw_markdown
 from sessiontree.tui.transcript.styled_text import highlight
 from sessiontree.tui.transcript.wrapping import wrap_text
 
@@ -22,7 +26,9 @@ MARGIN = 2
 MAX_WIDTH = 120
 """Longer lines are hard to read."""
 
-_MAX_OUTPUT_LINES = 1_000
+_MOST_IN_A_LINE = 2_000
+"""Letters of a text that are looked at for one line."""
+_MOST_ROWS_OF_A_LINE = 4
 _LIVE_LINES = 6
 _FAILED_LINES = 4
 _COMMAND_LINES = 10
@@ -36,39 +42,40 @@ _GLYPHS: dict[Status, tuple[str, str]] = {
 
 
 def draw_block(
-    block: Block, width: int, palette: Palette, *, is_folded: bool, splitter: Splitter | None = None
-) -> list[Text]:
-    """The lines of one block."""
+    block: Block, width: int, palette: Palette, *, is_folded: bool, growth: Growth | None = None
+) -> Sequence[Text]:
+    """The lines of one block. Give a block that grows its own ``Growth``."""
     width = min(width, MAX_WIDTH)
     room = max(8, width - 2 * MARGIN)
+    growth = growth or Growth()
     match block.kind:
         case "user":
-            return _said(block, width, palette)
+            return _said(block, width, palette, growth)
         case "answer":
-            lines = draw_markdown(block.text, room, palette, splitter)
-            return _indented(lines)
+            return _indented(draw_markdown(block.text, room, palette, growth))
         case "thinking":
-            return _indented(_thinking(block, room, palette, is_folded))
+            return _indented(_thinking(block, room, palette, is_folded, growth))
         case "tool":
-            return _indented(_tool(block, room, palette, is_folded))
+            return _indented(_tool(block, room, palette, is_folded, growth))
         case "command":
-            return _indented(_command(block, room, palette, is_folded))
+            return _indented(_command(block, room, palette, is_folded, growth))
         case "note":
-            return _indented(_note(block, room, palette, is_folded))
+            return _indented(_note(block, room, palette, is_folded, growth))
         case "compaction":
             words = [word for word in ("Compacted", block.outcome) if word]
-            return _indented(_summary(block, " · ".join(words), room, palette, is_folded))
+            title = " · ".join(words)
+            return _indented(_summary(block, title, room, palette, is_folded, growth))
         case "summary":
             title = "What happened on the branch you came from"
-            return _indented(_summary(block, title, room, palette, is_folded))
+            return _indented(_summary(block, title, room, palette, is_folded, growth))
         case "cleared":
             return _indented([_rule("The context was cleared here", room, palette)])
         case "image":
             return _indented([_image(block.text, room, palette)])
         case "error":
-            return _indented(_marked("✗", block.text, room, palette.of("error")))
+            return _indented(_marked("✗", block.text, room, palette.of("error"), growth))
         case "state" | "notice":
-            return _indented(wrap_text(Text(escaping.block(block.text), palette.dim), room))
+            return _indented(_plain(escaping.block(block.text), room, palette.dim, growth))
 
 
 def plain_text(block: Block) -> str:
@@ -78,102 +85,108 @@ def plain_text(block: Block) -> str:
     return block.text or block.about or block.title
 
 
-def _indented(lines: list[Text]) -> list[Text]:
-    made = []
-    for line in lines:
-        moved = Text(" " * MARGIN)
-        moved.append_text(line)
-        made.append(moved)
-    return made
+def _indented(lines: Sequence[Text]) -> Sequence[Text]:
+    return each(lines, lambda line: Text(" " * MARGIN).append_text(line))
 
 
-def _said(block: Block, width: int, palette: Palette) -> list[Text]:
-    text = Text(escaping.block(block.text.strip("\n")), palette.text)
-    lines = wrap_text(text, max(8, width - 2 * MARGIN)) if block.text.strip() else []
-    lines += [_image(image, max(8, width - 2 * MARGIN), palette) for image in block.images]
-    made = []
-    for line in lines or [Text("(empty)", palette.dim)]:
+def _said(block: Block, width: int, palette: Palette, growth: Growth) -> Sequence[Text]:
+    room = max(8, width - 2 * MARGIN)
+    text = escaping.block(block.text.strip("\n"))
+    lines = _plain(text, room, palette.text, growth) if block.text.strip() else []
+    lines = stack(lines, [_image(image, room, palette) for image in block.images])
+
+    def draw(line: Text) -> Text:
         said = Text.assemble(("▌ ", palette.of("accent")))
         said.append_text(line)
         said.append(" " * max(0, width - said.cell_len))
         said.stylize_before(palette.said)
-        made.append(said)
-    return made
+        return said
+
+    return each(lines or [Text("(empty)", palette.dim)], draw)
 
 
-def _thinking(block: Block, width: int, palette: Palette, is_folded: bool) -> list[Text]:
+def _thinking(
+    block: Block, width: int, palette: Palette, is_folded: bool, growth: Growth
+) -> Sequence[Text]:
     is_running = block.status == "running"
     title = "Thinking…" if is_running else "Thought"
-    if not block.text.strip():
+    text = block.text.strip()
+    if not text:
         return [Text(f"✦ {title}", palette.thought)]
     if is_folded:
-        lines = block.text.strip().split("\n")
         # While it thinks the latest line moves; afterwards the first says what it was about.
-        line = escaping.one_line(lines[-1] if is_running else lines[0]).strip("*# ")
+        line = _first(text.rpartition("\n")[2] if is_running else text).strip("*# ")
         return [_headline("✦", title, line, "", width, palette, palette.of("muted"))]
-    body = wrap_text(Text(escaping.block(block.text.strip()), palette.thought), width - 2)
-    return [Text(f"✦ {title}", palette.thought), *_gutter(body, palette)]
+    body = _plain(escaping.block(text), width - 2, palette.thought, growth)
+    return stack([Text(f"✦ {title}", palette.thought)], _gutter(body, palette))
 
 
-def _tool(block: Block, width: int, palette: Palette, is_folded: bool) -> list[Text]:
+def _tool(
+    block: Block, width: int, palette: Palette, is_folded: bool, growth: Growth
+) -> Sequence[Text]:
     glyph, colour = _GLYPHS[block.status]
     outcome = block.outcome or ("stopped" if block.status == "stopped" else "")
-    about = escaping.one_line(block.about)
-    head = _headline(
-        glyph, escaping.one_line(block.title), about, outcome, width, palette, palette.of(colour)
-    )
-    lines = [head]
+    about = escaping.one_line(block.about[:_MOST_IN_A_LINE])
+    title = _first(block.title)
+    head = _headline(glyph, title, about, outcome, width, palette, palette.of(colour))
+    whole: Sequence[Text] = []
+    lines: Sequence[Text] = []
     if block.status == "running":
-        lines += _output(block.text, width, palette, last=_LIVE_LINES)
+        lines = _output(block.text, width, palette, last=_LIVE_LINES)
     elif not is_folded:
         if cell_len(about) > width // 2 or "\n" in block.about:
-            lines += _gutter(wrap_text(Text(escaping.block(block.about)), width - 2), palette)
-        lines += (
-            _diff(block.text, width, palette)
-            if block.is_diff
-            else _output(block.text, width, palette)
-        )
+            whole = _gutter(_plain(escaping.block(block.about), width - 2, Style()), palette)
+        if block.is_diff:
+            lines = _diff(block.text, width, palette, growth)
+        else:
+            lines = _output(block.text, width, palette, growth=growth)
     elif block.status == "failed":
-        lines += _output(block.text, width, palette, last=_FAILED_LINES, style=palette.of("error"))
-    lines += _gutter([_image(image, width - 2, palette) for image in block.images], palette)
-    return lines
+        lines = _output(block.text, width, palette, last=_FAILED_LINES, style=palette.of("error"))
+    images = _gutter([_image(image, width - 2, palette) for image in block.images], palette)
+    return stack([head], whole, lines, images)
 
 
-def _command(block: Block, width: int, palette: Palette, is_folded: bool) -> list[Text]:
+def _command(
+    block: Block, width: int, palette: Palette, is_folded: bool, growth: Growth
+) -> Sequence[Text]:
     glyph, colour = _GLYPHS[block.status]
     words = [block.outcome, "not shown to the model" if block.is_excluded else ""]
     head = _headline(
         glyph if block.status not in ("done", "") else "$",
-        escaping.one_line(block.title),
+        escaping.one_line(block.title[:_MOST_IN_A_LINE]),
         "",
         " · ".join(word for word in words if word),
         width,
         palette,
         palette.of(colour if block.status not in ("done", "") else "secondary"),
     )
-    return [head, *_output(block.text, width, palette, last=_COMMAND_LINES if is_folded else None)]
+    last = _COMMAND_LINES if is_folded else None
+    return stack([head], _output(block.text, width, palette, last=last, growth=growth))
 
 
-def _note(block: Block, width: int, palette: Palette, is_folded: bool) -> list[Text]:
-    title = escaping.one_line(block.title)
-    lines = draw_markdown(block.text, width - 2, palette)
+def _note(
+    block: Block, width: int, palette: Palette, is_folded: bool, growth: Growth
+) -> Sequence[Text]:
+    lines = draw_markdown(block.text, width - 2, palette, growth)
     if is_folded and len(lines) > _COMMAND_LINES:
         more = len(lines) - _COMMAND_LINES
         words = "1 more line" if more == 1 else f"{more:,} more lines"
         lines = [*lines[:_COMMAND_LINES], Text(f"… {words}", palette.dim)]
-    lines += [_image(image, width - 2, palette) for image in block.images]
-    head = Text(escaping.fit(f"◆ {title}", width), palette.of("secondary"))
-    return [head, *_gutter(lines, palette)]
+    lines = stack(lines, [_image(image, width - 2, palette) for image in block.images])
+    head = Text(escaping.fit(f"◆ {_first(block.title)}", width), palette.of("secondary"))
+    return stack([head], _gutter(lines, palette))
 
 
-def _summary(block: Block, title: str, width: int, palette: Palette, is_folded: bool) -> list[Text]:
+def _summary(
+    block: Block, title: str, width: int, palette: Palette, is_folded: bool, growth: Growth
+) -> Sequence[Text]:
     lines = [_rule(title, width, palette)]
     if is_folded:
-        short = escaping.one_line((block.title or block.text).strip()).strip("# ")
+        short = escaping.one_line((block.title or block.text).strip()[:_MOST_IN_A_LINE]).strip("# ")
         if short:
             lines.append(Text(escaping.fit(short, width), palette.dim))
         return lines
-    return [*lines, *draw_markdown(block.text, width, palette)]
+    return stack(lines, draw_markdown(block.text, width, palette, growth))
 
 
 # -- pieces --------------------------------------------------------------------------------------
@@ -206,44 +219,87 @@ def _rule(title: str, width: int, palette: Palette) -> Text:
     return line
 
 
-def _gutter(lines: list[Text], palette: Palette) -> list[Text]:
-    made = []
-    for line in lines:
-        with_bar = Text.assemble(("│ ", palette.rule))
-        with_bar.append_text(line)
-        made.append(with_bar)
-    return made
+def _first(text: str) -> str:
+    """The first line of a text, or as much of it as can matter, safe to show."""
+    return escaping.one_line(text[:_MOST_IN_A_LINE].partition("\n")[0])
+
+
+def _gutter(lines: Sequence[Text], palette: Palette) -> Sequence[Text]:
+    return each(lines, lambda line: Text.assemble(("│ ", palette.rule)).append_text(line))
+
+
+def _plain(
+    safe: str,
+    width: int,
+    style: Style,
+    growth: Growth | None = None,
+    *,
+    keep_spaces: bool = False,
+) -> Sequence[Text]:
+    """A safe text in lines, as it is."""
+    if not is_long(safe):
+        return wrap_text(Text(safe, style), width, keep_spaces=keep_spaces)
+    rows = (growth or Growth()).rows(safe, width, words=not keep_spaces)
+    return Rows(rows, lambda row, _: Text(row, style))
 
 
 def _output(
-    text: str, width: int, palette: Palette, last: int | None = None, style: Style | None = None
-) -> list[Text]:
+    text: str,
+    width: int,
+    palette: Palette,
+    last: int | None = None,
+    style: Style | None = None,
+    growth: Growth | None = None,
+) -> Sequence[Text]:
     """What a command or tool printed; only its last lines if so wanted."""
     shown = escaping.terminal_output(text).strip("\n")
     if not shown.strip():
         return []
-    source = shown.split("\n")
-    limit = last if last is not None else _MAX_OUTPUT_LINES
-    hidden = max(0, len(source) - limit)
+    if last is None:
+        body = _plain(shown, width - 2, style or palette.dim, growth, keep_spaces=True)
+        return _gutter(body, palette)
+    start = len(shown)
+    for _ in range(last):
+        start = shown.rfind("\n", 0, start)
+        if start < 0:
+            break
+    hidden = shown.count("\n", 0, start + 1)
     note: list[Text] = []
     if hidden:
-        source = source[-limit:]
         lines = "1 earlier line" if hidden == 1 else f"{hidden:,} earlier lines"
         note = [Text(f"… {lines}", palette.dim)]
-    body = Text("\n".join(source), style or palette.dim)
-    return _gutter([*note, *wrap_text(body, width - 2, keep_spaces=True)], palette)
+    # The end of it, so that an endless line is no reason to lay out all of that.
+    room = (width - 2) * last * _MOST_ROWS_OF_A_LINE
+    tail = shown[start + 1 :][-room:]
+    body = wrap_text(Text(tail, style or palette.dim), width - 2, keep_spaces=True)
+    return _gutter([*note, *body], palette)
 
 
-def _diff(text: str, width: int, palette: Palette) -> list[Text]:
+def _diff(text: str, width: int, palette: Palette, growth: Growth) -> Sequence[Text]:
     safe = escaping.block(text).strip("\n")
-    drawn = highlight(safe, "diff", palette)
-    lines = wrap_text(drawn, width - 2, keep_spaces=True)[:_MAX_OUTPUT_LINES]
-    return _gutter(lines, palette)
+    if not is_long(safe):
+        drawn = highlight(safe, "diff", palette)
+        return _gutter(wrap_text(drawn, width - 2, keep_spaces=True), palette)
+    rows = Rows(growth.rows(safe, width - 2), diff_row(palette))
+    return _gutter(rows, palette)
 
 
-def _marked(mark: str, text: str, width: int, style: Style) -> list[Text]:
-    lines = wrap_text(Text(escaping.block(text.strip()), style), width - 2)
+def diff_row(palette: Palette) -> Draw:
+    """Draws a row of a diff that is too long to be coloured as a whole."""
+    styles = {"+": palette.of("success"), "-": palette.of("error")}
+
+    def draw(row: str, begins_line: bool) -> Text:
+        return Text(row, styles.get(row[:1], palette.text) if begins_line else palette.text)
+
+    return draw
+
+
+def _marked(mark: str, text: str, width: int, style: Style, growth: Growth) -> Sequence[Text]:
+    safe = escaping.block(text.strip())
+    if is_long(safe):
+        lines = _plain(safe, width - 2, style, growth)
+        return stack([Text(mark, style)], each(lines, lambda line: Text("  ").append_text(line)))
     return [
         Text.assemble((f"{mark} " if number == 0 else "  ", style), line)
-        for number, line in enumerate(lines)
+        for number, line in enumerate(wrap_text(Text(safe, style), width - 2))
     ]

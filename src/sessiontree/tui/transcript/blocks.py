@@ -16,7 +16,12 @@ from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.messages import text_of
 from sessiontree.tui.transcript.image_lines import describe_image
-from sessiontree.tui.transcript.tool_lines import describe_call, describe_result, diff_of
+from sessiontree.tui.transcript.tool_lines import (
+    describe_call,
+    describe_result,
+    describe_size,
+    diff_of,
+)
 
 Kind = Literal[
     "user",
@@ -58,6 +63,10 @@ class Block:
     is_excluded: bool = False
     """Whether the model doesn't see it (``!!``)."""
     images: tuple[str, ...] = ()
+    call_id: str = ""
+    """Of a tool's call; an agent may use one twice."""
+    size: str = ""
+    """How much a call writes, in a word: ``48 lines``."""
     version: int = 0
 
     @property
@@ -76,7 +85,10 @@ class Conversation:
     """The blocks of a conversation, in order, and the tool calls that wait for their result."""
 
     blocks: list[Block] = field(default_factory=list)
-    _calls: dict[str, Block] = field(default_factory=dict)
+    _calls: dict[str, list[Block]] = field(default_factory=dict)
+    """The calls of each id, in their order; some agents use an id again."""
+    _lone_results: set[str] = field(default_factory=set)
+    """The ids of results whose call is not here."""
     _answer: list[Block] = field(default_factory=list)
     """The blocks of the answer that is streaming in, one for each content block."""
     _states: dict[str, str] = field(default_factory=lambda: {"Mode": "none"})
@@ -171,7 +183,8 @@ class Conversation:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         for index, part in enumerate(content if isinstance(content, list) else ()):
-            made = self._part(part if isinstance(part, dict) else {})
+            before = self._answer[index] if index < len(self._answer) else None
+            made = self._part(part if isinstance(part, dict) else {}, before)
             if index < len(self._answer):
                 _take_over(self._answer[index], made)
                 continue
@@ -214,22 +227,15 @@ class Conversation:
         for block in self._answer:
             block.entry_id = entry_id
 
-    def _part(self, part: Mapping[str, Any]) -> Block:
+    def _part(self, part: Mapping[str, Any], before: Block | None) -> Block:
+        """The block of a part of the answer; ``before`` is what stands in its place so far."""
         match part.get("type"):
             case "text":
                 return Block("answer", _text(part.get("text")))
             case "thinking":
                 return Block("thinking", _text(part.get("thinking")), status="running")
             case "toolCall":
-                name = _text(part.get("name")) or "tool"
-                call_id = _text(part.get("id"))
-                known = self._calls.get(call_id)
-                if known is None:
-                    known = self._calls[call_id] = Block("tool", title=name, status="running")
-                about = describe_call(name, part.get("arguments"))
-                if about != known.about:
-                    known.change(about=about)
-                return known
+                return self._call(part, before)
             case "image":
                 return Block("image", describe_image(part))
             case other:
@@ -237,42 +243,71 @@ class Conversation:
 
     # -- tools -----------------------------------------------------------------------------------
 
+    def _call(self, part: Mapping[str, Any], before: Block | None) -> Block:
+        """The block of a call: the one that streams in at this place, or a new one.
+
+        Not the one of an earlier call with the same id: that has its own result.
+        """
+        name, call_id = _text(part.get("name")) or "tool", _text(part.get("id"))
+        known = before
+        if known is None or known.kind != "tool" or known.call_id != call_id:
+            known = Block("tool", title=name, status="running", call_id=call_id)
+            self._calls.setdefault(call_id, []).append(known)
+        arguments = part.get("arguments")
+        about, size = describe_call(name, arguments), describe_size(name, arguments)
+        if (about, size) != (known.about, known.size):
+            known.change(about=about, size=size)
+        return known
+
     def update_tool(self, call_id: str, partial: str) -> None:
         """What a running tool has printed so far."""
-        block = self._calls.get(call_id)
+        block = self._waiting(call_id)
         if block is not None:
             block.change(text=partial)
 
     def end_tool(self, call_id: str, result: Mapping[str, Any]) -> None:
         """A tool's result, put to its call; one without a call stands for itself."""
-        block = self._calls.get(call_id)
-        if block is None:
-            block = Block("tool", title=_text(result.get("toolName")) or "tool")
-            self._calls[call_id] = block
-            self.blocks.append(block)
         diff = diff_of(result)
         is_failed = result.get("isError") is True
-        block.change(
-            text=diff if diff and not is_failed else text_of(result.get("content"), "\n"),
-            is_diff=bool(diff) and not is_failed,
-            status="failed" if is_failed else "done",
-            images=_images(result.get("content")),
-            outcome=describe_result(result),
-        )
+        shown: dict[str, Any] = {
+            "text": diff if diff and not is_failed else text_of(result.get("content"), "\n"),
+            "is_diff": bool(diff) and not is_failed,
+            "status": "failed" if is_failed else "done",
+            "images": _images(result.get("content")),
+        }
+        block = self._waiting(call_id)
+        if block is None:
+            ended = self._calls.setdefault(call_id, [])
+            if any(all(getattr(one, n) == v for n, v in shown.items()) for one in ended):
+                return  # told twice
+            if not ended:
+                self._lone_results.add(call_id)
+            block = Block("tool", title=_text(result.get("toolName")) or "tool", call_id=call_id)
+            ended.append(block)
+            self.blocks.append(block)
+        outcome = describe_result(result)
+        block.change(outcome=outcome if is_failed else block.size or outcome, **shown)
 
-    def has_call(self, call_id: str) -> bool:
-        """Whether a tool's call or result is in this part of the conversation."""
-        return call_id in self._calls
+    def _waiting(self, call_id: str) -> Block | None:
+        """The call that the next result of this id belongs to: one that runs, else the latest."""
+        open_calls = [one for one in self._calls.get(call_id, ()) if not _has_ended(one)]
+        running = [one for one in open_calls if one.status == "running"]
+        return running[0] if running else open_calls[-1] if open_calls else None
+
+    def has_result_of(self, call_id: str) -> bool:
+        """Whether the result of a call that is not in this part of the conversation is in it."""
+        return call_id in self._lone_results
 
     def stop_waiting(self, later: Conversation | None = None) -> None:
         """Nobody runs the tools that have no result here; ``later`` may have some of the results.
 
         A session keeps calls without results where it was killed or left for another branch.
         """
-        for call_id, block in self._calls.items():
-            if block.status == "running" and later is not None and later.has_call(call_id):
-                block.change(status="done")
-            _give_up(block)
+        for call_id, calls in self._calls.items():
+            for block in calls:
+                if block.status == "running" and later is not None and later.has_result_of(call_id):
+                    block.change(status="done")
+                _give_up(block)
 
     # -- the rest --------------------------------------------------------------------------------
 
@@ -289,6 +324,11 @@ class Conversation:
         block.entry_id = entry_id
         self.blocks.append(block)
         return block
+
+
+def _has_ended(block: Block) -> bool:
+    """Whether a call has its result."""
+    return block.status in ("done", "failed")
 
 
 def _give_up(block: Block) -> None:

@@ -9,13 +9,14 @@ from rich.text import Text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.transcript.block_lines import draw_block
 from sessiontree.tui.transcript.blocks import Block
-from sessiontree.tui.transcript.markdown import Splitter
+from sessiontree.tui.transcript.long_text import find
+from sessiontree.tui.transcript.markdown import Growth
 
 
 class TranscriptItem:
     """A block with what was drawn of it."""
 
-    __slots__ = ("_key", "block", "gap", "height", "is_exact", "is_folded", "lines", "splitter")
+    __slots__ = ("_drawn", "_key", "block", "gap", "growth", "height", "is_exact", "is_folded")
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -23,9 +24,9 @@ class TranscriptItem:
         """The user's own choice; None follows the switch for its kind."""
         self.gap = 1
         self.height = 1
-        self.lines: list[Text] = []
         self.is_exact = False
-        self.splitter = Splitter() if block.kind == "answer" else None
+        self.growth = Growth()
+        self._drawn: Sequence[Text] = ()
         self._key: object = None
 
     def guess(self, width: int, is_folded: bool) -> None:
@@ -43,17 +44,21 @@ class TranscriptItem:
         key = (self.block.version, width, palette.name, is_folded, self.gap)
         if self.is_exact and key == self._key:
             return False
-        drawn = draw_block(self.block, width, palette, is_folded=is_folded, splitter=self.splitter)
-        self.lines = [Text()] * self.gap + drawn if drawn else []
+        self._drawn = draw_block(
+            self.block, width, palette, is_folded=is_folded, growth=self.growth
+        )
         self._key = key
-        before, self.height = self.height, len(self.lines)
+        before, self.height = self.height, len(self._drawn) + self.gap if self._drawn else 0
         was_exact, self.is_exact = self.is_exact, True
         return before != self.height or not was_exact
+
+    def line(self, number: int) -> Text:
+        """One of the lines drawn; an empty one above them and where there is none."""
+        place = number - self.gap
+        return self._drawn[place] if 0 <= place < len(self._drawn) else Text()
 
     def find_line(self, words: Sequence[str]) -> int:
         """The first line drawn that has one of these words; 0 without one."""
         wanted = [word.casefold() for word in words if word]
-        for number, line in enumerate(self.lines):
-            if any(word in line.plain.casefold() for word in wanted):
-                return number
-        return 0
+        place = find(self._drawn, wanted)
+        return 0 if place is None else place + self.gap

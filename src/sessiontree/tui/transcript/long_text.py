@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import overload
 
 from rich.cells import get_character_cell_size
@@ -16,6 +18,8 @@ from rich.text import Text
 
 # Letters that are one column wide for certain; a line of only these is cut by arithmetic.
 _NARROW = re.compile("[\x20-\x7e\xa0-\u02ff\u0370-\u0482\u048a-\u0590\u2010-\u2027\u2500-\u257f]*")
+_LONG_CHARACTERS = 20_000
+_LONG_LINES = 1_000
 _MOST_MARKS = 4
 """Letters a column at most: accents without end have no width, but they cost time to draw."""
 
@@ -28,7 +32,7 @@ class LongText:
 
     def __init__(self, width: int, *, words: bool = False) -> None:
         self.width = max(2, width)
-        self._words = words
+        self.words = words
         self._text = ""
         self._starts = array("q")
         self._last_line = 0
@@ -60,13 +64,13 @@ class LongText:
         start = self._starts[number]
         return start == 0 or self._text[start - 1] == "\n"
 
-    def find(self, words: Sequence[str]) -> int:
-        """The first row with one of these words, in any case; 0 without one."""
+    def find(self, words: Sequence[str]) -> int | None:
+        """The first row with one of these words, in any case."""
         for number in range(len(self)):
             row = self.row(number).casefold()
             if any(word in row for word in words):
                 return number
-        return 0
+        return None
 
     def _find_rows(self) -> None:
         text, place = self._text, self._last_line
@@ -86,7 +90,7 @@ class LongText:
         """Add the rows of one line after its first."""
         if not is_ascii and _NARROW.fullmatch(self._text, start, stop) is None:
             self._cut_wide(start, stop)
-        elif self._words:
+        elif self.words:
             self._cut_words(start, stop)
         else:
             self._starts.extend(range(start + self.width, stop, self.width))
@@ -109,21 +113,15 @@ class LongText:
             count += 1
 
 
-class Rows(Sequence[Text]):
-    """The rows of a long text as lines to show, after some that are there already.
+Draw = Callable[[str, bool], Text]
+"""Makes the line of a row, and hears whether the row begins a line of the text."""
 
-    ``draw`` makes the line of a row, and hears whether the row begins a line of the text.
-    """
 
-    def __init__(
-        self, text: LongText, draw: Callable[[str, bool], Text], before: Sequence[Text] = ()
-    ) -> None:
-        self.text = text
-        self.before = before
-        self._draw = draw
+class _Lazy(Sequence[Text]):
+    """Lines that are made when they are looked at."""
 
-    def __len__(self) -> int:
-        return len(self.before) + len(self.text)
+    def _line(self, number: int) -> Text:
+        raise NotImplementedError
 
     @overload
     def __getitem__(self, index: int) -> Text: ...
@@ -133,9 +131,88 @@ class Rows(Sequence[Text]):
 
     def __getitem__(self, index: int | slice) -> Text | list[Text]:
         if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
+            return [self._line(number) for number in range(*index.indices(len(self)))]
         number = index if index >= 0 else len(self) + index
-        if number < len(self.before):
-            return self.before[number]
-        row = number - len(self.before)
-        return self._draw(self.text.row(row), self.text.begins_line(row))
+        if not 0 <= number < len(self):
+            raise IndexError(index)
+        return self._line(number)
+
+
+class Rows(_Lazy):
+    """The rows of a long text as lines to show."""
+
+    def __init__(self, text: LongText, draw: Draw) -> None:
+        self._text = text
+        self._draw = draw
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def _line(self, number: int) -> Text:
+        return self._draw(self._text.row(number), self._text.begins_line(number))
+
+    def each(self, change: Callable[[Text], Text]) -> Rows:
+        draw = self._draw
+        return Rows(self._text, lambda row, begins: change(draw(row, begins)))
+
+    def find(self, words: Sequence[str]) -> int | None:
+        return self._text.find(words)
+
+
+class Stack(_Lazy):
+    """Lines below each other, some of which are rows of long texts."""
+
+    def __init__(self, parts: Sequence[Sequence[Text]]) -> None:
+        self.parts = parts
+        self._ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _line(self, number: int) -> Text:
+        part = bisect_right(self._ends, number)
+        return self.parts[part][number - (self._ends[part - 1] if part else 0)]
+
+
+def each(lines: Sequence[Text], change: Callable[[Text], Text]) -> Sequence[Text]:
+    """The lines, changed: now, or those of a long text when they are looked at."""
+    match lines:
+        case Stack(parts=parts):
+            return Stack([each(part, change) for part in parts])
+        case Rows():
+            return lines.each(change)
+        case _:
+            return [change(line) for line in lines]
+
+
+def stack(*parts: Sequence[Text]) -> Sequence[Text]:
+    """The lines of all parts, one part below the other."""
+    flat: list[Sequence[Text]] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, Stack) else [part]
+    if any(isinstance(part, Rows) for part in flat):
+        return Stack(flat)
+    return [line for part in flat for line in part]
+
+
+def find(lines: Sequence[Text], words: Sequence[str]) -> int | None:
+    """The first line with one of these words, which are in lower case."""
+    if isinstance(lines, Rows):
+        return lines.find(words)
+    if isinstance(lines, Stack):
+        passed = 0
+        for part in lines.parts:
+            place = find(part, words)
+            if place is not None:
+                return passed + place
+            passed += len(part)
+        return None
+    for number, line in enumerate(lines):
+        if any(word in line.plain.casefold() for word in words):
+            return number
+    return None
+
+
+def is_long(text: str) -> bool:
+    """Whether a text is laid out row by row, and not as a whole."""
+    return len(text) > _LONG_CHARACTERS or text.count("\n") > _LONG_LINES

@@ -21,12 +21,17 @@ from rich.text import Text
 
 from sessiontree.tui import escaping
 from sessiontree.tui.palette import Palette
+from sessiontree.tui.transcript.long_text import LongText, Rows
 from sessiontree.tui.transcript.markdown_tables import draw_table
 from sessiontree.tui.transcript.styled_text import highlight
 from sessiontree.tui.transcript.wrapping import wrap_text
 
 MAX_CHARACTERS = 200_000
-"""Longer text is drawn plainly."""
+MAX_LINES = 3_000
+MAX_MARKS = 6_000
+"""Longer text, or one with more lines or more that could be marks, is drawn plainly: what it costs
+to be read as Markdown, up to a thousand times its size, is not worth what it would look like."""
+_MARKS = "*_`[<|~\\&"
 
 _BULLETS = "•◦▪"
 _MAX_NESTING = 100
@@ -72,6 +77,20 @@ class Splitter:
         return pieces
 
 
+class Growth:
+    """What is kept between two drawings of a text, so that one which grows is not read again."""
+
+    def __init__(self) -> None:
+        self.splitter = Splitter()
+        self._rows: LongText | None = None
+
+    def rows(self, safe: str, width: int, *, words: bool = False) -> LongText:
+        """The rows of a long text."""
+        if self._rows is None or (self._rows.width, self._rows.words) != (width, words):
+            self._rows = LongText(width, words=words)
+        return self._rows.show(safe)
+
+
 def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
     """The top-level blocks of a text, each with where it begins, and if the text defines links."""
     source = text.split("\n")
@@ -86,17 +105,21 @@ def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
 
 
 def draw_markdown(
-    text: str, width: int, palette: Palette, splitter: Splitter | None = None
-) -> list[Text]:
-    """The text as lines of at most ``width`` columns. Give a text that grows its own splitter.
+    text: str, width: int, palette: Palette, growth: Growth | None = None
+) -> Sequence[Text]:
+    """The text as lines of at most ``width`` columns. Give a text that grows its own ``Growth``.
 
     The lines are shared with later calls: they must not be changed.
     """
+    growth = growth or Growth()
     safe = escaping.block(text)
-    if len(safe) > MAX_CHARACTERS or _TOO_DEEP.search(safe):
+    if is_plain(safe):
+        rows = growth.rows(safe, width, words=True)
+        return Rows(rows, lambda row, _: Text(row, palette.text))
+    if _TOO_DEEP.search(safe):
         return wrap_text(Text(safe, palette.text), width)
     lines: list[Text] = []
-    pieces = (splitter or Splitter()).split(safe)
+    pieces = growth.splitter.split(safe)
     for number, piece in enumerate(pieces, 1):
         draw = _draw_piece if number == len(pieces) else _draw_finished
         drawn = draw(piece, max(width, 8), palette)
@@ -104,6 +127,14 @@ def draw_markdown(
             lines.append(Text())
         lines += drawn
     return lines
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is too much to be read as Markdown."""
+    if len(text) > MAX_CHARACTERS or sum(map(text.count, _MARKS)) > MAX_MARKS:
+        return True
+    # Blank lines cost little.
+    return sum(1 for line in text.split("\n") if line and not line.isspace()) > MAX_LINES
 
 
 def _draw_piece(source: str, width: int, palette: Palette) -> tuple[Text, ...]:

@@ -33,6 +33,14 @@ def describe_call(name: str, arguments: object) -> str:
     return _rest(arguments)
 
 
+def describe_size(name: str, arguments: object) -> str:
+    """How much a call writes: its result says only that it did. Empty for other tools."""
+    if name != "write" or not isinstance(arguments, Mapping):
+        return ""
+    content = arguments.get("content")
+    return _count_lines(content) if isinstance(content, str) else ""
+
+
 def describe_result(message: Mapping[str, Any]) -> str:
     """How much a result is: ``12 lines``, ``exit 1``, an image; empty if there is nothing."""
     details = message.get("details")
@@ -43,8 +51,7 @@ def describe_result(message: Mapping[str, Any]) -> str:
     images = count_images(message.get("content"))
     parts = []
     if text:
-        lines = text.count("\n") + 1
-        parts.append("1 line" if lines == 1 else f"{lines:,} lines")
+        parts.append(_count_lines(text))
     if images:
         parts.append("1 image" if images == 1 else f"{images} images")
     return ", ".join(parts)
@@ -61,6 +68,11 @@ def count_images(content: object) -> int:
     """How many image blocks a content has."""
     blocks = content if isinstance(content, list) else []
     return sum(1 for b in blocks if isinstance(b, Mapping) and b.get("type") == "image")
+
+
+def _count_lines(text: str) -> str:
+    lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+    return "1 line" if lines == 1 else f"{lines:,} lines"
 
 
 def _text(arguments: Mapping[str, Any], *names: str) -> str:

@@ -368,9 +368,7 @@ class Transcript(ScrollView, can_focus=True):
             return None
         index, within = found
         item = self._items[index]
-        if within >= len(item.lines):
-            return Text()
-        text = item.lines[within]
+        text = item.line(within)
         if index == self._chosen and self.has_focus and within >= item.gap:
             chosen = Text.assemble(("┃", self._palette.of("accent")))
             chosen.append_text(text[1:])
@@ -389,8 +387,19 @@ class Transcript(ScrollView, can_focus=True):
         text.stylize(style, start, len(text) if end == -1 else end)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        lines = [(self._line(line) or Text()).plain for line in range(self._offsets[-1])]
-        return selection.extract("\n".join(line.rstrip() for line in lines)), "\n"
+        # Only the lines selected: of a long text no others are ever made.
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else self._offsets[-1] - 1
+        lines = [self._plain_line(line) for line in range(first, min(last, self._offsets[-1]) + 1)]
+        if lines and selection.end is not None and last < self._offsets[-1]:
+            lines[-1] = lines[-1][: selection.end.x]
+        if lines and selection.start is not None:
+            lines[0] = lines[0][selection.start.x :]
+        return "\n".join(line.rstrip() for line in lines), "\n"
+
+    def _plain_line(self, line: int) -> str:
+        found = self._find(line)
+        return "" if found is None else self._items[found[0]].line(found[1]).plain
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
         self.refresh()
