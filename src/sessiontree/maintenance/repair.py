@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sessiontree.discovery import catalogue
+from sessiontree.discovery.talked import set_time
 from sessiontree.errors import SessionTreeError
 from sessiontree.history.database import HistoryDatabase
 from sessiontree.maintenance.checkup import Finding
@@ -103,14 +104,15 @@ def _rewrite(path: str, profile: Profile) -> list[str]:
     Gives what there was to warn of.
     """
     times = os.stat(path)
+    storage = FileSessionStorage()
     # Not through a SessionManager: that would make this the session its terminal continues.
-    session = open_session(path, profile=profile, storage=FileSessionStorage(), durability="flush")
+    session = open_session(path, profile=profile, storage=storage, durability="flush")
     try:
         session.rewrite()
         session.flush()
     finally:
         session.close()
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    set_time(storage, path, times.st_mtime_ns)
     return [str(warning) for warning in session.warnings]
 
 
@@ -136,5 +138,5 @@ class _Backup:
             with open_for_reading(path) as file:
                 storage.write_atomic(target, iter(lambda: file.read(_CHUNK), b""))
                 times = os.fstat(file.fileno())
-            os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+            set_time(storage, target, times.st_mtime_ns)
         self.is_used = True

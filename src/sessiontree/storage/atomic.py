@@ -12,6 +12,7 @@ import shutil
 
 from sessiontree.storage.base import FileRange, read_chunks
 from sessiontree.storage.descriptors import FileReader
+from sessiontree.storage.rights import copy_stat
 from sessiontree.storage.temp_files import make_temp_path
 
 _COPY_BYTES = 1 << 20
@@ -53,11 +54,9 @@ def move_across_devices(source: str, target: str) -> None:
     temp = make_temp_path(target)
     try:
         if os.path.isdir(source):
-            os.mkdir(temp, 0o700)
-            shutil.copytree(source, temp, symlinks=True, dirs_exist_ok=True)
+            _copy_folder(source, temp)
         else:
-            os.close(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            shutil.copy2(source, temp)
+            _copy_file(source, temp)
         os.replace(temp, target)
     except BaseException:
         if os.path.isdir(temp):
@@ -70,3 +69,23 @@ def move_across_devices(source: str, target: str) -> None:
         shutil.rmtree(source)
     else:
         os.unlink(source)
+
+
+def _copy_file(source: str, target: str) -> None:
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    shutil.copyfile(source, target)
+    copy_stat(source, target)
+
+
+def _copy_folder(source: str, target: str) -> None:
+    os.mkdir(target, 0o700)
+    with os.scandir(source) as listing:
+        for item in listing:
+            copy = os.path.join(target, item.name)
+            if item.is_symlink():
+                os.symlink(os.readlink(item.path), copy)
+            elif item.is_dir():
+                _copy_folder(item.path, copy)
+            else:
+                _copy_file(item.path, copy)
+    copy_stat(source, target)

@@ -28,6 +28,7 @@ from sessiontree.storage.base import (
 )
 from sessiontree.storage.descriptors import FileReader, FileWriter, to_stat
 from sessiontree.storage.handles import Handle
+from sessiontree.storage.rights import give_rights
 from sessiontree.storage.syncing import sync_folder
 from sessiontree.storage.temp_files import make_temp_file, make_temp_path, sweep_temp_files
 
@@ -131,13 +132,13 @@ class FileSessionStorage:
             handle = make_temp_file(temp)
             _write_pieces(handle, pieces)
             if growth is None:
-                found = _finish(handle, temp, 0o600 if private else mode, durable)
+                found = _finish(handle, temp, path, 0o600 if private else mode, durable)
                 _replace(handle, temp, path)
             else:
                 # What others append while this takes its time is small: little is left to be
                 # copied while they have to wait.
                 write_all(handle.number, growth())
-                found = _finish(handle, temp, 0o600 if private else mode, durable)
+                found = _finish(handle, temp, path, 0o600 if private else mode, durable)
                 if omp_lock.hold(given, partial(_catch_up, handle, temp, path, growth)):
                     found = _sync_growth(handle, path, durable)
         except BaseException:
@@ -195,10 +196,10 @@ def _write_pieces(handle: Handle, pieces: bytes | Iterable[Piece]) -> None:
             copy_range(handle.number, piece)
 
 
-def _finish(handle: Handle, path: str, mode: int, durable: bool) -> os.stat_result:
+def _finish(handle: Handle, temp: str, path: str, mode: int, durable: bool) -> os.stat_result:
     """Give a file that was just written its rights, and sync it; what the system says of it."""
     if mode != 0o600:
-        os.chmod(path, mode)
+        give_rights(temp, mode, path)
     if durable:
         os.fsync(handle.number)
     return os.fstat(handle.number)

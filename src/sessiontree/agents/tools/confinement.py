@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.storage.rights import is_refusal
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe must not wait for its other end; it is refused right after.
@@ -189,7 +190,7 @@ class ProjectFolder:
                 try:
                     _write_all(descriptor, content)
                     if expected is not None:
-                        os.fchmod(descriptor, expected.mode & 0o777)
+                        _keep_rights(descriptor, expected.mode & 0o777)
                     os.fsync(descriptor)
                     written = Fingerprint.of(os.fstat(descriptor))
                 finally:
@@ -376,6 +377,15 @@ def _read_all(descriptor: int, limit: int | None) -> bytes:
         if left is not None:
             left -= len(chunk)
     return b"".join(chunks)
+
+
+def _keep_rights(descriptor: int, mode: int) -> None:
+    """Give a file the rights of the one it replaces, where the system lets us."""
+    try:
+        os.fchmod(descriptor, mode)
+    except OSError as error:
+        if not is_refusal(error):
+            raise
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -374,6 +374,9 @@ class SessionLog(SharedFile):
 
     def _stand_on(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
         """Go on with the file just written; if it cannot be read now, then when it is needed."""
+        if written.refusal is not None:
+            told = f"{path} could not keep its rights ({written.refusal}); it is private now"
+            before.warnings.append(SessionWarning(told))
         try:
             self._take_places(path, before, written)
         except OSError:

@@ -26,6 +26,7 @@ from sessiontree.storage.base import (
     SessionStorageReader,
 )
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.rights import take_refusal
 from sessiontree.stores.files.document import FilePayloads, SessionDocument, iter_raw_lines
 
 REJECTED_SUFFIX = ".rejected"
@@ -37,12 +38,14 @@ _JOIN_BYTES = 1 << 20
 class WrittenFile:
     """A whole file that was just written; its name may already stand for another.
 
-    ``starts`` tells where each entry's line begins, and last where the next one would.
+    ``starts`` tells where each entry's line begins, and last where the next one would. ``refusal``
+    says why the file could not be given the rights of the one it replaced, if it could not.
     """
 
     entries: Sequence[Entry]
     starts: array[int]
     stat: FileStat
+    refusal: str | None = None
 
     def placed(self) -> Iterator[tuple[Entry, int, int]]:
         """Each entry with where its line begins, and where the next one would."""
@@ -87,7 +90,7 @@ class SessionFiler:
         stat = self._storage.write_atomic(
             path, _join(pieces), durable=durable, **_given(private=private, growth=growth)
         )
-        return WrittenFile(entries, starts, stat)
+        return WrittenFile(entries, starts, stat, take_refusal(path))
 
     def _pieces(
         self,
