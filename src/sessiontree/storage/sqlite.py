@@ -11,8 +11,10 @@ import contextlib
 import os
 import sqlite3
 import sys
+import time
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -24,6 +26,11 @@ from sessiontree.storage.regular import NOFOLLOW, NONBLOCK
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
 BUSY_TIMEOUT_S = 5.0
+"""How long work that is for the database itself waits for another process."""
+PATIENCE_S = 0.2
+"""How long an answer waits for one; what is in the database can be had without it."""
+_FORGIVEN_AFTER_S = 2.0
+_LOCK_TIMEOUT_S = 0.2
 _IS_LINUX = sys.platform == "linux"
 _COMPANIONS = ("", "-wal", "-shm", "-journal")
 # A link here is nobody's wish: the file it leads to is not ours to make.
@@ -44,6 +51,7 @@ _OUT_OF_REACH = frozenset(
     )
 )
 
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """What using a database may raise: SQLite's words about a damaged one need not be text."""
 _CHECKSUM_BYTES = 4
@@ -85,10 +93,49 @@ def cache_dir() -> str:
     return user_cache_dir("sessiontree", appauthor=False)
 
 
+class _Connection(sqlite3.Connection):
+    """Waits for other processes once: who has waited in vain does not wait again for a while.
+
+    Else each of the statements by which a command looks and then writes would wait anew.
+    """
+
+    path = ""
+    """Empty for who is patient."""
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except sqlite3.OperationalError as error:
+            self._note(error)
+            raise
+
+    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().executemany(*arguments)
+        except sqlite3.OperationalError as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: sqlite3.OperationalError) -> None:
+        if self.path and error.sqlite_errorcode & 0xFF in _BUSY:
+            _busy_until[self.path] = time.monotonic() + _FORGIVEN_AFTER_S
+            super().execute("PRAGMA busy_timeout = 0")
+
+
+_busy_until: dict[str, float] = {}
+"""Databases that another process held for too long, and until when none of them is waited for."""
+
+
 @contextlib.contextmanager
-def open_database(schema: Schema) -> Iterator[sqlite3.Connection | None]:
-    """A connection in autocommit mode, closed afterwards; None where there can be none."""
-    connection = _connect_or_remake(schema)
+def open_database(
+    schema: Schema, *, is_patient: bool = False
+) -> Iterator[sqlite3.Connection | None]:
+    """A connection in autocommit mode, closed afterwards; None where there can be none.
+
+    A database that another process holds is waited for only a moment, or for some seconds by who
+    ``is_patient``.
+    """
+    connection = _connect_or_remake(schema, is_patient)
     try:
         yield connection
     finally:
@@ -102,8 +149,9 @@ def discard(schema: Schema) -> None:
     with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
         try:
             _connect(schema, check=True).close()
-        except FAILURES:
-            _remove(schema)
+        except FAILURES as error:
+            if is_corruption(error):
+                _remove(schema)
 
 
 def replace(schema: Schema) -> None:
@@ -143,11 +191,11 @@ def is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _OUT_OF_REACH
 
 
-def _connect_or_remake(schema: Schema) -> sqlite3.Connection | None:
+def _connect_or_remake(schema: Schema, is_patient: bool) -> sqlite3.Connection | None:
     try:
         _ensure_private_file(schema.path)
         try:
-            return _connect(schema)
+            return _connect(schema, is_patient=is_patient)
         except FAILURES as error:
             if not is_corruption(error):
                 return None
@@ -158,11 +206,21 @@ def _connect_or_remake(schema: Schema) -> sqlite3.Connection | None:
         return None
 
 
-def _connect(schema: Schema, *, check: bool = False) -> sqlite3.Connection:
+def _connect(
+    schema: Schema, *, check: bool = False, is_patient: bool = False
+) -> sqlite3.Connection:
     """Open and, if it is new, fill with tables. sqlite3.DatabaseError if it is not ours."""
+    path = schema.path
+    is_given_up = time.monotonic() < _busy_until.get(path, 0.0)
+    patience_s = BUSY_TIMEOUT_S if is_patient else 0.0 if is_given_up else PATIENCE_S
     connection = sqlite3.connect(
-        schema.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        path,
+        timeout=patience_s,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
     )
+    connection.path = "" if is_patient else path
     # text that is none is for whoever reads it to refuse, not for SQLite's wrapper
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -222,7 +280,7 @@ def _ensure_private_file(path: str) -> None:
 def _exclusive(path: str) -> Iterator[None]:
     handle = Handle(f"{path}.lock", _CREATE)
     try:
-        locks.lock(handle.number, path)
+        locks.lock(handle.number, path, _LOCK_TIMEOUT_S)
         yield
     finally:
         handle.close()

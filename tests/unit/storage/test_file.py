@@ -195,7 +195,7 @@ writer = FileSessionStorage().open_writer(sys.argv[1])
 try:
     writer.write_line(b"y" * 30 + b"\\n")
 except OSError as error:
-    print("failed", writer.get_error() is error, os.path.getsize(sys.argv[1]))
+    print("failed", str(writer.get_error()) == str(error), os.path.getsize(sys.argv[1]))
 """
 
 

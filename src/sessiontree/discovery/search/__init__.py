@@ -115,7 +115,7 @@ def update_search_index(
     scope = find_scope(None, profile, store)
     left = scope.files
     try:
-        with search_index.open_index() as index:
+        with search_index.open_index(is_patient=True) as index:
             if index is not None:
                 left = index.update(
                     index.find_stale(scope.by_folder),

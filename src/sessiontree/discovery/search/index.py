@@ -89,9 +89,9 @@ _decode_row = msgspec.msgpack.Decoder(IndexRow).decode
 
 
 @contextlib.contextmanager
-def open_index() -> Iterator[SearchIndex | None]:
+def open_index(*, is_patient: bool = False) -> Iterator[SearchIndex | None]:
     """The index, closed afterwards; None where there can be none."""
-    with sqlite.open_database(SCHEMA) as database:
+    with sqlite.open_database(SCHEMA, is_patient=is_patient) as database:
         yield SearchIndex(database) if database is not None else None
 
 
