@@ -1,7 +1,7 @@
 """Profiles: where an agent keeps its files, and which dialect it writes.
 
-Owns SPEC §2's table and the environment variables that override it. Reads the environment on
-each call (a test or a program may change it); touches no file.
+Owns the table of profiles (docs/discovery.md) and the environment variables that override it. Reads
+the environment on each call (a test or a program may change it); touches no file.
 """
 
 from __future__ import annotations

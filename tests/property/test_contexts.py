@@ -1,4 +1,4 @@
-"""Contexts of random trees against a naive reading of SPEC §6, from scratch and carried along."""
+"""Contexts of random trees against a naive reading of the rules, from scratch and carried along."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Wire = dict[str, Any]
 
 
 def naive_context(entries: list[Wire], leaf_id: str | None) -> SessionContext:
-    """SPEC §6, word for word, with no thought of speed."""
+    """The rules of contexts, word for word, with no thought of speed."""
     if leaf_id is None or not entries:
         return SessionContext()
     by_id = {wire["id"]: wire for wire in entries}
@@ -163,7 +163,7 @@ def draw_entry(draw: st.DrawFn, entry_id: str, parent: str | None, known: list[s
 
 
 def comparable(context: SessionContext) -> SessionContext:
-    """Fields that SPEC §6 does not ask for in a summary are left out of the comparison."""
+    """Fields that no rule asks for in a summary are left out of the comparison."""
     for said in context.messages:
         if said.get("role") == "compactionSummary":
             said.pop("shortSummary", None)

@@ -20,6 +20,8 @@ from sessiontree import (
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+_SECTION_LINK = re.compile(r"\]\((?!https?:)([^)#]*)#([^)]+)\)")
+_NAMED_PAGE = re.compile(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?")
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -116,3 +118,37 @@ def test_make_finds_all_it_needs_in_a_source_archive() -> None:
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     for target in _LINK.findall(document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def anchors(document: Path) -> set[str]:
+    """What can follow the ``#`` of a link to this page, as GitHub and mkdocs spell headings."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in headings}
+
+
+def test_pages_named_in_the_code_exist_and_have_the_section() -> None:
+    named = [
+        (file.relative_to(ROOT), page, anchor)
+        for folder in ("src", "tests", "benchmarks", "examples")
+        for file in (ROOT / folder).rglob("*.py")
+        for page, anchor in _NAMED_PAGE.findall(file.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 10
+    for file, page, anchor in named:
+        assert (ROOT / page).is_file(), f"{file} names {page}"
+        assert not anchor or anchor in anchors(ROOT / page), f"{file} names {page}#{anchor}"
+
+
+def test_links_to_sections_lead_to_one() -> None:
+    for document in DOCUMENTS:
+        for page, anchor in _SECTION_LINK.findall(document.read_text(encoding="utf-8")):
+            target = document.parent / page if page else document
+            assert anchor in anchors(target), f"{document.name} links to {page}#{anchor}"
+
+
+def test_the_code_cites_no_document_that_readers_do_not_have() -> None:
+    citation = "SP" + "EC"  # spelled so that this file does not cite it either
+    for folder in ("src", "tests", "benchmarks", "examples", "docs"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in {".py", ".md", ".toml", ".tcss", ".mjs"}:
+                assert citation not in file.read_text(encoding="utf-8"), file.relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""The public API (SPEC §16) as a test: every name and signature, and nothing imported too soon."""
+"""The public API as a test: every name and signature, and nothing imported too soon."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Places that cannot be read or written: every public name tells it in an error of ours.
 
-Either what SPEC says (nothing there, nothing found), or a ``SessionTreeError`` of one line that
-names a path. Never a bare error of the system.
+Either what the documents say (nothing there, nothing found), or a ``SessionTreeError`` of one line
+that names a path. Never a bare error of the system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which session the program starts on: SPEC §11's rules, messages and questions.
+"""Choose the session the program starts on (docs/cli.md#which-session---resume-means).
 
 First everything is decided by looking (``choose``), then the session is opened (``open_choice``),
 so that a question answered with no, a missing terminal or a wrong id leaves nothing behind.

@@ -1,4 +1,4 @@
-"""From a path to what the model sees: SPEC §6.
+"""Build what the model sees from a path (docs/format.md#what-the-model-sees).
 
 ``build_session_context`` works on any entries; ``ContextBuilder`` is its engine and can also carry
 an existing context on by one entry, which is what an append needs. Decodes only what it must: the

@@ -1,4 +1,6 @@
-"""What an entry looks like on disk: SPEC §8. Pure; blobs are handed to and asked of the caller.
+"""Turn an entry into its form on disk (docs/format.md#what-is-cut-and-where-the-rest-is).
+
+Pure: the caller stores blobs and hands them back.
 
 ``trim`` makes the persisted form of an entry and the blobs that must be stored before it is
 written; ``restore`` undoes it. Both walk with a stack of their own: content may be nested deeper

@@ -1,8 +1,9 @@
 """Terminal breadcrumbs: which session this terminal worked on last.
 
-Owns SPEC §10's terminal ids and the two-line files under ``terminal-sessions``, spelled as omp
-and xcsh spell them, so that the agents share them. Breadcrumbs are a convenience: writing one
-never raises, and one that does not hold is as good as none.
+Owns terminal ids (docs/discovery.md#resuming-and-continuing) and the two-line files under
+``terminal-sessions``, spelled as omp and xcsh spell them, so that the agents share them.
+Breadcrumbs are a convenience: writing one never raises, and one that does not hold is as good as
+none.
 """
 
 from __future__ import annotations

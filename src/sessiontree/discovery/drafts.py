@@ -1,4 +1,4 @@
-"""Drafts: prompts that were typed but never answered, found again (SPEC §7).
+"""Drafts: prompts that were typed but never answered, found again (docs/reliability.md#promises).
 
 A draft lies hidden beside the session file it would have become. Listings don't show drafts;
 continuing and the doctor look here. What is in one is read by whoever opens it.

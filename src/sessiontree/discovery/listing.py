@@ -1,4 +1,4 @@
-"""Full listings: everything SPEC §10 says of each session, for one project or for all.
+"""Full listings of one project or of all (docs/discovery.md).
 
 Owns ``SessionInfo``. Figures come from ``summary`` by way of the ``catalogue``; this decides which
 files belong to the question, which of them are shown, and in what order.

@@ -1,8 +1,8 @@
 """Where sessions lie: folder names for projects, file names for sessions, what lies beside them.
 
-Owns SPEC §2's spellings. Knows names only: it asks a storage whether a folder exists and reads no
-session. Which of several projects in one folder a session belongs to is in its header, so the
-readers of headers decide that, with ``same_cwd``.
+Owns how folders and files are spelled (docs/format.md#files-beside-a-session). Knows names only: it
+asks a storage whether a folder exists and reads no session. Which of several projects in one folder
+a session belongs to is in its header, so the readers of headers decide that, with ``same_cwd``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recent sessions: a glance at the newest files of one folder (SPEC §10).
+"""Recent sessions: a glance at the newest files of one folder (docs/discovery.md).
 
 Reads the first 4 KB of each file it names, and the ends of the few that may be the newest. For
 everything about a session see ``listing``.

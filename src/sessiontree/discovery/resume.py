@@ -1,6 +1,7 @@
 """Which session is meant: by ``--resume VALUE``, or by going on where one left off.
 
-Owns SPEC §11's resolution rules and §10's choice for ``continue_recent``. An id is looked for in
+Owns the rules of ``--resume`` and of ``continue_recent``
+(docs/discovery.md#resuming-and-continuing). An id is looked for in
 file names, so only the files that match are opened. Listings are asked only if no name has it.
 """
 

@@ -20,7 +20,8 @@ import msgspec
 MAX_DEPTH = 1_250
 """Nesting that is read, on every Python and wherever it is read; what is deeper is refused.
 
-SPEC §5 asks for 1,000 levels; C code has room for less than 1,500 on Python 3.12.
+The format promises 1,000 levels (docs/format.md#damage); C code has room for less than 1,500
+on Python 3.12.
 """
 
 _LONG = 2 * MAX_DEPTH  # a shorter text has no room for brackets enough to be nested too deeply

@@ -1,4 +1,4 @@
-"""From bytes to entries, leniently: SPEC §5, one line at a time.
+"""Read entries from bytes leniently, one line at a time (docs/format.md#damage).
 
 A block of whole lines takes the fast road when every line is one well-formed entry; otherwise each
 line is looked at by itself, and whatever can be had from it is. What cannot is reported with its

@@ -338,7 +338,7 @@ class AgentSession:
     # --- moving ---------------------------------------------------------------------------------
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
-        """Move to the session in a file, or not at all; False if a hook said no (SPEC §13)."""
+        """Move to the session in a file, or not at all; False if a hook said no."""
         where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
         return await switching.switch(self._wiring, targets.resume(self._wiring, where))
 

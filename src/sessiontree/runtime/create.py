@@ -1,4 +1,4 @@
-"""`create_agent_session`: from nothing to a live agent on a session, in one call (SPEC §13).
+"""`create_agent_session`: from nothing to a live agent on a session, in one call.
 
 Owns the order of start-up: the session is chosen before the agent exists, its messages are restored
 once, then model and thinking level are picked, then the mode is entered.

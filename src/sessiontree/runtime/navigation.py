@@ -78,7 +78,7 @@ def _place_of(entry: Entry) -> _Place:
 async def navigate(
     wiring: Wiring, target_id: str, *, summarize: bool, instructions: str | None
 ) -> Navigation:
-    """Move the leaf to ``target_id`` (SPEC §12), or not at all. EntryNotFoundError."""
+    """Move the leaf to ``target_id``, or not at all. EntryNotFoundError."""
     wiring.operating.check("moving in the tree", waits_for_agent=True)
     async with wiring.changing.hold("moving in the tree", waits_for_agent=True):
         budget = summary_budget(wiring)

@@ -1,10 +1,10 @@
 """Moving a live agent to another session, or not at all.
 
-Owns SPEC §13's fifteen steps, their order, and the way back. Everything that can fail on the way
-works on a fresh `SessionManager`; the old one is closed only after the last step. Whatever fails
-after step 3 (also a cancelled task) leaves session, agent, project folder, queues, model, thinking
-level, mode and listeners as they were. What can't be brought back is a generation that
-step 4 stopped: it is recorded as aborted in the session it belongs to.
+Owns the fifteen steps (docs/switching.md), their order, and the way back. Everything that can fail
+on the way works on a fresh `SessionManager`; the old one is closed only after the last step.
+Whatever fails after step 3 (also a cancelled task) leaves session, agent, project folder, queues,
+model, thinking level, mode and listeners as they were. What can't be brought back is a generation
+that step 4 stopped: it is recorded as aborted in the session it belongs to.
 
 A handler of ``session_switch`` (step 10) hears of the new session before the last steps are done.
 If one of those fails, it is told the way back by a second ``session_switch``.

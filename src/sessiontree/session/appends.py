@@ -1,4 +1,4 @@
-"""What can be appended to a session: one method for each kind of entry, spelled as SPEC §3 has it.
+"""What can be appended to a session: one method for each kind of entry (docs/format.md#entries).
 
 Where the line goes, and what it becomes, is the session's business.
 """

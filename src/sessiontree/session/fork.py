@@ -1,4 +1,4 @@
-"""A session file copied into another project: SPEC §5's ``fork_from``.
+"""Copy a session file into another project: ``fork_from``.
 
 The source is read to its end, to know that it is sound. Meanwhile its lines are copied already, and
 the copy gets its name only if nothing had to be mended: then it is what writing entry by entry

@@ -1,6 +1,6 @@
 """``SessionManager``: one session, as a tree and a log. A façade; the rules live elsewhere.
 
-SPEC §16 fixes the names. A manager works on one session at a time and can be moved to another;
+The names are fixed. A manager works on one session at a time and can be moved to another;
 everything that can fail happens before the move. One thread at a time.
 """
 

@@ -1,6 +1,6 @@
 """How a session comes to be open: created, read, migrated, or recovered from a damaged file.
 
-Owns SPEC §5's ``set_session_file`` and the writing half of §4.
+Owns ``set_session_file`` and the writing half of migrations (docs/format.md#versions).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the model sees (SPEC §6), worked out by hand from the words of the specification."""
+"""What the model sees, worked out by hand from the words of the specification."""
 
 from __future__ import annotations
 

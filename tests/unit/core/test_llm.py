@@ -1,4 +1,4 @@
-"""From a context to a prompt (SPEC §6): pi's texts to the byte, and calls that match results."""
+"""From a context to a prompt: pi's texts to the byte, and calls that match results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of a session (SPEC §5, §6): sound whatever the file held, linear at any shape."""
+"""The tree of a session: sound whatever the file held, linear at any shape."""
 
 from __future__ import annotations
 

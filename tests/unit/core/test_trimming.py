@@ -1,4 +1,4 @@
-"""What goes to disk (SPEC §8): cut, spilled, externalised, and wholly restored."""
+"""What goes to disk: cut, spilled, externalised, and wholly restored."""
 
 from __future__ import annotations
 

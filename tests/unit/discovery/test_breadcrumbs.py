@@ -1,4 +1,4 @@
-"""Breadcrumbs: which session a terminal worked on last (SPEC §10)."""
+"""Breadcrumbs: which session a terminal worked on last."""
 
 from __future__ import annotations
 

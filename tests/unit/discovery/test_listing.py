@@ -1,4 +1,4 @@
-"""Full listings: right figures for every file, nothing hidden without being counted (SPEC §10)."""
+"""Full listings: right figures for every file, nothing hidden without being counted."""
 
 from __future__ import annotations
 

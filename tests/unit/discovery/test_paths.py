@@ -1,4 +1,4 @@
-"""Names of folders and files (SPEC §2)."""
+"""Names of folders and files."""
 
 from __future__ import annotations
 

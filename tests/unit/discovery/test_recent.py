@@ -1,4 +1,4 @@
-"""Recent sessions: a glance at the newest files of a folder (SPEC §10)."""
+"""Recent sessions: a glance at the newest files of a folder."""
 
 from __future__ import annotations
 

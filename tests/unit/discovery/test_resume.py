@@ -1,4 +1,4 @@
-"""Which session is meant: resume targets, continuing, drafts (SPEC §10, §11)."""
+"""Which session is meant: resume targets, continuing, drafts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompt history (SPEC §15) when something goes wrong half-way: no prompt is lost to it."""
+"""Prompt history when something goes wrong half-way: no prompt is lost to it."""
 
 from __future__ import annotations
 

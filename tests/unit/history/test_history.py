@@ -1,4 +1,4 @@
-"""Prompt history (SPEC §15): recall, search, other programs' databases, damage, other processes."""
+"""Prompt history: recall, search, other programs' databases, damage, other processes."""
 
 from __future__ import annotations
 

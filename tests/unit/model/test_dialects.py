@@ -1,4 +1,4 @@
-"""How omp and pi spell the same things (SPEC §3)."""
+"""How omp and pi spell the same things."""
 
 from __future__ import annotations
 

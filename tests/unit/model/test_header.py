@@ -1,4 +1,4 @@
-"""Headers and omp's title slot (SPEC §3)."""
+"""Headers and omp's title slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lenient reading of JSONL (SPEC §5): what can be had from a line is had, the rest is reported."""
+"""Lenient reading of JSONL: what can be had from a line is had, the rest is reported."""
 
 from __future__ import annotations
 

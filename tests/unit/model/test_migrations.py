@@ -1,4 +1,4 @@
-"""Migrations v1 → v2 → v3 on plain values (SPEC §4)."""
+"""Migrations v1 → v2 → v3 on plain values."""
 
 from __future__ import annotations
 

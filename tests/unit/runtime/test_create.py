@@ -1,4 +1,4 @@
-"""`create_agent_session`: from nothing to a live agent, in SPEC's order."""
+"""`create_agent_session`: from nothing to a live agent, in the documented order."""
 
 from __future__ import annotations
 

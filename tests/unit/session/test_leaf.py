@@ -1,4 +1,4 @@
-"""Where the conversation stands (SPEC §6): branching, resetting, a leaf that survives a close."""
+"""Where the conversation stands: branching, resetting, a leaf that survives a close."""
 
 from __future__ import annotations
 

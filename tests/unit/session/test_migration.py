@@ -1,4 +1,4 @@
-"""Older files (SPEC §4): migrated on load and rewritten at once; who only looks writes nothing."""
+"""Older files: migrated on load and rewritten at once; who only looks writes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of sessions (SPEC §3, §16): written as each dialect reads them."""
+"""Names of sessions: written as each dialect reads them."""
 
 from __future__ import annotations
 

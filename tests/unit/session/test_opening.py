@@ -1,4 +1,4 @@
-"""Opening what is no session (SPEC §5): begun, recovered or refused; never a byte lost."""
+"""Opening what is no session: begun, recovered or refused; never a byte lost."""
 
 from __future__ import annotations
 

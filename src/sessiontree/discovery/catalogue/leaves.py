@@ -1,7 +1,7 @@
 """How a session stands: the status of its leaf's path, read backwards from the end of the file.
 
 The leaf is the last entry; the path goes up by ``parentId``. The last message of a user, the model
-or a tool on it decides (SPEC §10's ``status``). Nearly always that is the last line or one just
+or a tool on it decides (``SessionInfo.status``). Nearly always that is the last line or one just
 above it, so this walks up the file and stops as soon as it knows.
 """
 

@@ -1,8 +1,9 @@
 """What a listing says of one session file, and how it is read off the file.
 
-Owns the meaning of ``SessionInfo``'s figures (SPEC §10): a ``Summary`` is computed from a file's
-bytes alone, and can be carried on when the file has grown. Reads through a storage's reader; knows
-nothing of folders, caches, or of when a summary is still good.
+Owns the meaning of ``SessionInfo``'s figures
+(docs/discovery.md#full-listings-sessionmanagerlist-list_all): a ``Summary`` is computed from a
+file's bytes alone, and can be carried on when the file has grown. Reads through a storage's reader;
+knows nothing of folders, caches, or of when a summary is still good.
 """
 
 from __future__ import annotations

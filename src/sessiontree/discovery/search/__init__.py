@@ -1,4 +1,4 @@
-"""Full-text search over all sessions of all profiles (SPEC §10).
+"""Full-text search over all sessions of all profiles (docs/discovery.md#search).
 
 Decides what is searched, brings the index up to date as far as the time allows, answers from it,
 and answers from the files what it does not hold yet. So the answer is the same with or without an

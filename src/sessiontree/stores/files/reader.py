@@ -1,7 +1,7 @@
 """Reading a session file: bytes to header, tree and a report of what was wrong. Never writes.
 
-Owns SPEC §5's loading and the in-memory half of §4. The writing half (moving a damaged file aside,
-rewriting a migrated one) belongs to the log and the manager.
+Owns loading (docs/format.md#damage) and migrating in memory. The writing half (moving a damaged
+file aside, rewriting a migrated one) belongs to the log and the manager.
 """
 
 from __future__ import annotations

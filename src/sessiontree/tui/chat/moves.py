@@ -1,6 +1,6 @@
 """Going elsewhere from the chat: another session, another place in the tree, a copy.
 
-A move that is called off or fails leaves the screen as it was and says why (SPEC §13); one that
+A move that is called off or fails leaves the screen as it was and says why; one that
 succeeds shows the other conversation from its end.
 """
 

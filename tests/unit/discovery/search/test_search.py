@@ -1,4 +1,4 @@
-"""Search: exactly the sessions that have the words, with an index and without (SPEC §10)."""
+"""Search: exactly the sessions that have the words, with an index and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before the first answer (SPEC §7): a hidden draft keeps what was typed."""
+"""Before the first answer: a hidden draft keeps what was typed."""
 
 from __future__ import annotations
 

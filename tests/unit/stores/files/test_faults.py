@@ -1,4 +1,4 @@
-"""When the system says no (SPEC §7): one clear error, nothing lost, and a way on."""
+"""When the system says no: one clear error, nothing lost, and a way on."""
 
 from __future__ import annotations
 

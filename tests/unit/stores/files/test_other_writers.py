@@ -1,4 +1,4 @@
-"""Several writers on one file (SPEC §7): nothing lost, nothing torn, everything told."""
+"""Several writers on one file: nothing lost, nothing torn, everything told."""
 
 from __future__ import annotations
 

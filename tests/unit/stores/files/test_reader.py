@@ -1,4 +1,4 @@
-"""Loading a session file (SPEC §5): whatever happened to it, every entry that is there is had."""
+"""Loading a session file: whatever happened to it, every entry that is there is had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long texts that another program changed in the file (SPEC §8): the line counts, and is kept."""
+"""Long texts that another program changed in the file: the line counts, and is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reaching the disk (SPEC §7, §8): deferral, whole lines, durability, and blobs before lines."""
+"""Reaching the disk: deferral, whole lines, durability, and blobs before lines."""
 
 from __future__ import annotations
 
