@@ -1,4 +1,4 @@
-"""Context edits, system messages, null contents: what newer pi files mean (SPEC §6)."""
+"""Context edits, system messages, null contents: what newer pi files mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a session was last used: by its messages, not by its file (SPEC §10)."""
+"""When a session was last used: by its messages, not by its file."""
 
 from __future__ import annotations
 

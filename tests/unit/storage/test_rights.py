@@ -21,18 +21,6 @@ from sessiontree.storage.atomic import move_across_devices
 TALK = chain(user("1"), assistant("2"))
 
 
-@pytest.fixture(params=[errno.EPERM, errno.EOPNOTSUPP])
-def refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A system that changes neither rights nor times, as vfat and some shares."""
-
-    def refuse(path: Any, *_: Any, **__: Any) -> None:
-        raise OSError(request.param, os.strerror(request.param), path)
-
-    for name in ("chmod", "fchmod", "utime"):
-        monkeypatch.setattr(os, name, refuse)
-    return int(request.param)
-
-
 def _make(folder: Path, mode: int = 0o644) -> Path:
     file = write(folder / "x.jsonl", header(cwd=str(folder)), *TALK)
     os.chmod(file, mode)
@@ -42,6 +30,22 @@ def _make(folder: Path, mode: int = 0o644) -> Path:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return _make(tmp_path / "s")
+
+
+@pytest.fixture(params=[errno.EPERM, errno.EOPNOTSUPP])
+def refused(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+) -> int:
+    """A system that changes neither rights nor times, as vfat and some shares."""
+
+    def refuse(path: Any, *_: Any, **__: Any) -> None:
+        raise OSError(request.param, os.strerror(request.param), path)
+
+    for name in ("chmod", "fchmod", "utime"):
+        monkeypatch.setattr(os, name, refuse)
+    return int(request.param)
 
 
 def test_rename_rewrite_move_and_fork_go_on_and_say_it_once(
