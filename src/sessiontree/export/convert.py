@@ -23,6 +23,7 @@ from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
+from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_timestamp, get_version
 from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
@@ -202,14 +203,8 @@ class _Conversion:
 
     def _title(self) -> str | None:
         """The session's name, wherever its own agent keeps it."""
-        named = self._document.title
-        if self._origin.dialect != "pi" and named is not None:
-            return named
-        for entry in reversed(self._document.tree.entries):
-            if entry.type == "session_info":
-                name = entry.decode().get("name")
-                return name if isinstance(name, str) and name.strip() else named
-        return named
+        document = self._document
+        return session_name(self._origin.dialect, document.title, document.tree.info_name())
 
     def _lines(self, header: dict[str, Any]) -> Iterator[bytes]:
         yield codec.encode(header) + b"\n"

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
+from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Profile
-from sessiontree.session.opening import make_blob_store, profile_for
+from sessiontree.session.opening import dialect_of, make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.reader import load_document
@@ -95,7 +96,8 @@ def open_view(
     """
     file = os.path.abspath(path)
     store = storage if storage is not None else FileSessionStorage()
-    blobs = make_blob_store(profile_for(file, profile), file, store)
+    owner = profile_for(file, profile)
+    blobs = make_blob_store(owner, file, store)
     try:
         document = load_document(store, file, blobs)
     except OSError as error:
@@ -103,9 +105,10 @@ def open_view(
     if document is None:
         raise SessionNotFoundError(file)
     tree = document.tree
+    dialect = owner.dialect if profile is not None else dialect_of(document, owner)
     return SessionView(
         header=document.header,
-        name=document.title or _last_name(tree.entries),
+        name=session_name(dialect, document.title, tree.info_name()),
         file=file,
         tree=tree,
         path=tree.path(tree.leaf_id),
@@ -127,14 +130,6 @@ def view_of(manager: SessionManager) -> SessionView:
         tree=tree,
         path=manager.get_branch(),
     )
-
-
-def _last_name(entries: Sequence[Entry]) -> str | None:
-    """pi's name of a session: the last ``session_info`` of the file; an empty one clears it."""
-    for entry in reversed(entries):
-        if entry.type == "session_info":
-            return _text(entry.data.get("name")).strip() or None
-    return None
 
 
 def _text(value: object) -> str:

@@ -37,6 +37,21 @@ def read_model_change(data: WireEntry) -> tuple[str, str] | None:
     return None
 
 
+def session_name(
+    dialect: Dialect, title: str | None, info_name: str | None, fallback: str | None = None
+) -> str | None:
+    """A session's name: its dialect's word for it, else the other dialect's, else a fallback.
+
+    omp keeps a title in the header or its slot, pi the last ``session_info`` entry. The only rule
+    for names: listings, open sessions, commands and exports all ask here.
+    """
+    first, second = (info_name, title) if dialect == "pi" else (title, info_name)
+    for text in (first, second, fallback):
+        if text and not text.isspace():
+            return text.strip()
+    return None
+
+
 def extension_key(dialect: Dialect) -> str:
     """The field that marks a summary made by an extension."""
     return "fromHook" if dialect == "pi" else "fromExtension"

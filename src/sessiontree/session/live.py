@@ -16,6 +16,7 @@ from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
+from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import LEAF_MARKER, Entry, WireEntry
 from sessiontree.model.header import Header, get_title, respell_header, set_fields
 from sessiontree.model.ids import format_timestamp, new_entry_id
@@ -87,10 +88,11 @@ class LiveSession:
 
     @property
     def name(self) -> str | None:
-        """The session's name in the words of its dialect, else in the other's."""
-        title = get_title(self.header)
-        info = self.tree.info_name() if self.log.dialect == "pi" or not title else None
-        return (info or title) if self.log.dialect == "pi" else (title or info)
+        """The session's name."""
+        title, dialect = get_title(self.header), self.log.dialect
+        # looking for pi's name goes through all entries
+        info = self.tree.info_name() if dialect == "pi" or not title else None
+        return session_name(dialect, title, info)
 
     def warn(self, *warnings: SessionWarning) -> None:
         """Tell something among the warnings; once, however often it happens."""

@@ -21,6 +21,8 @@ from tests.samples import (
 )
 
 from sessiontree import SessionManager
+from sessiontree.export.view import open_view, view_of
+from sessiontree.profiles import get_profile
 
 TALK = chain(user("1"), assistant("2"))
 
@@ -282,3 +284,18 @@ def test_a_header_that_gets_a_name_keeps_the_spelling_of_its_other_fields(file: 
     assert file.read_bytes() == named + b"\n" + rest
     session.set_session_name("")
     assert file.read_bytes() == line.replace(b'"titleSource":"auto",', b"") + b"\n" + rest
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"), [("omp", "Title"), ("sessiontree", "Title"), ("pi", "Name")]
+)
+def test_everything_calls_a_session_the_same(home: Path, profile: str, expected: str) -> None:
+    folder = Path(get_profile(profile).sessions_dir) / "--work-pi--"
+    named = entry("session_info", "b0000001", "a2", name=" Name ")
+    file = write(folder / "x.jsonl", header(title="Title"), *chain(user(), assistant()), named)
+    (listed,) = SessionManager.list("/work/pi", profile=profile)
+    with SessionManager.open(file) as opened, open_view(file) as seen:
+        assert listed.title == opened.session_name == seen.name == expected
+        assert view_of(opened).name == expected
+    with open_view(file, profile=profile) as seen:
+        assert seen.name == expected

@@ -16,6 +16,7 @@ from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
 from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
+from sessiontree.model.dialects import session_name
 from sessiontree.model.header import get_cwd, get_version, is_header, read_title_slot
 from sessiontree.model.lines import Record, SkippedText, read_line
 from sessiontree.model.messages import said_ms, text_of
@@ -63,14 +64,8 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
         return self.session_id is not None and self.has_final_newline and not self.skipped_count
 
     def title(self, dialect: Dialect) -> str | None:
-        """Name and title in the dialect's order, else the latest compaction's short summary."""
-        first, second = self.header_title, self.info_name
-        if dialect == "pi":
-            first, second = second, first
-        for text in (first, second, self.short_summary):
-            if text and not text.isspace():
-                return text
-        return None
+        """The session's name, else the latest compaction's short summary."""
+        return session_name(dialect, self.header_title, self.info_name, self.short_summary)
 
     @property
     def status(self) -> Status:
