@@ -16,7 +16,6 @@ message is later than its own file, the files' times mean nothing and bound noth
 from __future__ import annotations
 
 import contextlib
-import time
 from bisect import insort
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -24,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from sessiontree.clock import now_ms
 from sessiontree.discovery.heads import PREFIX_BYTES, parse_head
 from sessiontree.discovery.paths import parse_session_file_name, session_of_draft
 from sessiontree.model.ids import parse_timestamp
@@ -70,7 +70,7 @@ def by_last_use(
 
     ``files`` come newest first. Of several used at the same time the one begun last comes first.
     """
-    now_ms = time.time_ns() // _NS_PER_MS
+    present_ms = now_ms()
     stats = {stat.path: stat for stat in files}
     found: list[_Use] = []  # latest last
     known: dict[str, int] = {}
@@ -86,7 +86,7 @@ def by_last_use(
         if used_ms is None:
             used_ms = read_last_use_ms(storage, stat)
         is_bounded = is_bounded and used_ms <= newest_ms
-        insort(found, _Use(min(used_ms, now_ms), _begun(stat.path), stat.mtime_ns, stat.path))
+        insort(found, _Use(min(used_ms, present_ms), _begun(stat.path), stat.mtime_ns, stat.path))
     for use in reversed(found):
         yield stats[use.path], to_moment(use.used_ms * _NS_PER_MS)
 

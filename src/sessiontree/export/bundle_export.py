@@ -14,6 +14,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 
+from sessiontree import clock
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.export.bundle_archive import (
@@ -83,7 +84,7 @@ def export_bundle(
             raise SessionNotFoundError(source)
         try:
             writer = _BundleWriter(document, found, store, target, redactor)
-            return writer.write(now_ms if now_ms is not None else time.time_ns() // 1_000_000)
+            return writer.write(now_ms if now_ms is not None else clock.now_ms())
         finally:
             document.payloads.reader.close()
     except OSError as error:

@@ -10,10 +10,10 @@ import contextlib
 import hashlib
 import itertools
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from sessiontree import clock
 from sessiontree.discovery import paths
 from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.errors import NotASessionError, PersistenceError
@@ -75,7 +75,7 @@ def import_bundle(
                 staging,
                 os.path.abspath(cwd) if cwd is not None else None,
                 os.path.abspath(session_dir) if session_dir is not None else None,
-                now_ms if now_ms is not None else time.time_ns() // 1_000_000,
+                now_ms if now_ms is not None else clock.now_ms(),
             )
             guard: Handle | None = None
             try:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sessiontree import clock
 from sessiontree.core.context import find_kept
 from sessiontree.core.trimming import restore_frames, trim
 from sessiontree.core.wording import Wording
@@ -105,7 +105,7 @@ def convert_session(
                 store,
                 os.path.abspath(cwd) if cwd is not None else get_cwd(document.header),
                 os.path.abspath(session_dir) if session_dir is not None else None,
-                now_ms if now_ms is not None else time.time_ns() // 1_000_000,
+                now_ms if now_ms is not None else clock.now_ms(),
             )
             conversion.recorded_path = recorded_path or source
             if session_id is not None:

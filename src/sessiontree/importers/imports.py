@@ -6,10 +6,10 @@ The source is only read.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sessiontree import clock
 from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeError
 from sessiontree.importers.foreign import Agent, read_source
 from sessiontree.importers.foreign_listing import find_foreign_files
@@ -57,7 +57,7 @@ def import_session(
         storage if storage is not None else FileSessionStorage(),
         os.path.abspath(cwd) if cwd is not None else source.transcript.cwd or os.getcwd(),
         os.path.abspath(session_dir) if session_dir is not None else None,
-        now_ms if now_ms is not None else time.time_ns() // 1_000_000,
+        now_ms if now_ms is not None else clock.now_ms(),
     )
     if not source.transcript.report.messages:
         raise NotASessionError(source.path, _NO_MESSAGE)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import catalogue
 from sessiontree.discovery.talked import set_time
 from sessiontree.errors import SessionTreeError
@@ -25,7 +25,6 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.stores.files.reader import require_session
 
-Clock = Callable[[], int]
 _CHUNK = 1 << 20
 
 
@@ -40,12 +39,8 @@ class RepairReport:
     """One for each file that was recovered: what of it, and where the damaged one is."""
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def repair_findings(
-    findings: Iterable[Finding], profile: Profile, *, clock: Clock = _now_ms
+    findings: Iterable[Finding], profile: Profile, *, clock: Clock = now_ms
 ) -> RepairReport:
     """Mend what can be mended; one that fails does not stop the others."""
     report = RepairReport()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -27,7 +27,6 @@ from sessiontree.stores.files.reader import require_session
 MANIFEST = "manifest.json"
 _MAX_MANIFEST = 1 << 20
 _CHUNK = 1 << 20
-Clock = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +44,13 @@ class TrashItem:
     pieces: tuple[tuple[str, str], ...]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def move_to_trash(
     path: str | os.PathLike[str],
     *,
     profile: Profile,
     storage: SessionStorage | None = None,
     batch: str | None = None,
-    clock: Clock = _now_ms,
+    clock: Clock = now_ms,
 ) -> TrashItem:
     """Move a session and what belongs to it to the profile's trash.
 

@@ -8,13 +8,13 @@ framework brings its own loop implements the protocol of `agent` directly instea
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from sessiontree.clock import now_ms
 from sessiontree.core.llm import convert_to_llm
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
@@ -154,7 +154,7 @@ class AgentBase(ABC):
         self.follow_ups = MessageQueue()
         self.tools: dict[str, Tool] = dict(tools or {})
         self.system_prompt = system_prompt
-        self._clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        self._clock_ms = clock_ms or now_ms
         self._messages: list[Message] = []
         self._listeners = Listeners()
         self._idle = asyncio.Event()

@@ -9,12 +9,12 @@ and its statistics.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from sessiontree.clock import now_ms
 from sessiontree.core.usage import (
     PAID_TYPES,
     MessageCounts,
@@ -466,11 +466,6 @@ def bash_message(
     if exclude_from_context:
         message["excludeFromContext"] = True
     return {**message, "timestamp": now_ms()}
-
-
-def now_ms() -> int:
-    """Unix milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

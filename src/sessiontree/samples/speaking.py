@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from sessiontree.clock import now_ms
 from sessiontree.session.manager import SessionManager
 
 PROVIDER = "sample"
@@ -20,7 +20,7 @@ class SampleSession(SessionManager):
     @property
     def said_ms(self) -> int:
         """When what is said next was said, in Unix milliseconds."""
-        return time.time_ns() // 1_000_000 - self.hours_ago * _HOUR_MS
+        return now_ms() - self.hours_ago * _HOUR_MS
 
 
 def ask(manager: SampleSession, text: str, *more: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import get_args
 
+from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import NotASessionError, PersistenceError
@@ -29,7 +30,7 @@ from sessiontree.stores.files.log import Durability, SessionLog
 from sessiontree.stores.files.reader import load_document, salvage_document
 from sessiontree.stores.files.unsaved import UnsavedLog
 from sessiontree.stores.files.writer import set_aside
-from sessiontree.stores.place import Clock, Place, now_ms
+from sessiontree.stores.place import Place
 
 
 def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:

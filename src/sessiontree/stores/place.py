@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from sessiontree.clock import Clock, now_ms
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
-
-Clock = Callable[[], int]
-
-
-def now_ms() -> int:
-    """Unix milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

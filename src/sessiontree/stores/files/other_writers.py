@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from sessiontree.clock import now_ms
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import (
     NotASessionError,
@@ -436,6 +437,6 @@ def _make_leaf_marker(tree: SessionTree, leaf_id: str) -> WireEntry:
         "type": "custom",
         "id": new_entry_id(tree.by_id, os.urandom),
         "parentId": leaf_id,
-        "timestamp": format_timestamp(time.time_ns() // 1_000_000),
+        "timestamp": format_timestamp(now_ms()),
         "customType": LEAF_MARKER,
     }
