@@ -195,8 +195,12 @@ def test_prompts_are_recalled_on_both_sides(omp: Peer, project: Path) -> None:
             "fix the parser",
         ]
         assert [entry.prompt for entry in history.search("pars", 5)] == ["fix the parser"]
+        history.add("go back to that commit", project)
         history.add("written by us", project)
         history.add("fix the parser", project)
+        for query in ("go mit", "ars fix", "ritten b", "say c++", "nothing"):
+            ours = [entry.prompt for entry in history.search(query, 5)]
+            assert sorted(omp.ask("recall", query=query, limit=5)) == sorted(ours)
     assert omp.ask("recall", query="written", limit=5) == ["written by us"]
     assert omp.ask("recall", query="pars", limit=5) == ["fix the parser"]
     assert omp.ask("recall", limit=1) == ["fix the parser"]

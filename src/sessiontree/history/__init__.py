@@ -94,9 +94,9 @@ class HistoryStorage:
     ) -> list[HistoryEntry]:
         """Prompts that match: those with the very text first, then newest first.
 
-        Any text is a query and nothing in it is an operator: every word must be there, the last
-        one may be the beginning of a word. A blank query gives the newest prompts.
-        Raises PersistenceError.
+        Any text is a query and nothing in it is an operator: every word must be there, at the
+        beginning of a word or else inside one ("go mit" finds "go back to that commit"). A blank
+        query gives the newest prompts. Raises PersistenceError.
         """
         wanted = _Query(_writable(query))
         if not wanted.terms:
@@ -108,6 +108,7 @@ class HistoryStorage:
             found += self._reader.select_containing([wanted.text], limit, folder)
             found += [entry for entry in new if wanted.has_terms(entry.prompt)]
             found += self._words(wanted, wanted.symbols, limit, folder)
+            found += self._reader.select_containing(wanted.terms, limit, folder)
             if not found and wanted.symbols:
                 found = [entry for entry in new if wanted.has_words(entry.prompt)]
                 found += self._words(wanted, [], limit, folder)
@@ -143,7 +144,7 @@ class _Query:
         self.symbols = [term for term in terms if not term.isalnum()]
         worded = [term for term in terms if any(map(str.isalnum, term))]
         phrases = ['"' + term.replace('"', '""').replace("\0", " ") + '"' for term in worded]
-        self.expression = " ".join(phrases) + " *" if phrases else None
+        self.expression = " ".join(f"{phrase} *" for phrase in phrases) or None
 
     def is_in(self, prompt: str) -> bool:
         return self.text.casefold() in prompt.casefold()

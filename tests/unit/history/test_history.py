@@ -212,16 +212,21 @@ def test_search_takes_any_text_as_it_is(
     assert _found(history, query) == expected
 
 
-def test_every_word_must_be_there_and_only_the_last_may_be_a_beginning(
-    history: HistoryStorage,
-) -> None:
+def test_every_word_must_be_there_or_be_a_part_of_one(history: HistoryStorage) -> None:
     _add(history, "rename the session manager", "session tree", "manage sessions")
     history.flush(10)
-    assert _found(history, "session manag") == ["rename the session manager"]
-    assert (
-        _found(history, "manager session") == ["rename the session manager", "manage sessions"][:1]
-    )
-    assert _found(history, "sess tree") == []
+    assert _found(history, "session manag") == ["rename the session manager", "manage sessions"]
+    assert _found(history, "manager session") == ["rename the session manager"]
+    assert _found(history, "sess tree") == ["session tree"]
+    assert _found(history, "ess ree") == ["session tree"]
+    assert _found(history, "sess trees") == []
+
+
+def test_beginnings_of_words_are_found_in_any_order(history: HistoryStorage) -> None:
+    _add(history, "git commit and go on", "go with the mitigations", "mitten")
+    history.flush(10)
+    assert _found(history, "go mit") == ["go with the mitigations", "git commit and go on"]
+    assert _found(history, "mit go") == ["go with the mitigations", "git commit and go on"]
 
 
 def test_the_very_text_comes_before_the_words_in_another_order(history: HistoryStorage) -> None:

@@ -23,7 +23,7 @@ def history_command(
 ) -> None:
     """List the prompts you typed, newest first; with a QUERY, those that match it.
 
-    Any text is a query: every word must be there, the last one may be the beginning of a word.
+    Any text is a query: every word must be there, or be a part of one.
 
     \b
     Examples:
