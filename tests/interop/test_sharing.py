@@ -176,6 +176,18 @@ def test_we_continue_where_omp_left_this_terminal(omp_in_a_pane: Peer, project: 
     assert newer != older
 
 
+def test_a_session_that_omp_had_just_begun_is_not_passed_over_for_an_older_one(
+    omp_in_a_pane: Peer, project: Path
+) -> None:
+    older, newer = two_sessions(omp_in_a_pane, project)
+    omp_in_a_pane.ask("write", cwd=project, steps=[])
+    theirs = omp_in_a_pane.ask("continue", cwd=project)["file"]
+    assert theirs not in (str(older), str(newer))
+    with SessionManager.continue_recent(project, profile="omp") as manager:
+        assert manager.session_file not in (str(older), str(newer))
+        assert manager.get_entries() == []
+
+
 def test_omp_continues_where_we_left_this_terminal(omp_in_a_pane: Peer, project: Path) -> None:
     older, newer = two_sessions(omp_in_a_pane, project)
     assert omp_in_a_pane.ask("continue", cwd=project)["file"] == str(newer)

@@ -30,6 +30,7 @@ _MAX_BREADCRUMB_BYTES = 64 * 1024
 _MOST_LEVELS = 8
 _MOST_LOOKED_AT = 1_000
 _IDENTITY = "cwdstat "
+_FRESH = "fresh"
 _PATH_SEPARATORS = re.compile(r"[/\\]")
 
 # Multiplexers before the emulators around them: their panes are what the user sees as terminals.
@@ -53,12 +54,14 @@ class Breadcrumb:
     """What a terminal worked on last: the project's folder, the session's file, and when.
 
     ``identity`` is the folder's device and inode at that time, None if that was not noted.
+    ``is_fresh`` says that the session had just begun and had no file yet, as after omp's ``/new``.
     """
 
     cwd: str
     session_file: str
     time_ns: int
     identity: tuple[int, int] | None = None
+    is_fresh: bool = False
 
 
 def write_breadcrumb(
@@ -108,6 +111,27 @@ def read_breadcrumb(
     return _find_file(profile, crumb, store)
 
 
+def began_new_session(
+    profile: Profile,
+    cwd: str | os.PathLike[str],
+    session_dir: str | None = None,
+    *,
+    terminal: str | None = None,
+    storage: SessionStorage | None = None,
+) -> bool:
+    """Whether this terminal left the last session here for a new one that was never written.
+
+    Going back to that last session would undo what the user asked for.
+    """
+    store: SessionStorage = storage or FileSessionStorage()
+    crumb = load_breadcrumb(profile, terminal=terminal, storage=store)
+    if crumb is None or not crumb.is_fresh or not same_cwd(crumb.cwd, cwd):
+        return False
+    if session_dir is not None and not same_cwd(os.path.dirname(crumb.session_file), session_dir):
+        return False
+    return _find_file(profile, crumb, store) is None
+
+
 def read_moved_breadcrumb(
     profile: Profile,
     cwd: str | os.PathLike[str],
@@ -148,7 +172,8 @@ def load_breadcrumb(
             return None
         cwd, session_file = lines[:2]
         identity = _parse_identity(lines[2:]) or _read_identity(store, path, cwd)
-        return Breadcrumb(cwd, os.path.join(cwd, session_file), time_ns, identity)
+        path_of_session = os.path.join(cwd, session_file)
+        return Breadcrumb(cwd, path_of_session, time_ns, identity, _FRESH in lines[2:])
     return None
 
 

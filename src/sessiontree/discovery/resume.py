@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessiontree.discovery.breadcrumbs import read_breadcrumb
+from sessiontree.discovery.breadcrumbs import began_new_session, read_breadcrumb
 from sessiontree.discovery.drafts import list_draft_files
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.last_used import by_last_use
@@ -104,6 +104,7 @@ def choose_recent(
 ) -> str | None:
     """The file to go on with: this terminal's last session here, else the project's last.
 
+    None if this terminal had begun a new session here, which was never written.
     The path of a draft if that session was never answered; None if there is nothing to continue.
     """
     chosen = get_profile(profile)
@@ -116,6 +117,9 @@ def choose_recent(
             crumb = None
     if crumb is not None:
         return crumb if store.exists(crumb) else draft_path(crumb)
+    given = folders[0] if session_dir is not None else None
+    if began_new_session(chosen, cwd, given, storage=store):
+        return None
     belongs = belongs_to(cwd)
     for stat, _ in by_last_use(store, _newest_with_drafts(store, folders)):
         head = _try_head(store, stat.path)

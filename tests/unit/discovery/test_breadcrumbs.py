@@ -17,6 +17,7 @@ from sessiontree.discovery.breadcrumbs import (
     write_breadcrumb,
 )
 from sessiontree.discovery.paths import encode_cwd
+from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.memory import MemorySessionStorage
 
@@ -76,6 +77,28 @@ def test_further_lines_of_omp_are_ignored(profile: Profile, tmp_path: Path) -> N
     crumb.parent.mkdir(parents=True)
     crumb.write_bytes(f"{tmp_path}\r\n{file}\r\nfresh\ncwdstat 1 2\n".encode())
     assert read_breadcrumb(profile, tmp_path, terminal="pts-3") == str(file)
+
+
+def test_a_new_session_that_was_never_written_is_not_passed_over_for_an_older_one(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """omp notes with ``fresh`` that its user has just asked for a new session."""
+    monkeypatch.setenv("TMUX_PANE", "%7")
+    monkeypatch.setattr("os.ttyname", lambda _: "")
+    project, other = tmp_path / "project", tmp_path / "other"
+    older = put(tmp_path / "s", name="older.jsonl", cwd=str(project))
+    crumb = Path(profile.terminal_sessions_dir) / "tmux-%7"
+    crumb.parent.mkdir(parents=True, exist_ok=True)
+
+    def continued(extra: str, cwd: Path = project) -> str | None:
+        crumb.write_text(f"{cwd}\n{tmp_path}/s/new.jsonl\n{extra}")
+        return choose_recent(project, tmp_path / "s")
+
+    assert continued("") == str(older)
+    assert continued("fresh\n") is None
+    assert continued("fresh\n", cwd=other) == str(older)
+    new = put(tmp_path / "s", name="new.jsonl", cwd=str(project))
+    assert continued("fresh\n") == str(new)
 
 
 def test_a_breadcrumb_of_another_folder_or_terminal_does_not_count(
