@@ -42,6 +42,7 @@ _ENTRY_FIELDS: Mapping[str, str] = {
     "usage": "usage",
 }
 _NEWER_TYPE = re.compile(r"[a-z][a-z_]{1,40}")
+_TYPE_NAME = re.compile(r"[A-Za-z][\w.:/-]*")
 _OUR_ID = re.compile(r"[0-9a-f]{8}")
 
 _CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
@@ -106,6 +107,7 @@ def is_of_another_program(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     return (
         isinstance(kind, str)
+        and _TYPE_NAME.fullmatch(kind) is not None  # else it may be damage
         and "parentId" not in value
         and kind not in ("session", "title")
         and kind not in _ENTRY_FIELDS
