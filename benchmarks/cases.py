@@ -32,6 +32,7 @@ class Sizes:
     appends: tuple[int, ...] = (500, 1_000, 2_000)
     project: tuple[int, ...] = (250, 1_000, 5_000)
     everywhere: int = 5_000
+    imports: tuple[int, ...] = (250, 500, 1_000)
     alternatives: int = 5_000
 
 
@@ -44,6 +45,7 @@ QUICK = Sizes(
     appends=(100, 200, 400),
     project=(50, 100, 200),
     everywhere=200,
+    imports=(10, 20, 40),
     alternatives=300,
 )
 
@@ -79,7 +81,17 @@ class Case:
 
 def all_cases(world: World, sizes: Sizes) -> Iterator[Case]:
     """Every case, in the order of the table."""
-    for make in (single_sessions, trees, appends, listings, finding, copies, programs, huge):
+    for make in (
+        single_sessions,
+        trees,
+        appends,
+        listings,
+        finding,
+        copies,
+        imports,
+        programs,
+        huge,
+    ):
         yield from make(world, sizes)
 
 
@@ -302,6 +314,35 @@ def copies(world: World, sizes: Sizes) -> Iterator[Case]:
     for op, words in (("fork", "fork"), ("branched", "branched session")):
         build = partial(_on_files, world, op, sizes.bytes, world.corpus.conversation)
         yield Case(f"{words} {size}", build, target=0.1, memory_mb=40)
+
+
+def imports(world: World, sizes: Sizes) -> Iterator[Case]:
+    count = sizes.imports[-1]
+    size = "Claude Code sessions"
+    yield Case(
+        f"import {count:,} {size}",
+        partial(_importing, world, sizes.imports, again=False),
+        against=(),
+        memory_mb=150,
+        note="subagents included; the peers import nothing",
+    )
+    yield Case(
+        f"import {count:,} {size} again, nothing new",
+        partial(_importing, world, sizes.imports, again=True),
+        against=(),
+        memory_mb=150,
+    )
+
+
+def _importing(world: World, counts: Sequence[int], *, again: bool) -> Contest:
+    def run(count: int) -> Run:
+        home = world.corpus.transcripts(count)
+        return world.us("import", {"home": home, "again": again})
+
+    *fewer, count = counts
+    growth: dict[float, Run] = {n: run(n) for n in fewer}
+    truth = {"imported": count, "unchanged": count if again else 0, "failed": 0}
+    return Contest({"us": run(count)}, growth, count, truth)
 
 
 def programs(world: World, sizes: Sizes) -> Iterator[Case]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from benchmarks.bank import Bank
+from benchmarks.transcripts import write_transcripts
 
 SEED = 20_260_216
 EPOCH_S = 1_750_000_000.0
@@ -361,6 +362,13 @@ class Corpus:
         """An agent folder with the sessions of this many projects."""
         cwds = [str(self.cwd(number)) for number in range(projects)]
         return self._tree(f"many-{sessions}", lambda p: write_projects(p, sessions, cwds))
+
+    def transcripts(self, sessions: int, projects: int = 12) -> Path:
+        """A home folder with this many sessions of Claude Code."""
+        cwds = [str(self.cwd(number)) for number in range(projects)]
+        return self._tree(
+            f"claude-code-{sessions}", lambda p: write_transcripts(p, sessions, cwds, _banks())
+        )
 
     def newest_of(self, tree: Path, sessions: int) -> Path:
         """An agent folder with hard links to the newest sessions of a one-project tree."""

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiontree import SessionManager
+
+if TYPE_CHECKING:
+    from sessiontree.importers.imports import ImportAllReport
 
 Arguments = dict[str, Any]
 Info = dict[str, Any]
@@ -153,6 +156,20 @@ def branched(args: Arguments) -> Info:
     return {"bytes": Path(made).stat().st_size}
 
 
+def import_sessions(args: Arguments) -> Info:
+    """Import all sessions of Claude Code into a folder; with ``again``, once more."""
+    from sessiontree.importers.imports import import_all
+
+    def work() -> ImportAllReport:
+        return import_all("claude-code", home=args["home"], session_dir=args["scratch"])
+
+    if args.get("again"):
+        work()
+    report = measure(work)
+    same = sum(1 for each in report.imported if each.is_unchanged)
+    return {"imported": len(report.imported), "unchanged": same, "failed": len(report.failed)}
+
+
 OPS: dict[str, Callable[[Arguments], Info]] = {
     "open": open_session,
     "context": context,
@@ -169,6 +186,7 @@ OPS: dict[str, Callable[[Arguments], Info]] = {
     "search": find,
     "fork": fork,
     "branched": branched,
+    "import": import_sessions,
 }
 
 
