@@ -278,37 +278,46 @@ def split_text(text: str) -> tuple[list[str], str]:
     """The elements around a text, in order, and the text without them."""
     before: list[str] = []
     after: list[str] = []
-    rest = text
-    while (length := _leading_element(rest)) > 0:
-        start = len(rest) - len(rest.lstrip())
-        before.append(rest[start:length])
-        rest = rest[length:].lstrip()
-    while (start := _trailing_element(rest)) >= 0:
-        after.insert(0, rest[start:].rstrip())
-        rest = rest[:start].rstrip()
-    return [*before, *after], rest
+    start, end = 0, len(text)
+    while (found := _leading_element(text, start)) is not None:
+        before.append(text[slice(*found)])
+        start = _skip_space(text, found[1])
+    while len(after) < _MOST_AFTER and (found := _trailing_element(text, start, end)) is not None:
+        after.insert(0, text[slice(*found)])
+        end = start + len(text[start : found[0]].rstrip())
+    return [*before, *after], text[start:end]
 
 
-def _leading_element(text: str) -> int:
-    """Where the element that a text begins with ends; 0 if it begins with none."""
-    stripped = text.lstrip()
-    if not stripped.startswith("<"):
-        return 0
+_MOST_AFTER = 20
+"""How many elements are looked for behind a prompt: each look may read all of it."""
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _leading_element(text: str, start: int) -> tuple[int, int] | None:
+    """From where to where the element goes that a text begins with; None if it begins with none."""
+    start = _skip_space(text, start)
     for tag in _AROUND:
-        if stripped.startswith((f"<{tag}>", f"<{tag} ")):
+        if text.startswith((f"<{tag}>", f"<{tag} "), start):
             closing = f"</{tag}>"
-            end = stripped.find(closing)
-            return len(text) - len(stripped) + end + len(closing) if end >= 0 else 0
-    return 0
+            end = text.find(closing, start)
+            return (start, end + len(closing)) if end >= 0 else None
+    return None
 
 
-def _trailing_element(text: str) -> int:
-    """Where the element that a text ends with begins; -1 if it ends with none."""
-    stripped = text.rstrip()
+def _trailing_element(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """From where to where the element goes that a text ends with; None if it ends with none."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
     for tag in _AROUND:
-        if stripped.endswith(f"</{tag}>"):
-            return max(stripped.rfind(f"<{tag}>"), stripped.rfind(f"<{tag} "))
-    return -1
+        if text.endswith(f"</{tag}>", start, end):
+            found = max(text.rfind(f"<{tag}>", start, end), text.rfind(f"<{tag} ", start, end))
+            return (found, end) if found >= 0 else None
+    return None
 
 
 def bash_input(text: str) -> str | None:

@@ -175,6 +175,7 @@ class ThreadPlan:
         self.original_of: dict[str, str] = {}
         """The first record that says what a copy under another uuid says."""
         self._by_uuid = {line.uuid: line for line in self.lines if line.uuid is not None}
+        self._above: dict[str, Line | None] = {}
         self._answers: dict[str, list[Answer]] = {}
         self._answer_of_call: dict[str, Answer] = {}
         self._boundary: str | None = None
@@ -274,12 +275,18 @@ class ThreadPlan:
             above, other = self._said_above(above), self._said_above(other)
 
     def _said_above(self, line: Line) -> Line | None:
-        """The prompt, result or answer that a line follows."""
-        seen: set[str | None] = set()
+        """The prompt, result or answer that a line follows; each way up is gone once."""
+        way: list[str] = []
         at = self._by_uuid.get(line.parent or "")
-        while at is not None and at.kind not in ("user", "assistant") and at.uuid not in seen:
-            seen.add(at.uuid)
+        while at is not None and at.kind not in ("user", "assistant"):
+            uuid = at.uuid or ""
+            if uuid in self._above:
+                at = self._above[uuid]
+                break
+            self._above[uuid] = None  # a circle ends here
+            way.append(uuid)
             at = self._by_uuid.get(at.parent or "")
+        self._above |= dict.fromkeys(way, at)
         return at
 
     def _canonical(self, uuid: str | None) -> str | None:

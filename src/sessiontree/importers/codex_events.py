@@ -7,6 +7,7 @@ prompt may be in events alone; so each event is compared with the items of its o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def _is_part(event: _Said, said: Sequence[_Said]) -> bool:
     """Whether one of the items of the turn says what the event says, and more, or a bit less."""
     if len(event.text) < _SHORT:
         return False
-    before = sum(1 for each in said if each.index < event.index)
+    before = bisect_left(said, event.index, key=lambda each: each.index)
     for each in said[max(0, before - _NEAREST) : before + _NEAREST]:
         if event.text in each.text or (len(each.text) >= _SHORT and each.text in event.text):
             return True
