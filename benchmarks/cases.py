@@ -335,14 +335,14 @@ def imports(world: World, sizes: Sizes) -> Iterator[Case]:
 
 
 def _importing(world: World, counts: Sequence[int], *, again: bool) -> Contest:
-    def run(count: int) -> Run:
-        home = world.corpus.transcripts(count)
-        return world.us("import", {"home": home, "again": again})
-
-    *fewer, count = counts
-    growth: dict[float, Run] = {n: run(n) for n in fewer}
+    homes = [world.corpus.transcripts(count) for count in counts]
+    runs = [world.us("import", {"home": home, "again": again}) for home in homes]
+    # Sessions differ in length: what grows is their bytes.
+    sizes = [sum(file.stat().st_size for file in home.rglob("*.jsonl")) for home in homes]
+    count = counts[-1]
     truth = {"imported": count, "unchanged": count if again else 0, "failed": 0}
-    return Contest({"us": run(count)}, growth, count, truth)
+    growth: dict[float, Run] = dict(zip(sizes[:-1], runs[:-1], strict=True))
+    return Contest({"us": runs[-1]}, growth, sizes[-1], truth)
 
 
 def programs(world: World, sizes: Sizes) -> Iterator[Case]:

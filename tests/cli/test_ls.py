@@ -184,6 +184,24 @@ def test_sessions_of_other_agents_can_be_listed_along(machine: Machine) -> None:
     assert machine.run("import", "5f2c81d0").out.startswith("Already up to date")
 
 
+def test_a_subagent_without_its_main_transcript_is_listed_found_and_imported(
+    machine: Machine,
+) -> None:
+    session_id = "6a2c81d0-0000-4000-8000-000000000000"
+    folder = machine.home / ".claude" / "projects" / "-work" / session_id / "subagents"
+    folder.mkdir(parents=True)
+    asked = {
+        "type": "user", "uuid": "u1", "parentUuid": None, "isSidechain": True, "cwd": "/work",
+        "sessionId": session_id, "timestamp": "2026-02-16T10:00:00Z",
+        "message": {"role": "user", "content": "survey the marmots"},
+    }  # fmt: skip
+    (folder / "agent-ab12cd34.jsonl").write_text(json.dumps(asked) + "\n")
+    assert "survey the marmots" in machine.run("ls", "--all-agents").out
+    assert "survey the marmots" in machine.run("search", "marmots", "--all-agents").out
+    assert machine.run("import", "ab12cd34").out.startswith("Imported ")
+    assert "survey the marmots" in machine.run("ls", "--all").out
+
+
 def test_a_moved_project_is_noticed_and_relinked(machine: Machine) -> None:
     old = machine.root / "old" / "app"
     new = machine.root / "new" / "app"

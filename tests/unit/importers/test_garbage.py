@@ -285,3 +285,25 @@ def test_blank_lines_and_debris_are_told_by_line() -> None:
     found = read_records(b'\n{"a":1}\nnot json\n[1]\n{"b":2}\n{"c":')
     assert found.records == [{"a": 1}, {"b": 2}]
     assert [line for line, _ in found.skipped] == [3, 4, 6]
+
+
+def test_a_hostile_history_takes_no_longer_than_it_is_long() -> None:
+    many = 4_000  # each compared with each it would take half a minute
+    said = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "x"}]}
+    chain: list[dict[str, object]] = [
+        {"type": "system", "uuid": f"s{n}", "parentUuid": f"s{n - 1}"} for n in range(many)
+    ]
+    copies: list[dict[str, object]] = [
+        {"type": "assistant", "uuid": f"a{n}", "parentUuid": f"s{many - 1}", "message": said}
+        for n in range(many)
+    ]
+    around = "<ide_selection>x</ide_selection>" * many
+    prompt = {"type": "user", "uuid": "p", "message": {"role": "user", "content": around}}
+    convert_claude_code(RecordList([*chain, *copies, prompt]))
+    text = "a text that is long enough"
+    events = [
+        {"type": "event_msg", "payload": {"type": "agent_message", "message": f"{text} {n}"}}
+        for n in range(many)
+    ]
+    item = {"type": "message", "role": "assistant", "content": [{"text": f"another {text}"}]}
+    convert_codex(RecordList([*events, *[{"type": "response_item", "payload": item}] * many]))
