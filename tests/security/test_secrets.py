@@ -212,6 +212,57 @@ def test_every_export_can_leave_secrets_out(machine: Machine, kind: str, file: s
     assert b"[redacted:" in content
 
 
+@pytest.mark.parametrize(
+    ("kind", "file"), [("markdown", "out.md"), ("json", "out.json"), ("bundle", "out.zip")]
+)
+def test_no_corner_of_a_session_hides_a_secret(machine: Machine, kind: str, file: str) -> None:
+    """Keys of objects, tool names, types, the project's path, ids, the names of artifacts."""
+    call = {"type": "toolCall", "id": "1", "name": KEY, "arguments": {KEY: {KEY: 1}, KEY + "9": 2}}
+    words = {"type": "toolCall", "id": "2", "name": "run", "arguments": {"argv": ["x", KEY]}}
+    entries = [
+        user("hi"),
+        assistant("ok", call, words),
+        {"type": KEY, "id": KEY},
+        {"type": "custom", "customType": KEY, "data": {"name": "API_KEY", "value": "hunter22xyz"}},
+        {"type": "model_change", "provider": KEY, "modelId": KEY},
+        {"type": "mode_change", "mode": KEY},
+        {"message": {"role": KEY, "content": [{"type": KEY}]}},
+        {"message": {"role": "toolResult", "toolName": KEY, "content": []}},
+        {"message": {"role": "user", "content": [{"type": "image", "mimeType": KEY, "data": ""}]}},
+    ]
+    path = machine.session("0199a3f2", entries=entries)
+    content = path.read_text().replace(str(machine.project), f"{machine.project}/{KEY}", 1)
+    path.write_text(content)
+    artifacts = path.with_suffix("") / KEY
+    artifacts.mkdir(parents=True)
+    (artifacts / f"{KEY}.txt").write_text("plain")
+    result = machine.run("export", "0199a3f2", "--format", kind, "--redact", "-o", file)
+    assert result.code == 0, result.err
+    assert KEY not in result.out + result.err
+    exported = (machine.project / file).read_bytes()
+    assert KEY.encode() not in exported
+    if kind == "bundle":
+        with zipfile.ZipFile(machine.project / file) as archive:
+            assert KEY not in "".join(archive.namelist())
+            assert [name for name in archive.namelist() if name.endswith("].txt")]
+            exported = b"".join(map(archive.read, archive.namelist()))
+    assert KEY.encode() not in exported
+    assert b"hunter22xyz" not in exported
+
+
+def test_the_doctor_finds_secrets_in_the_names_of_artifacts(machine: Machine) -> None:
+    session = machine.session("0199a3f2", "hi", "ok")
+    session.with_suffix("").mkdir()
+    (session.with_suffix("") / f"{KEY}.txt").write_text(f"x {KEY}")
+    result = machine.run("doctor", "--secrets", "--json")
+    assert KEY not in result.out + result.err
+    folder = session.with_suffix("")
+    assert [(one["path"], one["text"]) for one in result.json["findings"]] == [
+        (f"{folder}/[redacted-anthropic-key].txt", "anthropic-key (1); in its name"),
+        (f"{folder}/[redacted-anthropic-key].txt", "anthropic-key (1); in line 1"),
+    ]
+
+
 def test_a_bundle_without_secrets_is_the_same_session_otherwise(
     profile: Profile, tmp_path: Path
 ) -> None:

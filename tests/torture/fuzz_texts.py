@@ -10,8 +10,9 @@ with atheris.instrument_imports(include=["sessiontree"]):
     from sessiontree.discovery.search.matching import Matcher, make_snippet
     from sessiontree.discovery.search.query import parse_query
     from sessiontree.export import markdown_safety as safe
-    from sessiontree.export.redact import Redactor, find_secrets
+    from sessiontree.export.redact import Redactor
     from sessiontree.model.header import TitleSlot
+    from sessiontree.text.secrets import find_secrets
     from sessiontree.tui import escaping
 
 from tests.torture.fuzzing import fuzz, scratch_folder, text_of

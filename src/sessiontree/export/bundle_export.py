@@ -122,9 +122,12 @@ class _BundleWriter:
     def write(self, now_ms: int) -> BundleReport:
         self._when = time.gmtime(max(now_ms // 1000, 315_619_200))[:6]
         self._manifest.created = format_timestamp(now_ms)
+        header = self._document.header
+        if self._redacted is not None:
+            header = self._redacted.header
         self._manifest.session = {
-            "id": self._report.session_id,
-            "cwd": get_cwd(self._document.header),
+            "id": str(header.get("id", "")),
+            "cwd": get_cwd(header),
             "profile": self._profile.name,
             "dialect": self._dialect,
         }
@@ -152,7 +155,8 @@ class _BundleWriter:
             self._refs.pop(digest, None)
         self._report.notes += [f"a blob is missing: {digest}" for digest in self._refs]
         seen: set[str] = set()
-        for path, name in self._artifacts():
+        for path, recorded in self._artifacts():
+            name = recorded if self._redacted is None else self._redacted.redact_path(recorded)
             if not is_safe_name(name, self._limits) or fold(name) in seen:
                 self._report.notes.append(f"an artifact has no portable name: {name!r}")
                 continue

@@ -23,6 +23,19 @@ from sessiontree.model.messages import text_of
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z?")
 
+_SHOWN_TYPES = frozenset(
+    (
+        "message",
+        "custom_message",
+        "compaction",
+        "branch_summary",
+        "model_change",
+        "thinking_level_change",
+        "mode_change",
+        "reset_boundary",
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MarkdownOptions:
@@ -66,8 +79,8 @@ class _Writer:
         lines = [
             f"# {safe.inline(self._redact(title)) or 'Session'}",
             "",
-            f"- Session: {safe.code(view.id)}",
-            f"- Project: {safe.code(view.cwd or '(unknown)')}",
+            f"- Session: {safe.code(self._redact(view.id))}",
+            f"- Project: {safe.code(self._redact(view.cwd) or '(unknown)')}",
             f"- Started: {_time(view.timestamp) or '(unknown)'}",
             f"- Messages: {count}",
         ]
@@ -87,7 +100,11 @@ class _Writer:
 
     def entry(self, entry: Entry) -> str:
         """The entry's part of the document; empty for what only programs read."""
-        data = entry.decode()
+        if entry.type not in _SHOWN_TYPES:
+            return ""
+        data: Any = entry.decode()
+        if self._redactor is not None:
+            data = self._redactor.redact_value(data)
         match entry.type:
             case "message":
                 message = data.get("message")
@@ -156,7 +173,7 @@ class _Writer:
     def _body(self, message: Mapping[str, Any]) -> str:
         content = message.get("content")
         if isinstance(content, str):
-            return safe.contain(self._redact(content)) if content.strip() else ""
+            return safe.contain(content) if content.strip() else ""
         parts = [self._block(block) for block in content] if isinstance(content, list) else []
         return "\n\n".join(part for part in parts if part)
 
@@ -164,16 +181,16 @@ class _Writer:
         parts = [self._body(message)]
         error = message.get("errorMessage")
         if isinstance(error, str) and error:
-            parts.append(f"**Error:** {safe.inline(self._redact(error))}")
+            parts.append(f"**Error:** {safe.inline(error)}")
         elif message.get("stopReason") == "aborted":
             parts.append("*(stopped by the user)*")
         return "\n\n".join(part for part in parts if part)
 
     def _bash_body(self, message: Mapping[str, Any]) -> str:
-        parts = [safe.fence("$ " + self._redact(_text(message.get("command"))), "console")]
+        parts = [safe.fence("$ " + _text(message.get("command")), "console")]
         output = _text(message.get("output"))
         if output.strip():
-            parts.append(safe.fence(self._redact(output)))
+            parts.append(safe.fence(output))
         code = message.get("exitCode")
         if message.get("cancelled"):
             parts.append("*(cancelled)*")
@@ -187,12 +204,12 @@ class _Writer:
         match block.get("type"):
             case "text":
                 text = _text(block.get("text"))
-                return safe.contain(self._redact(text)) if text.strip() else ""
+                return safe.contain(text) if text.strip() else ""
             case "thinking":
                 text = _text(block.get("thinking"))
                 if not self._options.thinking or not text.strip():
                     return ""
-                return _folded("Thinking", safe.contain(self._redact(text)))
+                return _folded("Thinking", safe.contain(text))
             case "toolCall":
                 return self._tool_call(block) if self._options.tools else ""
             case "image":
@@ -204,9 +221,7 @@ class _Writer:
         name = safe.code(_text(call.get("name")) or "tool")
         arguments = call.get("arguments")
         if isinstance(arguments, dict) and list(arguments) == ["command"]:
-            return f"Tool {name}\n\n{safe.fence(self._redact(_text(arguments['command'])), 'sh')}"
-        if self._redactor is not None:
-            call = {"arguments": self._redactor.redact_value(arguments)}
+            return f"Tool {name}\n\n{safe.fence(_text(arguments['command']), 'sh')}"
         return f"Tool {name}\n\n{safe.fence(arguments_text(call), 'json')}"
 
     def _tool_result(self, message: Mapping[str, Any]) -> str:
@@ -222,7 +237,7 @@ class _Writer:
         return _folded(f"{name} {outcome}", body)
 
     def _prose(self, data: Mapping[str, Any], key: str) -> str:
-        return safe.contain(self._redact(_text(data.get(key))))
+        return safe.contain(_text(data.get(key)))
 
     def _redact(self, text: str) -> str:
         return self._redactor.redact_text(text) if self._redactor is not None else text

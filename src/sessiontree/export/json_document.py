@@ -25,6 +25,8 @@ def render_json(view: SessionView, *, redactor: Redactor | None = None) -> Itera
         return codec.encode(cleaned).decode("utf-8")
 
     leaf_id = view.path[-1].id if view.path else None
+    if redactor is not None and leaf_id is not None:
+        leaf_id = redactor.redact_name(leaf_id)
     yield f'{{"format":{spell(FORMAT)},"version":{VERSION},"name":{spell(view.name)}'
     yield f',"leafId":{spell(leaf_id)},"header":{spell(dict(view.header))},"entries":['
     for number, entry in enumerate(view.tree.entries):

@@ -15,6 +15,7 @@ from sessiontree.core.trimming import trim
 from sessiontree.export.redact import Redactor
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header
 from sessiontree.profiles import Dialect
 from sessiontree.stores.files.document import SessionDocument
 
@@ -27,6 +28,7 @@ class RedactedLog:
         self._dialect = dialect
         self._redactor = redactor
         self._with_blobs: list[Entry] = []
+        self.header: Header = redactor.redact_value(dict(document.header))
 
     def lines(self) -> Iterator[bytes]:
         """The file, line by line."""
@@ -34,7 +36,7 @@ class RedactedLog:
         if slot is not None:
             title = self._redactor.redact_text(slot.title)
             yield msgspec.structs.replace(slot, title=title, line=b"").encode()
-        yield codec.encode(self._redactor.redact_value(dict(self._document.header))) + b"\n"
+        yield codec.encode(self.header) + b"\n"
         for entry in self._document.tree.entries:
             trimmed = trim(self._redactor.redact_value(entry.decode()), self._dialect)
             if trimmed.blobs:
@@ -54,6 +56,10 @@ class RedactedLog:
                 if digest not in seen:
                     seen.add(digest)
                     yield digest, blob
+
+    def redact_path(self, path: str) -> str:
+        """The path of a file of the session within the bundle."""
+        return self._redactor.redact_path(path)
 
     def redact_file(self, data: bytes) -> bytes | None:
         """A file that belongs to the session, if it is text; None if it can't be searched."""

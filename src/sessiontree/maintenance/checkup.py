@@ -24,7 +24,12 @@ from sessiontree.discovery.recent import list_session_files
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.history.damage import is_damage
 from sessiontree.maintenance.gc import find_leftovers, references_in
-from sessiontree.maintenance.secrets import find_regular_files, search_document, search_file
+from sessiontree.maintenance.secrets import (
+    find_regular_files,
+    search_document,
+    search_file,
+    search_name,
+)
 from sessiontree.maintenance.trash import list_trash
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
@@ -277,7 +282,10 @@ def _check_artifacts(folder: str, storage: SessionStorage) -> Iterator[Finding]:
         unread.append(Finding("unreadable", path, _reason(error)))
 
     for path in find_regular_files(folder, others.append, note_unread):
-        yield from _search_file(path, storage)
+        shown, in_name = search_name(folder, path)
+        if in_name is not None:
+            yield Finding("secret", shown, in_name)
+        yield from _search_file(path, storage, shown)
     yield from unread
     if others:
         # Not a finding for each: a folder of links can hold thousands.
@@ -285,16 +293,16 @@ def _check_artifacts(folder: str, storage: SessionStorage) -> Iterator[Finding]:
         yield Finding("not searched", others[0], text)
 
 
-def _search_file(path: str, storage: SessionStorage) -> Iterator[Finding]:
+def _search_file(path: str, storage: SessionStorage, shown: str | None = None) -> Iterator[Finding]:
     try:
         text = search_file(storage, path)
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Finding("unreadable", path, _reason(error))
+        yield Finding("unreadable", shown or path, _reason(error))
         return
     if text is not None:
-        yield Finding("secret", path, text)
+        yield Finding("secret", shown or path, text)
 
 
 # -- what lies around ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Passwords and keys in what a session recorded and in the files beside it. Only looks.
 
-Says which kinds there are and where, never the secret itself. What a secret looks like is known to
-``export.redact``.
+Says which kinds there are and where, never the secret itself. What a secret looks like is in
+``text.secrets``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from sessiontree.export.redact import Redactor, find_secrets_in_pieces
+from sessiontree.export.redact import Redactor
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.text.secrets import find_secrets_in_pieces
 
 _CHUNK = 1 << 18
 _SHOWN = 5
@@ -31,7 +32,7 @@ def search_document(document: SessionDocument) -> str | None:
         before = redactor.counts.total()
         redactor.redact_value(entry.decode())
         if redactor.counts.total() > before:
-            entries.append(entry.id)
+            entries.append(redactor.redact_name(entry.id))
     if entries:
         where.append(_some("entries", entries))
     lines: list[str] = []
@@ -61,6 +62,13 @@ def search_file(storage: SessionStorage, path: str) -> str | None:
                 lines.setdefault(line)
     named = [str(line) for line in lines]
     return _report(counts, [_some("lines" if len(lines) > 1 else "line", named)])
+
+
+def search_name(folder: str, path: str) -> tuple[str, str | None]:
+    """The path of a file below a folder fit to be shown, and what secrets its name holds."""
+    redactor = Redactor()
+    shown = os.path.join(folder, redactor.redact_path(os.path.relpath(path, folder)))
+    return shown, _report(redactor.counts, ["its name"])
 
 
 def find_regular_files(

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.export.redact import Redactor, Secret, find_secrets, find_secrets_in_pieces
+from sessiontree.export.redact import Redactor
+from sessiontree.text.secrets import Secret, find_secrets, find_secrets_in_pieces
 
 # Put together at run time, so that no scanner takes this file for a leak.
 _GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -226,3 +227,47 @@ def test_hostile_text_takes_no_more_than_linear_time(hostile: str) -> None:
     started = time.process_time()
     Redactor().redact_text(hostile)
     assert time.process_time() - started < 5
+
+
+def test_keys_are_searched_and_stay_apart() -> None:
+    cleaned = Redactor().redact_value({_GITHUB: 1, f"{_GITHUB}x": 2, "plain": {_GITHUB: 3}})
+    first, second = "[redacted:github-token]", "[redacted:github-token]-2"
+    assert cleaned == {first: 1, second: 2, "plain": {first: 3}}
+
+
+def test_what_refers_to_an_id_still_does() -> None:
+    """Two ids stay two, and are the same wherever they are named."""
+    redactor = Redactor()
+    cleaned = redactor.redact_value([{"id": _GITHUB}, {"id": _OPENAI, "parentId": _GITHUB}])
+    assert cleaned[0]["id"] == cleaned[1]["parentId"] != cleaned[1]["id"]
+    assert redactor.counts == {"github-token": 1, "openai-key": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        ({"name": "DB_PASSWORD", "value": "swordfish"}, "swordfish"),
+        ({"key": "api_key", "value": "swordfish"}, "swordfish"),
+        ({"password": 12345678}, "12345678"),
+        ({"dbPassword": "swordfish"}, "swordfish"),
+        (["curl", "-u", "bob:swordfish9", "https://x.example"], "swordfish9"),
+        (["tool", "--token", "abcDEF123456"], "abcDEF123456"),
+        ({"type": "image", "data": "no base64: password=swordfish9"}, "swordfish9"),
+    ],
+)
+def test_a_value_shows_secrets_that_its_texts_do_not(value: object, hidden: str) -> None:
+    assert hidden not in str(Redactor().redact_value(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "PATH", "value": "/usr/bin:/bin"},
+        {"key": "sort_order", "value": "ascending"},
+        {"credentials": "include", "tokens": 4096, "token": None, "password": True},
+        {"cacheKey": "user:42:profile", "publicKey": "MFkwEwYHKoZIzj0CAQ"},
+        ["--password-file", "secrets.txt", "--token"],
+    ],
+)
+def test_an_ordinary_value_is_left_alone(value: object) -> None:
+    assert Redactor().redact_value(value) == value

@@ -1,4 +1,4 @@
-"""Secrets are looked for on a fast road; the plain one, a rule after the other, finds the same."""
+"""Secrets are found the fast way, from hint to hint; trying every mark finds the same."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.export import redact
-from sessiontree.export.redact import Redactor, find_secrets, find_secrets_in_pieces
+from sessiontree.export.redact import Redactor
+from sessiontree.text.secrets import Secret, find_secrets, find_secrets_in_pieces, search
 
 _LETTERS = string.ascii_letters + string.digits
 # Put together at run time, so that no scanner takes this file for a leak.
@@ -83,8 +83,8 @@ def _redact(text: str) -> tuple[str, dict[str, int]]:
     return redactor.redact_text(text), dict(redactor.counts)
 
 
-def _on_plain_road() -> mock._patch[bool]:
-    return mock.patch.object(redact, "_IS_FAST", new=False)
+def _in_the_plain_way() -> mock._patch[bool]:
+    return mock.patch.object(search, "_IS_FAST", new=False)
 
 
 @settings(max_examples=300, deadline=None)
@@ -93,23 +93,23 @@ def _on_plain_road() -> mock._patch[bool]:
 @example("token://me:hunter2x@host")
 @example("password=ghp_" + "a1" * 20)
 @example("a_b_c_d_pwd\\'   => abc123def456")
-def test_both_roads_find_and_replace_the_same(text: str) -> None:
+def test_both_ways_find_and_replace_the_same(text: str) -> None:
     fast = find_secrets(text), _redact(text)
-    with _on_plain_road():
+    with _in_the_plain_way():
         assert fast == (find_secrets(text), _redact(text))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(_pieces, min_size=1, max_size=12), st.integers(0, 999))
-def test_both_roads_find_the_same_in_pieces(parts: list[str], seed: int) -> None:
+def test_both_ways_find_the_same_in_pieces(parts: list[str], seed: int) -> None:
     """In stretches shorter than they are, so that many of their ends lie in secrets."""
     chosen = random.Random(seed)
     text = "".join(chosen.choices(parts, k=400))
     cuts = sorted(chosen.choices(range(len(text) + 1), k=20))
     pieces = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
-    with mock.patch.object(redact, "_STRETCH", 4096), mock.patch.object(redact, "_REACH", 3000):
+    with mock.patch.object(search, "_STRETCH", 4096), mock.patch.object(search, "_REACH", 3000):
         fast = list(find_secrets_in_pieces(pieces))
-        with _on_plain_road():
+        with _in_the_plain_way():
             assert fast == list(find_secrets_in_pieces(pieces))
 
 
@@ -142,4 +142,4 @@ def test_the_shortest_secret_of_a_kind_is_found_wherever_it_stands(
     kind: str, secret: str, before: str
 ) -> None:
     place = len(before)
-    assert find_secrets(before + secret) == [redact.Secret(kind, place, place + len(secret))]
+    assert find_secrets(before + secret) == [Secret(kind, place, place + len(secret))]
