@@ -22,7 +22,7 @@ _BASE = ("type", "id", "parentId", "timestamp")
 _SUMMARIES = ("compaction", "branch_summary")
 
 _SEED_TYPES = frozenset(("ttsr_injection", "session_init", "mode_change"))
-_XCSH_TYPES = frozenset(("context_change", "mcp_tool_selection"))
+_XCSH_TYPES = frozenset(("context_change", "mcp_tool_selection", "service_tier_change"))
 _OMP_TYPES = frozenset(
     (
         "title_change",

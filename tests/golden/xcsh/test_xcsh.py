@@ -1,6 +1,7 @@
 """xcsh's files, written by hand after its documents, and what we must make of them.
 
-There is no living xcsh to ask; each expectation here is worked out from the documents.
+xcsh is published on no package registry, so it cannot be run here. Fields and their order are those
+that the code of its version 19.54 writes; each expectation is worked out from its documents.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def test_the_context_is_what_the_documents_say(golden: Path) -> None:
         "content": "The warehouse reports 7 pears.",
         "display": True,
         "details": {"source": "wms"},
+        "attribution": "agent",
         "timestamp": 1772442140000,
     }
     assert question == {"role": "user", "content": "And apples?", "timestamp": 1772442150000}
@@ -121,8 +123,8 @@ def test_the_other_branch_ends_with_the_answer_that_was_left(golden: Path) -> No
     assert "smol" not in context.models
 
 
-@pytest.mark.parametrize("kind", ["context_change", "mcp_tool_selection"])
-def test_entries_that_only_xcsh_writes_stay_in_the_tree_and_out_of_the_context(
+@pytest.mark.parametrize("kind", ["context_change", "mcp_tool_selection", "service_tier_change"])
+def test_entries_that_say_nothing_to_the_model_stay_in_the_tree_and_out_of_the_context(
     golden: Path, kind: str
 ) -> None:
     with open_golden(golden, "every-entry") as session:

@@ -492,3 +492,108 @@ def test_to_pi_and_back_every_entry_is_what_it_was(
     assert [(e["id"], e["parentId"]) for e in middle[: len(entries)]] == [
         (e["id"], e["parentId"]) for e in entries
     ]
+
+
+# -- what newer pi and omp write ------------------------------------------------------------------
+
+
+def newer_pi() -> list[dict[str, Any]]:
+    system = {"role": "system", "content": "You are pi", "sections": {"a": "1"}, "timestamp": 1}
+    used = {"input": 5, "cost": {"total": 0.5}}
+    saved = {"summary": "s", "firstKeptEntryId": "a0000005", "tokensBefore": 1, "usage": used}
+    edit = {"targetId": "a0000002", "replacement": None}
+    return [
+        entry("message", "a0000001", None, message=system),
+        user("a0000002", "a0000001", "hello"),
+        entry("context_edit", "a0000003", "a0000002", **edit),
+        {
+            **entry("usage", "a0000004", "a0000003", provider="p", model="m", usage=used),
+            "kind": "k",
+        },
+        entry("compaction", "a0000005", "a0000004", **saved, systemMessage=system),
+    ]
+
+
+@pytest.mark.parametrize("agent", ["omp", "xcsh"])
+def test_what_only_pi_knows_is_kept_for_others_and_comes_back(home: Path, agent: str) -> None:
+    written = newer_pi()
+    there = convert_session(write(in_profile(home, ".pi"), *written), agent)
+    _, entries = read(there)
+    assert [each["type"] for each in entries[:5]] == [
+        "custom",
+        "message",
+        "custom",
+        "custom",
+        "compaction",
+    ]
+    assert there.kept == {"message": 1, "context_edit": 1, "usage": 1}
+    assert f"{agent} will show the model what 1 context edit removed or replaced" in there.notes
+    assert entries[4] == written[4]
+    _, back = read(convert_session(there.path, "pi", source_profile=agent))
+    assert back[:5] == written
+
+
+def test_our_own_profile_knows_what_pi_writes(home: Path) -> None:
+    written = newer_pi()
+    there = convert_session(write(in_profile(home, ".pi"), *written), "sessiontree")
+    assert there.kept == {}
+    assert read(there)[1][:5] == written
+
+
+def test_an_archived_history_goes_into_the_summary_for_pi_and_comes_back(home: Path) -> None:
+    raw = bytes(range(256)) * 8
+    digest = hashlib.sha256(raw).hexdigest()
+    blobs = home / ".omp/agent/blobs"
+    blobs.mkdir(parents=True)
+    (blobs / digest).write_bytes(raw)
+    frame = {"data": f"blob:sha256:{digest}", "mimeType": "image/png", "cols": 1, "rows": 1}
+    archive = {
+        "frames": [{**frame, "chars": 6}],
+        "textHead": "long ago",
+        "text": "long ago\u2588middle",
+    }
+    compaction = entry(
+        "compaction",
+        "a0000002",
+        "a0000001",
+        summary="HISTORY",
+        firstKeptEntryId="",
+        providerReplayThroughEntryId="a0000001",
+        tokensBefore=9,
+        preserveData={"snapcompact": archive},
+    )
+    source = write(in_profile(home, ".omp"), user("a0000001", None, "one"), compaction)
+    there = convert_session(source, "pi")
+    made = read(there)[1][1]
+    assert made["summary"] == "HISTORY\n\nlong ago\nmiddle"
+    assert made["preserveData"]["snapcompact"]["frames"][0]["data"] == IMAGE
+    # nothing of the path is left after what the provider has, so nothing is kept
+    assert made["firstKeptEntryId"] == "a0000002"
+    back = read(convert_session(there.path, "omp", source_profile="pi"))[1][1]
+    assert back == {**compaction, "firstKeptEntryId": "a0000002"}
+
+
+def test_images_in_details_are_inlined_for_pi(home: Path) -> None:
+    raw = bytes(range(256)) * 8
+    digest = hashlib.sha256(raw).hexdigest()
+    blobs = home / ".omp/agent/blobs"
+    blobs.mkdir(parents=True)
+    (blobs / digest).write_bytes(raw)
+    image = {"data": f"blob:sha256:{digest}", "mimeType": "image/png"}
+    result = {
+        "role": "toolResult",
+        "toolCallId": "c",
+        "toolName": "python",
+        "content": [{"type": "text", "text": "plotted"}],
+        "details": {"images": [image], "note": [f"blob:sha256:{digest}"]},
+        "isError": False,
+        "timestamp": 1,
+    }
+    source = write(in_profile(home, ".omp"), entry("message", "a0000001", None, message=result))
+    with SessionManager.open(source, profile="omp") as manager:
+        found = manager.get_entries()[0].data["message"]["details"]
+    there = convert_session(source, "pi")
+    assert there.blobs_missing == []
+    for details in (found, read(there)[1][0]["message"]["details"]):
+        assert details["images"][0]["data"] == IMAGE
+        assert details["note"] == [f"blob:sha256:{digest}"]
