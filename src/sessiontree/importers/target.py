@@ -47,7 +47,7 @@ from sessiontree.importers.provenance import (
 from sessiontree.importers.records import get_count, get_object, get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
-from sessiontree.model.dialects import read_model_change, spell_model_change
+from sessiontree.model.dialects import read_model_change, session_name, spell_model_change
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import make_header
 from sessiontree.model.ids import derived_entry_id
@@ -339,8 +339,8 @@ class _Update:
         )
         try:
             session.catch_up(lambda: self._rewrite_held(session))
-            if self._has_new_name and self._title is not None:
-                rename_live(session, self._title)
+            if self._has_new_name:
+                rename_live(session, self._title or "")
         finally:
             session.close()
         said_ns = _last_talked_ns(self._transcript.entries, target) or 0
@@ -430,19 +430,15 @@ class _Update:
 
     def _is_renamed(self, past: _Past, document: SessionDocument | None) -> bool:
         """Whether the source has a new title, and nobody gave the session one here."""
-        if self._title is None or document is None:
+        if document is None:
             return False
-        names = [
-            get_text(entry.decode(), "name")
-            for entry in document.tree.entries
-            if entry.type == "session_info"
-        ]
-        name = names[-1] if names else document.title
+        info = document.tree.info_name()
+        name = session_name(self._target.dialect, document.title, info)
         return name != self._title and (name is None or name == past.title)
 
     def take_name(self) -> None:
         """Give the session the title that it has at its source, if that is another than before."""
-        if not self._has_new_name or self._title is None:
+        if not self._has_new_name:
             return
         target = self._target
         before_ns = target.storage.stat(self._path).mtime_ns
@@ -450,7 +446,7 @@ class _Update:
             self._path, profile=target.profile, storage=target.storage, durability="flush"
         )
         try:
-            rename_live(session, self._title)
+            rename_live(session, self._title or "")
         finally:
             session.close()
         set_time(target.storage, self._path, before_ns)

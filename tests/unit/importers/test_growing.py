@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.errors import NotASessionError
-from sessiontree.importers.imports import import_session
+from sessiontree.importers.imports import ImportReport, import_session
+from sessiontree.model.entries import is_answer
+from sessiontree.model.messages import text_of
 from sessiontree.session.manager import SessionManager
 from sessiontree.storage.memory import MemorySessionStorage
 
@@ -260,12 +264,12 @@ NAMES = {
 
 
 def snapshot(path: str, storage: MemorySessionStorage) -> dict[str, Any]:
-    """Everything of a session but the notes on its imports."""
+    """Everything of a session but the notes on its imports, and its name instead of all it had."""
     with SessionManager.open(path, storage=storage) as session:
         entries = {
             entry.id: entry.data
             for entry in session.get_entries()
-            if entry.data.get("customType") != "sessiontree.import"
+            if entry.data.get("customType") != "sessiontree.import" and entry.type != "session_info"
         }
         assert session.warnings == []
         return {
@@ -328,3 +332,108 @@ def test_a_codex_session_grows_into_what_it_is(
     records: list[Record], cuts: list[int], torn: int
 ) -> None:
     check_growth("codex", records, cuts, torn)
+
+
+# -- what was done here since ----------------------------------------------------------------------
+
+
+def _reply(text: str) -> Record:
+    usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+    body = {"provider": "x", "model": "y", "usage": usage, "stopReason": "stop", "timestamp": 2}
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], **body}
+
+
+def _texts(session: SessionManager) -> list[str]:
+    messages = session.build_session_context().messages
+    return [text_of(message.get("content")) for message in messages]
+
+
+def _half_and_whole(tmp_path: Path) -> tuple[Path, str, list[Record]]:
+    """A session imported in the middle of an answer; its file, ours, and the records to come."""
+    made = ClaudeWriter()
+    made.prompt(0)
+    made.answer(1)
+    records = made.records
+    file = tmp_path / NAMES["claude-code"]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records[:2]))
+    return file, import_session(file).path, records
+
+
+def _grow(file: Path, records: list[Record]) -> ImportReport:
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return import_session(file)
+
+
+def test_what_was_said_here_on_half_an_answer_stays_and_stays_the_leaf(tmp_path: Path) -> None:
+    file, path, records = _half_and_whole(tmp_path)
+    with SessionManager.open(path) as session:
+        half = next(e for e in session.get_entries() if is_answer(e.data))
+        session.append_label_change(half.id, "here")
+        session.append_message({"role": "user", "content": "said here", "timestamp": 1})
+        session.append_message(_reply("answered here"))
+    report = _grow(file, records)
+    assert (report.changed, report.keeps_local_leaf) == (1, True)
+    with SessionManager.open(path) as session:
+        assert _texts(session)[-2:] == ["said here", "answered here"]
+        grown = session.get_entry(half.id)
+        assert grown is not None
+        assert "answer" in text_of(grown.data["message"]["content"])
+        assert session.get_label(half.id) == "here"
+        assert session.warnings == []
+
+
+def test_an_entry_that_was_changed_here_is_left_alone(tmp_path: Path) -> None:
+    file, path, records = _half_and_whole(tmp_path)
+    with SessionManager.open(path) as session:
+        asked = next(e for e in session.get_entries() if e.type == "message")
+        asked.data["message"]["content"] = "redacted"
+        session.rewrite_entries()
+    assert _grow(file, records).changed == 1
+    with SessionManager.open(path) as session:
+        assert _texts(session)[0] == "redacted"
+
+
+@pytest.mark.parametrize(("here", "name"), [(None, "Title 2"), ("Mine", "Mine")])
+def test_the_name_follows_the_source_unless_one_was_given_here(
+    tmp_path: Path, here: str | None, name: str
+) -> None:
+    file, path, records = _half_and_whole(tmp_path)
+    title: Record = {"type": "ai-title", "aiTitle": "Title 1"}
+    _grow(file, [*records, title])
+    if here is not None:
+        with SessionManager.open(path) as session:
+            session.set_session_name(here)
+    _grow(file, [*records, title, {**title, "aiTitle": "Title 2"}])
+    with SessionManager.open(path) as session:
+        assert session.session_name == name
+    assert import_session(file).is_unchanged
+
+
+def test_what_an_event_said_stays_if_it_was_continued_here(tmp_path: Path) -> None:
+    made = CodexWriter()
+    made.turn(0)
+    made.prompt(1)
+    made.event("agent_message", message="An answer that is in an event alone")
+    early = len(made.records)
+    content = [{"type": "output_text", "text": "An answer that is in an event alone"}]
+    made.item("message", role="assistant", content=content)
+    file = tmp_path / NAMES["codex"]
+    file.write_text("".join(json.dumps(record) + "\n" for record in made.records[:early]))
+    path = import_session(file).path
+    with SessionManager.open(path) as session:
+        session.append_message({"role": "user", "content": "said here", "timestamp": 1})
+        before = _texts(session)
+    _grow(file, made.records)
+    with SessionManager.open(path) as session:
+        assert _texts(session) == before
+
+
+def test_a_source_that_was_rewritten_takes_nothing_away(tmp_path: Path) -> None:
+    file, path, records = _half_and_whole(tmp_path)
+    _grow(file, records)
+    with SessionManager.open(path) as session:
+        before = _texts(session)
+    report = _grow(file, records[:2])
+    assert (report.changed, report.added) == (0, 0)
+    with SessionManager.open(path) as session:
+        assert _texts(session) == before
