@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from sessiontree import SessionManager
+from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.export.view import open_view
 from sessiontree.runtime.hooks import Cancel, Hooks
 from sessiontree.samples import create_samples
@@ -116,13 +118,13 @@ async def test_a_picker_that_is_left_changes_nothing(shop: Shop) -> None:
 async def test_a_switch_that_a_hook_calls_off_leaves_the_screen_as_it_was(shop: Shop) -> None:
     shop.session("other", title="Other")
     hooks = Hooks()
-    hooks.on("session_before_switch", lambda _: Cancel())
+    hooks.on("session_before_switch", lambda _: Cancel("the tests are still running"))
     async with running_chat(talked(shop, "this prompt", "this answer"), hooks=hooks) as rig:
         shown = list(rig.chat.transcript.blocks)
         await rig.send("/resume Other")
         await rig.until_screen(SessionPicker)
         await rig.press("enter")
-        await rig.until_said("called off")
+        await rig.until_said("called off (the tests are still running)")
         assert all(a is b for a, b in zip(rig.chat.transcript.blocks, shown, strict=True))
         assert "Resumed" not in rig.text
 
@@ -217,6 +219,47 @@ async def test_a_session_of_another_project_can_be_copied_here(shop: Shop) -> No
         assert texts(rig) == ["over there", "answer"]
         assert rig.session.session_file != path
         assert rig.agent.cwd == rig.session.cwd == shop.project
+
+
+def all_session_files(shop: Shop) -> list[Path]:
+    return sorted(Path(shop.profile.sessions_dir).rglob("*.jsonl"))
+
+
+async def test_a_copy_that_is_called_off_leaves_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX_PANE", "%77")
+    shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
+    hooks = Hooks()
+    hooks.on("session_before_switch", lambda _: Cancel("no copies today"))
+    async with running_chat(talked(shop, "here", "yes"), hooks=hooks) as rig:
+        file = rig.session.session_file
+        before = all_session_files(shop)
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "enter")
+        await rig.until_said("called off (no copies today)")
+        assert all_session_files(shop) == before
+        assert rig.session.session_file == file
+        assert read_breadcrumb(shop.profile, shop.project) == file
+
+
+async def test_a_copy_that_fails_on_the_way_is_removed(shop: Shop) -> None:
+    shop.session("over there", "answer", title="Elsewhere", cwd=shop.other_project)
+    async with running_chat(talked(shop, "here", "yes")) as rig:
+        before = all_session_files(shop)
+        file = rig.session.session_file
+
+        def fail(_: object) -> None:
+            raise OSError("the agent takes no messages")
+
+        rig.agent.replace_messages = fail  # type: ignore[assignment]
+        await choose_elsewhere(rig)
+        await rig.until_screen(ChoiceDialog)
+        await rig.press("down", "enter")
+        await rig.until_said("Nothing changed: the agent takes no messages")
+        await rig.until(lambda: all_session_files(shop) == before)
+        assert rig.session.session_file == file
 
 
 async def test_a_session_of_another_project_stays_there_after_a_no(shop: Shop) -> None:
@@ -384,14 +427,14 @@ async def test_a_summary_that_fails_leaves_everything_as_it_was(shop: Shop) -> N
 
 async def test_a_move_that_a_hook_calls_off_is_said(shop: Shop) -> None:
     hooks = Hooks()
-    hooks.on("session_before_tree", lambda _: Cancel())
+    hooks.on("session_before_tree", lambda _: Cancel("not now"))
     async with running_chat(talked(shop, "one", "1", "two", "2"), hooks=hooks) as rig:
         await rig.send("/tree")
         await rig.until_screen(TreePicker)
         await rig.press("up", "up", "enter")
         await rig.until_screen(ChoiceDialog)
         await rig.press("enter")
-        await rig.until_said("called off")
+        await rig.until_said("called off (not now)")
         assert texts(rig) == ["one", "1", "two", "2"]
 
 

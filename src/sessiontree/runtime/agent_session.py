@@ -354,6 +354,14 @@ class AgentSession:
         """
         return await switching.switch(self._wiring, targets.fork(self._wiring))
 
+    async def copy_session(self, path: str | os.PathLike[str]) -> bool:
+        """Copy the session in a file into this project and go on there, or leave no copy.
+
+        False if a hook said no. Raises SessionNotFoundError, NotASessionError, PersistenceError.
+        """
+        where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
+        return await switching.switch(self._wiring, targets.copy(self._wiring, where))
+
     async def branch(self, entry_id: str) -> str | None:
         """Go on in a new file from before a user's prompt; its text. None if a hook said no.
 

@@ -241,6 +241,13 @@ class SessionReplaced:
     session_file: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CalledOff:
+    """A hook's handler said no to a move, and why, if it did; nothing has changed."""
+
+    reason: str | None = None
+
+
 SessionNotice: TypeAlias = (
     MessageSaved
     | PersistenceFailed
@@ -253,6 +260,7 @@ SessionNotice: TypeAlias = (
     | CompactionStart
     | CompactionEnd
     | SessionReplaced
+    | CalledOff
 )
 
 SessionEvent: TypeAlias = AgentEvent | SessionNotice

@@ -43,6 +43,8 @@ class Navigation:
     """The text of the chosen prompt, to be edited and asked anew."""
     summary_entry_id: str | None = None
     is_cancelled: bool = False
+    reason: str | None = None
+    """Why it was called off, if a hook said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ async def navigate(
             )
         )
         if isinstance(answer, Cancel):
-            return Navigation(False, is_cancelled=True)
+            return Navigation(False, is_cancelled=True, reason=answer.reason)
         wiring.cancel_summary()
         provided = answer if isinstance(answer, ProvidedSummary) else None
         async with wiring.operating.hold("moving in the tree", waits_for_agent=True):

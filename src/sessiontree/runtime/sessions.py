@@ -83,6 +83,17 @@ class SessionSource:
         _stand_at(fresh, like.leaf_id)
         return fresh
 
+    def copy(self, path: str, like: SessionManager) -> SessionManager:
+        """A copy of the session in a file, in the present one's project; the file is only read."""
+        return SessionManager.fork_from(
+            path,
+            like.cwd,
+            self.session_dir,
+            profile=self.profile,
+            storage=self.storage,
+            durability=self.durability,
+        )
+
     def branch(self, like: SessionManager, leaf_id: str | None) -> SessionManager:
         """A new session with just the path to ``leaf_id``; with nothing, for None."""
         if leaf_id is None:

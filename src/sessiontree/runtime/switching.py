@@ -153,11 +153,13 @@ async def switch(wiring: Wiring, move: Move) -> bool:
     async with wiring.changing.hold("a switch", waits_for_agent=True):
         previous = wiring.recording  # 1
         answer = await wiring.hooks.ask(move.before)  # 2
-        if isinstance(answer, Cancel):
-            return False
-        wiring.cancel_summary()
-        async with wiring.operating.hold("a switch", waits_for_agent=True):
-            await _Journey(wiring, move.target, previous).run()
+        if not isinstance(answer, Cancel):
+            wiring.cancel_summary()
+            async with wiring.operating.hold("a switch", waits_for_agent=True):
+                await _Journey(wiring, move.target, previous).run()
+    if isinstance(answer, Cancel):
+        await wiring.emit(events.CalledOff(answer.reason))
+        return False
     await tell_replaced(wiring)
     return True
 

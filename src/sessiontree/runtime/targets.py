@@ -52,6 +52,19 @@ def fork(wiring: Wiring) -> Move:
     )
 
 
+def copy(wiring: Wiring, path: str) -> Move:
+    """A copy of the session in a file, in the present project."""
+    return Move(
+        events.SessionBeforeSwitch("fork", path),
+        Target(
+            lambda: wiring.source.copy(path, wiring.manager),
+            _told("fork"),
+            default_thinking(wiring),
+            wiring.source.discard_copy,
+        ),
+    )
+
+
 def branch(wiring: Wiring, entry_id: str, leaf_id: str | None) -> Move:
     """A new session with just the path to ``leaf_id``, the entry before the prompt ``entry_id``."""
     return Move(

@@ -33,6 +33,8 @@ class Narrator:
     unsaved: int = 0
     notices: list[tuple[str, bool]] = field(default_factory=list)
     """What is to be said once, and whether it is bad."""
+    called_off: str | None = None
+    """Why a hook called off the last move, if it said."""
     needs_reload: bool = False
     """The conversation changed as a whole: read it anew."""
     is_changed: bool = False
@@ -148,6 +150,8 @@ class Narrator:
             case events.QueueChanged(steering, follow_up, next_turn):
                 self.steering = tuple(map(_words, steering))
                 self.queued = tuple(map(_words, (*follow_up, *next_turn)))
+            case events.CalledOff(reason):
+                self.called_off = reason
             case events.SessionReplaced():
                 self.needs_reload = True
                 self.has_new_figures = True

@@ -38,6 +38,7 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
     """Go to another session; whether it came to that."""
     session = chat.session
     was_running, project, model = session.is_running, session.cwd, session.model
+    chat.narrator.called_off = None
     with chat.status.busy("Opening"):
         try:
             is_moved = await go()
@@ -47,7 +48,7 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
             chat.say(f"Nothing changed: {error}", is_bad=True)
             return False
         if not is_moved:
-            chat.say("Nothing changed: it was called off", is_bad=True)
+            chat.say(_word_called_off(chat.narrator.called_off), is_bad=True)
             return False
         chat.confirmer.forget()
         await models.keep_real(chat, model)
@@ -60,6 +61,10 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
         chat.commands.welcome()
     chat.say_done(done)
     return True
+
+
+def _word_called_off(reason: str | None) -> str:
+    return f"Nothing changed: it was called off{f' ({reason})' if reason else ''}"
 
 
 # -- other sessions ------------------------------------------------------------------------------
@@ -94,16 +99,17 @@ async def open_path(chat: ChatScreen, path: str) -> bool:
 async def _open_path(chat: ChatScreen, path: str) -> bool:
     session = chat.session
     name, cwd = await asyncio.to_thread(_describe, path)
+    go = partial(session.switch_session, path)
     if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
         match await _ask_where(chat, name, cwd):
             case "here":
-                path = await asyncio.to_thread(_fork_here, chat, path)
+                go = partial(session.copy_session, path)
             case "there":
                 pass
             case _:
                 chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
                 return False
-    is_there = await move(chat, lambda: session.switch_session(path), "Resumed session")
+    is_there = await move(chat, go, "Resumed session")
     if is_there:
         for warning in await session.read(_warnings_of):
             chat.add_notice(f"Warning: {warning}")
@@ -253,7 +259,7 @@ async def tree(chat: ChatScreen) -> None:
             chat.say(f"Nothing changed: {error}", is_bad=True)
             return
         if ended.is_cancelled:
-            chat.say("Nothing changed: it was called off", is_bad=True)
+            chat.say(_word_called_off(ended.reason), is_bad=True)
             return
         if ended.is_moved:
             await chat.link.reload()
