@@ -434,7 +434,10 @@ class _Update:
             return False
         info = document.tree.info_name()
         name = session_name(self._target.dialect, document.title, info)
-        return name != self._title and (name is None or name == past.title)
+        if name == self._title or (name is not None and name != past.title):
+            return False
+        # A source that was tidied has lost its title, not given it up.
+        return self._title is not None or past.is_begun_by(self._source)
 
     def take_name(self) -> None:
         """Give the session the title that it has at its source, if that is another than before."""
