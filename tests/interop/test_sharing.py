@@ -210,6 +210,7 @@ def test_prompts_are_recalled_on_both_sides(omp: Peer, project: Path) -> None:
         history.add("go back to that commit", project)
         history.add("written by us", project)
         history.add("fix the parser", project)
+        assert history.flush(10)
         for query in ("go mit", "ars fix", "ritten b", "say c++", "nothing"):
             ours = [entry.prompt for entry in history.search(query, 5)]
             assert sorted(omp.ask("recall", query=query, limit=5)) == sorted(ours)
