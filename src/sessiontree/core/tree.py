@@ -126,10 +126,14 @@ class SessionTree:
 
     def info_name(self) -> str | None:
         """The name that the last ``session_info`` entry of the file gives; None if it clears it."""
+        return (self.raw_info_name() or "").strip() or None
+
+    def raw_info_name(self) -> str | None:
+        """The same with the white space around it, for whoever writes it down again."""
         for entry in reversed(self.entries):
             if entry.type == "session_info":
                 name = entry.data.get("name")
-                return (name.strip() or None) if isinstance(name, str) else None
+                return name if isinstance(name, str) else None
         return None
 
     @staticmethod

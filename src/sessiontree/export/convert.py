@@ -204,7 +204,7 @@ class _Conversion:
     def _title(self) -> str | None:
         """The session's name, wherever its own agent keeps it."""
         document = self._document
-        return session_name(self._origin.dialect, document.title, document.tree.info_name())
+        return session_name(self._origin.dialect, document.title, document.tree.raw_info_name())
 
     def _lines(self, header: dict[str, Any]) -> Iterator[bytes]:
         yield codec.encode(header) + b"\n"

@@ -48,7 +48,7 @@ def session_name(
     first, second = (info_name, title) if dialect == "pi" else (title, info_name)
     for text in (first, second, fallback):
         if text and not text.isspace():
-            return text.strip()
+            return text
     return None
 
 

@@ -274,7 +274,7 @@ class _Scan:
                     if role == "user":
                         self._note_user(line)
             case "session_info":
-                summary.info_name = _text_or_none(fields.name) or ""
+                summary.info_name = (_text_or_none(fields.name) or "").strip()
             case "compaction":
                 summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
 
