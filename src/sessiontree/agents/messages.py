@@ -33,7 +33,6 @@ except ModuleNotFoundError as error:
 from sessiontree.agents.parts import (
     request_usage,
     response_parts,
-    text_or_empty,
     text_or_none,
     to_datetime,
     to_milliseconds,
@@ -43,7 +42,7 @@ from sessiontree.agents.parts import (
     wire_usage,
 )
 from sessiontree.core.llm import convert_to_llm, system_text
-from sessiontree.model.messages import WireMessage
+from sessiontree.model.messages import WireMessage, as_text
 
 KEPT = "sessiontree"
 """The key in ``metadata`` under which goes what pydantic-ai has no place for."""
@@ -130,19 +129,19 @@ def _system(message: WireMessage) -> ModelRequest:
 def _user(message: WireMessage) -> ModelRequest:
     when = to_datetime(message.get("timestamp"))
     content = message.get("content")
-    prompt = user_items(content) if isinstance(content, list) else text_or_empty(content)
+    prompt = user_items(content) if isinstance(content, list) else as_text(content)
     return ModelRequest([UserPromptPart(prompt, timestamp=when)], timestamp=when)
 
 
 def _tool_result(message: WireMessage) -> ModelRequest:
     when = to_datetime(message.get("timestamp"))
     content = message.get("content")
-    items = user_items(content) if isinstance(content, list) else [text_or_empty(content)]
+    items = user_items(content) if isinstance(content, list) else [as_text(content)]
     texts = [item for item in items if isinstance(item, str)]
     part = ToolReturnPart(
-        text_or_empty(message.get("toolName")),
+        as_text(message.get("toolName")),
         "\n".join(texts) if len(texts) == len(items) else items,
-        text_or_empty(message.get("toolCallId")),
+        as_text(message.get("toolCallId")),
         metadata=message.get("details"),
         timestamp=when,
         outcome="failed" if message.get("isError") is True else "success",

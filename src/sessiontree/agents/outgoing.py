@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart, repair_messages
 
 from sessiontree.agents.messages import to_model_messages
-from sessiontree.agents.parts import text_or_empty
+from sessiontree.model.messages import as_text
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.models import Model
 
@@ -104,7 +104,7 @@ def _visible(content: object, model: Model) -> list[dict[str, Any]]:
     for block in _blocks(content):
         if block.get("type") == "image" and not model.images:
             # omp draws archived text on images; then that text is known.
-            block = _text(text_or_empty(block.get("alt")) or NO_IMAGE)
+            block = _text(as_text(block.get("alt")) or NO_IMAGE)
         if block.get("type") != "text" or block.get("text"):
             made.append(block)
     return made
@@ -113,7 +113,7 @@ def _visible(content: object, model: Model) -> list[dict[str, Any]]:
 def _plain(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     """Text alone as a string: not every server that speaks OpenAI's language takes blocks."""
     if all(block.get("type") == "text" for block in blocks):
-        return "\n".join(text_or_empty(block.get("text")) for block in blocks)
+        return "\n".join(as_text(block.get("text")) for block in blocks)
     return blocks
 
 

@@ -40,6 +40,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
+from sessiontree.model.messages import as_text
+
 UNREADABLE_IMAGE = "[image that cannot be read]"
 
 Block = dict[str, Any]
@@ -79,7 +81,7 @@ def _user_item(block: object) -> str | BinaryContent | None:
         return None
     match block.get("type"):
         case "text":
-            return text_or_empty(block.get("text"))
+            return as_text(block.get("text"))
         case "image":
             return _image(block) or UNREADABLE_IMAGE
         case _:
@@ -129,7 +131,7 @@ def _part_of(block: object, provider: str) -> ModelResponsePart | None:
             else:
                 item_id = signature
             return TextPart(
-                text_or_empty(block.get("text")),
+                as_text(block.get("text")),
                 id=item_id,
                 provider_name=provider if item_id or details else None,
                 provider_details=details or None,
@@ -141,9 +143,9 @@ def _part_of(block: object, provider: str) -> ModelResponsePart | None:
                 details[_SIGNATURE] = signature
             arguments = block.get("arguments")
             return ToolCallPart(
-                text_or_empty(block.get("name")),
+                as_text(block.get("name")),
                 arguments if isinstance(arguments, dict) else {},
-                text_or_empty(block.get("id")),
+                as_text(block.get("id")),
                 id=item_id,
                 provider_name=provider if item_id or details else None,
                 provider_details=details or None,
@@ -166,7 +168,7 @@ def _thinking_part(
     elif signature is not None and (item := _reasoning_item(signature)) is not None:
         item_id, signature = item
     return ThinkingPart(
-        text_or_empty(block.get("thinking")),
+        as_text(block.get("thinking")),
         id=item_id,
         signature=signature,
         provider_name=provider if item_id or signature or details else None,
@@ -288,10 +290,6 @@ def to_datetime(milliseconds: object) -> datetime:
 def to_milliseconds(when: datetime) -> int:
     """A time as messages have it."""
     return (when - _EPOCH) // timedelta(milliseconds=1)
-
-
-def text_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def text_or_none(value: object) -> str | None:

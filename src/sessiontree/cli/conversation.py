@@ -19,7 +19,7 @@ from sessiontree.export.documents import describe_image
 from sessiontree.export.markdown_safety import clean
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 
 _SHORT_LINES = 6
 _LONG_SEQUENCE = 4_200
@@ -60,13 +60,13 @@ class Printer:
                     self._message(entry, message)
             case "custom_message":
                 if data.get("display") is not False:
-                    self._heading(_text(data.get("customType")) or "note", "magenta", entry)
+                    self._heading(as_text(data.get("customType")) or "note", "magenta", entry)
                     self._content(data.get("content"))
             case "compaction":
                 self._compaction(entry, data)
             case "branch_summary":
                 self._heading("Branch summary", "magenta", entry)
-                output.write_block(_text(data.get("summary")))
+                output.write_block(as_text(data.get("summary")))
             case "reset_boundary":
                 self._heading("The context was cleared here", "magenta", entry)
             case "context_edit":
@@ -78,9 +78,9 @@ class Printer:
                 change = read_model_change(data)
                 self._state("model", change[1] if change else "?")
             case "thinking_level_change":
-                self._state("thinking", _text(data.get("thinkingLevel")) or "off")
+                self._state("thinking", as_text(data.get("thinkingLevel")) or "off")
             case "mode_change":
-                self._state("mode", _text(data.get("mode")) or "none")
+                self._state("mode", as_text(data.get("mode")) or "none")
             case _:
                 pass
 
@@ -103,7 +103,7 @@ class Printer:
                 self._heading("You", "green", entry)
                 self._content(message.get("content"))
             case "assistant":
-                self._heading("Assistant", "cyan", entry, _text(message.get("model")))
+                self._heading("Assistant", "cyan", entry, as_text(message.get("model")))
                 self._content(message.get("content"))
                 self._ending(message)
             case "toolResult":
@@ -114,7 +114,7 @@ class Printer:
             case "system":
                 self._system(message)
             case other:
-                name = _text(message.get("customType")) or _text(other) or "message"
+                name = as_text(message.get("customType")) or as_text(other) or "message"
                 self._heading(name, "magenta", entry)
                 self._content(message.get("content"))
 
@@ -140,11 +140,11 @@ class Printer:
     def _block(self, block: Mapping[str, Any]) -> None:
         match block.get("type"):
             case "text":
-                text = _text(block.get("text"))
+                text = as_text(block.get("text"))
                 if text.strip():
                     output.write_block(text)
             case "thinking":
-                self._thinking(_text(block.get("thinking")))
+                self._thinking(as_text(block.get("thinking")))
             case "toolCall":
                 self._call(block)
             case "image":
@@ -161,13 +161,13 @@ class Printer:
             self.shortened.thoughts += 1
 
     def _call(self, call: Mapping[str, Any]) -> None:
-        self._called.add(_text(call.get("id")))
+        self._called.add(as_text(call.get("id")))
         summary = self._call_summary(call)
-        output.write_line(("→ ", "yellow"), (_text(call.get("name")), "yellow"), summary)
+        output.write_line(("→ ", "yellow"), (as_text(call.get("name")), "yellow"), summary)
 
     def _call_before(self, entry: Entry, message: Mapping[str, Any]) -> None:
         """What a result answers, if that is not to be read above it."""
-        call_id = _text(message.get("toolCallId"))
+        call_id = as_text(message.get("toolCallId"))
         if call_id in self._called:
             return
         call = self._find_call(entry, call_id) if self._find_call is not None else None
@@ -175,7 +175,7 @@ class Printer:
         if call is not None:
             self._call(call)
         else:
-            output.write_line(("→ ", "yellow"), (_text(message.get("toolName")) or "?", "yellow"))
+            output.write_line(("→ ", "yellow"), (as_text(message.get("toolName")) or "?", "yellow"))
 
     def _call_summary(self, call: Mapping[str, Any]) -> str:
         arguments = call.get("arguments")
@@ -210,8 +210,8 @@ class Printer:
 
     def _bash(self, entry: Entry, message: Mapping[str, Any]) -> None:
         self._heading("Command", "green", entry)
-        output.write_block(f"$ {_text(message.get('command'))}")
-        result = _text(message.get("output"))
+        output.write_block(f"$ {as_text(message.get('command'))}")
+        result = as_text(message.get("output"))
         self._indented(result if result.strip() else "(no output)", "dim")
         code = message.get("exitCode")
         if isinstance(code, int) and code:
@@ -221,7 +221,7 @@ class Printer:
         before = data.get("tokensBefore")
         size = f"{before:,} tokens summarised" if isinstance(before, int) else ""
         self._heading("Compaction", "magenta", entry, size)
-        output.write_block(_text(data.get("summary")))
+        output.write_block(as_text(data.get("summary")))
 
 
 def one_line_of(entry: Entry) -> tuple[str, str, str]:
@@ -232,29 +232,33 @@ def one_line_of(entry: Entry) -> tuple[str, str, str]:
             message = data.get("message")
             return line_of_message(message if isinstance(message, dict) else {})
         case "custom_message":
-            return _text(data.get("customType")) or "note", "magenta", text_of(data.get("content"))
+            return (
+                as_text(data.get("customType")) or "note",
+                "magenta",
+                text_of(data.get("content")),
+            )
         case "compaction":
-            short = _text(data.get("shortSummary")) or _text(data.get("summary"))
+            short = as_text(data.get("shortSummary")) or as_text(data.get("summary"))
             return "compaction", "magenta", short
         case "branch_summary":
-            return "branch summary", "magenta", _text(data.get("summary"))
+            return "branch summary", "magenta", as_text(data.get("summary"))
         case "model_change":
             change = read_model_change(data)
             return "model", "dim", change[1] if change else "?"
         case "thinking_level_change":
-            return "thinking", "dim", _text(data.get("thinkingLevel")) or "off"
+            return "thinking", "dim", as_text(data.get("thinkingLevel")) or "off"
         case "mode_change":
-            return "mode", "dim", _text(data.get("mode")) or "none"
+            return "mode", "dim", as_text(data.get("mode")) or "none"
         case "context_edit":
             return "context", "dim", describe_edit(data)
         case "usage":
             return "usage", "dim", describe_usage(data)
         case "label":
-            return "label", "dim", _text(data.get("label")) or "(cleared)"
+            return "label", "dim", as_text(data.get("label")) or "(cleared)"
         case "session_info":
-            return "name", "dim", _text(data.get("name")) or "(cleared)"
+            return "name", "dim", as_text(data.get("name")) or "(cleared)"
         case "custom":
-            return _text(data.get("customType")) or "custom", "dim", ""
+            return as_text(data.get("customType")) or "custom", "dim", ""
         case other:
             return other or "entry", "dim", ""
 
@@ -288,23 +292,27 @@ def line_of_message(message: Mapping[str, Any]) -> tuple[str, str, str]:
             return (
                 "assistant",
                 "cyan",
-                text or _calls(content) or _text(message.get("errorMessage")),
+                text or _calls(content) or as_text(message.get("errorMessage")),
             )
         case "toolResult":
-            name = _text(message.get("toolName")) or "tool"
+            name = as_text(message.get("toolName")) or "tool"
             return f"{name} {'failed' if message.get('isError') else 'result'}", "dim", text
         case "bashExecution":
-            return "command", "green", f"$ {_text(message.get('command'))}"
+            return "command", "green", f"$ {as_text(message.get('command'))}"
         case "system":
             return "system", "dim", describe_system(message)
         case other:
-            return _text(message.get("customType")) or _text(other) or "message", "magenta", text
+            return (
+                as_text(message.get("customType")) or as_text(other) or "message",
+                "magenta",
+                text,
+            )
 
 
 def _calls(content: object) -> str:
     blocks = content if isinstance(content, list) else []
     return " ".join(
-        f"→ {_text(block.get('name'))} {arguments_text(block)}"
+        f"→ {as_text(block.get('name'))} {arguments_text(block)}"
         for block in blocks
         if isinstance(block, dict) and block.get("type") == "toolCall"
     )
@@ -325,7 +333,3 @@ def local_time(timestamp: str) -> str:
         return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
         return ""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

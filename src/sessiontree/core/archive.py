@@ -21,7 +21,7 @@ from typing import Any
 from sessiontree.core.summaries import message_text
 from sessiontree.model import codec
 from sessiontree.model.entries import WireEntry
-from sessiontree.model.messages import WireMessage
+from sessiontree.model.messages import WireMessage, as_text
 
 Block = dict[str, Any]
 Fetch = Callable[[str], bytes | None]
@@ -64,8 +64,8 @@ def history_text(compaction: WireEntry) -> str:
     """All of the history that exists as text; "" if there is none."""
     archive = _archive_of(compaction)
     if archive is not None:
-        whole = _string(archive.get("text"))
-        ends = [_string(archive.get("textHead")), _string(archive.get("textTail"))]
+        whole = as_text(archive.get("text"))
+        ends = [as_text(archive.get("textHead")), as_text(archive.get("textTail"))]
         return _plain(whole or _NEWLINE.join(filter(None, ends)))
     remote = _remote_of(compaction)
     if remote is None:
@@ -76,11 +76,11 @@ def history_text(compaction: WireEntry) -> str:
 
 def summary_text(compaction: WireEntry) -> str:
     """The summary; where the entry has none, the one that the provider wrote."""
-    summary = _string(compaction.get("summary"))
+    summary = as_text(compaction.get("summary"))
     if summary:
         return summary
     native = _record(_preserved(compaction).get("anthropicCompaction"))
-    parts = [_string(native.get("content")), _string(native.get("filesText"))]
+    parts = [as_text(native.get("content")), as_text(native.get("filesText"))]
     return "\n\n".join(filter(None, parts))
 
 
@@ -90,7 +90,7 @@ def summary_text(compaction: WireEntry) -> str:
 def _archive_of(compaction: WireEntry) -> Mapping[str, Any] | None:
     archive = _record(_preserved(compaction).get("snapcompact"))
     texts = (archive.get(key) for key in ("text", "textHead", "textTail"))
-    return archive if _frames(archive) or any(map(_string, texts)) else None
+    return archive if _frames(archive) or any(map(as_text, texts)) else None
 
 
 def _frames(archive: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -99,7 +99,7 @@ def _frames(archive: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         frame
         for frame in (frames if isinstance(frames, list) else ())
         if isinstance(frame, dict)
-        and _string(frame.get("data"))
+        and as_text(frame.get("data"))
         and isinstance(frame.get("mimeType"), str)
         and all(_is_number(frame.get(key)) for key in ("cols", "rows", "chars"))
     ]
@@ -111,7 +111,7 @@ def _archive_blocks(archive: Mapping[str, Any], fetch: Fetch) -> list[Block]:
     has_images = any(block["type"] == "image" for block in middle)
     has_gaps = any(block["type"] == "text" for block in middle)
     blocks: list[Block] = []
-    head, tail = _string(archive.get("textHead")), _string(archive.get("textTail"))
+    head, tail = as_text(archive.get("textHead")), as_text(archive.get("textTail"))
     if head:
         suffix = "\n-------------- imaged middle below\n" if has_images else ""
         blocks.append(_text(_plain(head) + suffix))
@@ -128,7 +128,7 @@ def _archive_blocks(archive: Mapping[str, Any], fetch: Fetch) -> list[Block]:
             blocks.append(_text(prefix + _plain(tail)))
     if not blocks:
         # an archive that has lost its frames, but not what was on them
-        blocks.append(_text(_plain(_string(archive.get("text")))))
+        blocks.append(_text(_plain(as_text(archive.get("text")))))
     return blocks
 
 
@@ -186,8 +186,8 @@ def _page_texts(archive: Mapping[str, Any]) -> list[str]:
     The text of the archive without its two ends, cut as the frames count their characters.
     """
     frames = _frames(archive)
-    whole = _string(archive.get("text"))
-    head, tail = _string(archive.get("textHead")), _string(archive.get("textTail"))
+    whole = as_text(archive.get("text"))
+    head, tail = as_text(archive.get("textHead")), as_text(archive.get("textTail"))
     if not whole.startswith(head) or not whole[len(head) :].endswith(tail):
         return [""] * len(frames)
     middle = whole[len(head) : len(whole) - len(tail)]
@@ -208,7 +208,7 @@ def _plain(text: str) -> str:
 
 def _remote_of(compaction: WireEntry) -> tuple[str, list[Mapping[str, Any]]] | None:
     remote = _record(_preserved(compaction).get("openaiRemoteCompaction"))
-    provider, items = _string(remote.get("provider")), remote.get("replacementHistory")
+    provider, items = as_text(remote.get("provider")), remote.get("replacementHistory")
     if not provider or not isinstance(items, list):
         return None
     return (provider, items) if all(isinstance(item, dict) for item in items) else None
@@ -268,7 +268,7 @@ def _arguments(value: object) -> object:
 
 def _content_of(content: object) -> str | list[Block]:
     if not isinstance(content, list):
-        return _string(content)
+        return as_text(content)
     blocks: list[Block] = []
     for part in content:
         if not isinstance(part, dict):
@@ -276,7 +276,7 @@ def _content_of(content: object) -> str | list[Block]:
         if isinstance(part.get("text"), str):
             blocks.append(_text(part["text"]))
         elif part.get("type") == "input_image":
-            image = _image_of(_string(part.get("image_url")))
+            image = _image_of(as_text(part.get("image_url")))
             if image is not None:
                 blocks.append(image)
     return blocks
@@ -315,10 +315,6 @@ def _preserved(compaction: WireEntry) -> Mapping[str, Any]:
 
 def _record(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _is_list(value: object) -> bool:

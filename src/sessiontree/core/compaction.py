@@ -33,7 +33,7 @@ from sessiontree.core.usage import (
 )
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import WireMessage
+from sessiontree.model.messages import WireMessage, as_text
 
 
 class CompactionError(SessionTreeError):
@@ -274,10 +274,10 @@ def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
     for index, item in enumerate(items):
         if item.role == "assistant":
             calls.update(
-                (_call_id(call.get("id")), index) for call in blocks_of(item.message, "toolCall")
+                (as_text(call.get("id")), index) for call in blocks_of(item.message, "toolCall")
             )
         elif item.role == "toolResult":
-            call = calls.get(_call_id(item.message.get("toolCallId")))
+            call = calls.get(as_text(item.message.get("toolCallId")))
             if call is not None:
                 last_result[call] = index
     allowed = []
@@ -286,10 +286,6 @@ def _allowed_cuts(items: Sequence[_Item]) -> list[bool]:
         allowed.append(item.role in _CUT_ROLES and index > open_until)
         open_until = max(open_until, last_result[index])
     return allowed
-
-
-def _call_id(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _turn_start(items: Sequence[_Item], cut: int) -> int:

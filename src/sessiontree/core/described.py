@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessiontree.core.usage import model_ref_of, read_usage
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 
 
 def describe_edit(data: Mapping[str, Any]) -> str:
     """What a ``context_edit`` does: ``1a2b3c4d left out``."""
-    target, replacement = _text(data.get("targetId")) or "?", data.get("replacement")
+    target, replacement = as_text(data.get("targetId")) or "?", data.get("replacement")
     if replacement is None:
         return f"{target} left out"
     content = replacement.get("content") if isinstance(replacement, dict) else None
@@ -29,8 +29,10 @@ def describe_usage(data: Mapping[str, Any]) -> str:
     if used is not None:
         parts.append(f"{used.total_tokens:,} tokens")
         parts += [f"${used.cost:.2f}"] if used.cost else []
-    note = _text(data.get("note"))
-    return f"{_text(data.get('kind')) or 'usage'}: {', '.join(parts)}{f' ({note})' if note else ''}"
+    note = as_text(data.get("note"))
+    return (
+        f"{as_text(data.get('kind')) or 'usage'}: {', '.join(parts)}{f' ({note})' if note else ''}"
+    )
 
 
 def describe_system(message: Mapping[str, Any]) -> str:
@@ -44,7 +46,3 @@ def describe_system(message: Mapping[str, Any]) -> str:
         if isinstance(tools, list) and tools:
             parts.append(f"{len(tools)} {'tool' if len(tools) == 1 else 'tools'} {word}")
     return "; ".join(parts) or "nothing"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

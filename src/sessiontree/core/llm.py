@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sessiontree.model.messages import WireMessage, text_of
+from sessiontree.model.messages import WireMessage, as_text, text_of
 
 _COMPACTED = "The conversation history before this point was compacted into the following summary:"
 _CAME_BACK = "The following is a summary of a branch that this conversation came back from:"
@@ -113,22 +113,18 @@ def _convert(message: WireMessage) -> WireMessage | None:
 
 
 def _summary(message: WireMessage) -> str:
-    return _text(message.get("summary"))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return as_text(message.get("summary"))
 
 
 def _user(content: object, message: WireMessage) -> WireMessage:
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": _text(content)}]
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
     return {"role": "user", "content": blocks, "timestamp": message.get("timestamp", 0)}
 
 
 def bash_text(message: WireMessage) -> str:
     """A command that the user ran, as the model reads it."""
-    text = f"Ran `{_text(message.get('command'))}`\n"
-    output = _text(message.get("output"))
+    text = f"Ran `{as_text(message.get('command'))}`\n"
+    output = as_text(message.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
     code = message.get("exitCode")
     if isinstance(code, float) and code.is_integer():
@@ -137,7 +133,7 @@ def bash_text(message: WireMessage) -> str:
         text += "\n\n(command cancelled)"
     elif isinstance(code, int | float | str) and code != 0:
         text += f"\n\nCommand exited with code {code}"
-    full_output = _text(message.get("fullOutputPath"))
+    full_output = as_text(message.get("fullOutputPath"))
     if message.get("truncated") and full_output:
         text += f"\n\n[Output truncated. Full output: {full_output}]"
     return text
@@ -157,7 +153,7 @@ def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
             for call in calls_of[index]:
                 waiting.setdefault(call.block["id"], []).append(call)
         elif message.get("role") == "toolResult":
-            open_calls = waiting.get(_text(message.get("toolCallId")))
+            open_calls = waiting.get(as_text(message.get("toolCallId")))
             if open_calls:
                 open_calls.pop().answer(index, message)
     repaired: list[WireMessage] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessiontree.core.usage import arguments_text, estimate_text
-from sessiontree.model.messages import WireMessage, text_of
+from sessiontree.model.messages import WireMessage, as_text, text_of
 
 TOOL_RESULT_CHARACTERS = 2_000
 """More of a tool's result than this the summariser does not see."""
@@ -147,11 +147,11 @@ def message_text(message: Mapping[str, Any], limit: int | None = None) -> str:
         case "bashExecution":
             if message.get("excludeFromContext"):
                 return ""
-            output = _cut(_string(message.get("output")), TOOL_RESULT_CHARACTERS)
-            text = _labelled("User ran", f"{_string(message.get('command'))}\n{output}".rstrip())
+            output = _cut(as_text(message.get("output")), TOOL_RESULT_CHARACTERS)
+            text = _labelled("User ran", f"{as_text(message.get('command'))}\n{output}".rstrip())
         case "branchSummary" | "compactionSummary":
             history = text_of(message.get("blocks"), "\n")
-            notes = "\n\n".join(filter(None, [_string(message.get("summary")), history]))
+            notes = "\n\n".join(filter(None, [as_text(message.get("summary")), history]))
             text = _labelled("Earlier notes", notes)
         case _:
             text = ""
@@ -168,16 +168,16 @@ def _assistant_text(message: Mapping[str, Any]) -> str:
             continue
         match block.get("type"):
             case "text":
-                lines.append(_labelled("Assistant", _string(block.get("text"))))
+                lines.append(_labelled("Assistant", as_text(block.get("text"))))
             case "thinking":
-                lines.append(_labelled("Assistant thinks", _string(block.get("thinking"))))
+                lines.append(_labelled("Assistant thinks", as_text(block.get("thinking"))))
             case "toolCall":
-                call = f"{_string(block.get('name'))} {arguments_text(block)}"
+                call = f"{as_text(block.get('name'))} {arguments_text(block)}"
                 lines.append(_labelled("Assistant calls", _cut(call, TOOL_RESULT_CHARACTERS)))
             case _:
                 pass
     if message.get("stopReason") in ("error", "aborted"):
-        why = _string(message.get("errorMessage")) or _string(message.get("stopReason"))
+        why = as_text(message.get("errorMessage")) or as_text(message.get("stopReason"))
         lines.append(_labelled("Assistant stopped", why))
     return "\n".join(filter(None, lines))
 
@@ -199,10 +199,6 @@ def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[{len(text) - limit} more characters left out]"
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def split_to_fit(messages: Sequence[WireMessage], budget_tokens: int) -> list[list[WireMessage]]:

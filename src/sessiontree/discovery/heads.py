@@ -14,7 +14,7 @@ import msgspec
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
 from sessiontree.model.lines import BOM, Record, read_line
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 from sessiontree.storage.base import SessionStorage
 
 PREFIX_BYTES = 4096
@@ -87,9 +87,9 @@ def _from_header(value: dict[str, Any], slot_title: str | None) -> Head:
     title = value.get("title") if slot_title is None else slot_title
     return Head(
         value["id"],
-        _text(value.get("cwd")),
-        _text(value.get("timestamp")) or None,
-        _text(title) or None,
+        as_text(value.get("cwd")),
+        as_text(value.get("timestamp")) or None,
+        as_text(title) or None,
     )
 
 
@@ -135,8 +135,4 @@ def _unescape(fragment: str) -> str:
         value = codec.decode(f'"{_CUT_ESCAPE.sub("", fragment)}"'.encode("utf-8", "replace"))
     except ValueError:
         return fragment
-    return value if isinstance(value, str) else ""
-
-
-def _text(value: object) -> str:
     return value if isinstance(value, str) else ""

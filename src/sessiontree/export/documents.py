@@ -19,7 +19,7 @@ from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z?")
 
@@ -113,7 +113,7 @@ class _Writer:
                 if data.get("display") is False:
                     return ""
                 return self._section(
-                    entry, _text(data.get("customType")) or "Note", self._body(data)
+                    entry, as_text(data.get("customType")) or "Note", self._body(data)
                 )
             case "compaction":
                 before = data.get("tokensBefore")
@@ -128,9 +128,9 @@ class _Writer:
                 change = read_model_change(data)
                 return f"*Model: {safe.inline(change[1])}*" if change else ""
             case "thinking_level_change":
-                return f"*Thinking: {safe.inline(_text(data.get('thinkingLevel')) or 'off')}*"
+                return f"*Thinking: {safe.inline(as_text(data.get('thinkingLevel')) or 'off')}*"
             case "mode_change":
-                return f"*Mode: {safe.inline(_text(data.get('mode')) or 'none')}*"
+                return f"*Mode: {safe.inline(as_text(data.get('mode')) or 'none')}*"
             case "reset_boundary":
                 return "*The context was cleared here.*"
             case "context_edit":
@@ -151,10 +151,10 @@ class _Writer:
             case "system":
                 return self._system(message)
             case "custom" | "hookMessage":
-                name = _text(message.get("customType")) or "Note"
+                name = as_text(message.get("customType")) or "Note"
                 return self._section(entry, name, self._body(message))
             case other:
-                return self._section(entry, _text(other) or "Message", self._body(message))
+                return self._section(entry, as_text(other) or "Message", self._body(message))
 
     def _system(self, message: Mapping[str, Any]) -> str:
         text = self._redact(system_text(message))
@@ -187,8 +187,8 @@ class _Writer:
         return "\n\n".join(part for part in parts if part)
 
     def _bash_body(self, message: Mapping[str, Any]) -> str:
-        parts = [safe.fence("$ " + _text(message.get("command")), "console")]
-        output = _text(message.get("output"))
+        parts = [safe.fence("$ " + as_text(message.get("command")), "console")]
+        output = as_text(message.get("output"))
         if output.strip():
             parts.append(safe.fence(output))
         code = message.get("exitCode")
@@ -203,10 +203,10 @@ class _Writer:
             return ""
         match block.get("type"):
             case "text":
-                text = _text(block.get("text"))
+                text = as_text(block.get("text"))
                 return safe.contain(text) if text.strip() else ""
             case "thinking":
-                text = _text(block.get("thinking"))
+                text = as_text(block.get("thinking"))
                 if not self._options.thinking or not text.strip():
                     return ""
                 return _folded("Thinking", safe.contain(text))
@@ -215,18 +215,18 @@ class _Writer:
             case "image":
                 return f"*{safe.inline(describe_image(block))}*"
             case other:
-                return f"*({safe.inline(_text(other) or 'unknown block')})*"
+                return f"*({safe.inline(as_text(other) or 'unknown block')})*"
 
     def _tool_call(self, call: Mapping[str, Any]) -> str:
-        name = safe.code(_text(call.get("name")) or "tool")
+        name = safe.code(as_text(call.get("name")) or "tool")
         arguments = call.get("arguments")
         if isinstance(arguments, dict) and list(arguments) == ["command"]:
-            return f"Tool {name}\n\n{safe.fence(_text(arguments['command']), 'sh')}"
+            return f"Tool {name}\n\n{safe.fence(as_text(arguments['command']), 'sh')}"
         return f"Tool {name}\n\n{safe.fence(arguments_text(call), 'json')}"
 
     def _tool_result(self, message: Mapping[str, Any]) -> str:
         text = self._redact(text_of(message.get("content"), "\n"))
-        name = _text(message.get("toolName")) or "tool"
+        name = as_text(message.get("toolName")) or "tool"
         outcome = "failed" if message.get("isError") else "result"
         body = safe.fence(text) if text.strip() else "*(no output)*"
         images = _images(message.get("content"))
@@ -237,7 +237,7 @@ class _Writer:
         return _folded(f"{name} {outcome}", body)
 
     def _prose(self, data: Mapping[str, Any], key: str) -> str:
-        return safe.contain(_text(data.get(key)))
+        return safe.contain(as_text(data.get(key)))
 
     def _redact(self, text: str) -> str:
         return self._redactor.redact_text(text) if self._redactor is not None else text
@@ -245,8 +245,8 @@ class _Writer:
 
 def describe_image(block: Mapping[str, Any]) -> str:
     """``[image: image/png, 34 KB]``."""
-    kind = _text(block.get("mimeType")) or "unknown kind"
-    data = _text(block.get("data"))
+    kind = as_text(block.get("mimeType")) or "unknown kind"
+    data = as_text(block.get("data"))
     if data.startswith("blob:"):
         return f"[image: {kind}, its data is missing]"
     size = len(data) * 3 // 4
@@ -268,7 +268,7 @@ def _images(content: object) -> list[Mapping[str, Any]]:
 
 
 def _assistant(message: Mapping[str, Any]) -> str:
-    model = _text(message.get("model"))
+    model = as_text(message.get("model"))
     return f"Assistant ({model})" if model else "Assistant"
 
 
@@ -285,7 +285,3 @@ def _tally(view: SessionView) -> tuple[int, Usage]:
 def _time(timestamp: str) -> str:
     found = _ISO.fullmatch(timestamp)
     return f"{found[1]} {found[2]} UTC" if found else ""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -17,6 +17,7 @@ from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotF
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry
 from sessiontree.model.lines import SessionWarning
+from sessiontree.model.messages import as_text
 from sessiontree.profiles import Profile
 from sessiontree.session.opening import dialect_of, make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
@@ -60,15 +61,15 @@ class SessionView:
 
     @property
     def id(self) -> str:
-        return _text(self.header.get("id"))
+        return as_text(self.header.get("id"))
 
     @property
     def cwd(self) -> str:
-        return _text(self.header.get("cwd"))
+        return as_text(self.header.get("cwd"))
 
     @property
     def timestamp(self) -> str:
-        return _text(self.header.get("timestamp"))
+        return as_text(self.header.get("timestamp"))
 
     def at(self, entry_id: str) -> SessionView:
         """The same session standing at another entry (the beginning of its id is enough).
@@ -130,7 +131,3 @@ def view_of(manager: SessionManager) -> SessionView:
         tree=tree,
         path=manager.get_branch(),
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

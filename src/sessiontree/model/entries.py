@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sessiontree.model import codec
+from sessiontree.model.messages import as_text
 
 WireEntry = dict[str, Any]
 
@@ -69,10 +70,10 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         """An entry made of a wire object, which it keeps."""
         kept = data if isinstance(data, dict) else dict(data)
         return cls(
-            _text(kept.get("type")),
-            _text(kept.get("id")),
+            as_text(kept.get("type")),
+            as_text(kept.get("id")),
             kept["parentId"] if isinstance(kept.get("parentId"), str) else None,
-            _text(kept.get("timestamp")),
+            as_text(kept.get("timestamp")),
             cached=kept,
         )
 
@@ -233,10 +234,6 @@ def is_answer(data: WireEntry) -> bool:
         and isinstance(message, dict)
         and message.get("role") == "assistant"
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def attach_lines(

@@ -150,6 +150,11 @@ def said_ms(role: object, timestamp: object, entry_timestamp: object) -> int | N
     return parse_timestamp(entry_timestamp)
 
 
+def as_text(value: object) -> str:
+    """A value of a file as text: itself if it is one, else empty. Anything may stand anywhere."""
+    return value if isinstance(value, str) else ""
+
+
 def text_of(content: object, separator: str = " ") -> str:
     """The text of a message's content: a string as it is, or its text blocks joined."""
     if isinstance(content, str):

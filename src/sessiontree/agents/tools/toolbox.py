@@ -26,6 +26,7 @@ from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
 from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.ls import LsTool
 from sessiontree.logs import get_logger
+from sessiontree.model.messages import as_text
 
 logger = get_logger(__name__)
 
@@ -91,8 +92,8 @@ class Toolbox:
         outcome = await self.call(block, mode=mode, report=report)
         message: dict[str, Any] = {
             "role": "toolResult",
-            "toolCallId": _text(block.get("id")),
-            "toolName": _text(block.get("name")),
+            "toolCallId": as_text(block.get("id")),
+            "toolName": as_text(block.get("name")),
             "content": outcome.content,
             "isError": outcome.is_error,
             "timestamp": int(self._clock() * 1000),
@@ -105,7 +106,7 @@ class Toolbox:
         self, block: Mapping[str, Any], *, mode: str = "none", report: Report
     ) -> ToolOutcome:
         """What a ``toolCall`` block gives; a failure is an outcome too."""
-        name, call_id = _text(block.get("name")), _text(block.get("id"))
+        name, call_id = as_text(block.get("name")), as_text(block.get("id"))
         arguments = block.get("arguments")
         try:
             tool = self._tools.get(name)
@@ -139,7 +140,3 @@ def _describe(name: str, arguments: object, error: OSError) -> str:
     path = arguments.get("path") if isinstance(arguments, Mapping) else None
     where = path if isinstance(path, str) and path else name
     return f"{where}: {error.strerror or type(error).__name__}"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

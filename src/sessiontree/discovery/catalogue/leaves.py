@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from sessiontree.model.lines import Record, read_line
+from sessiontree.model.messages import as_text
 from sessiontree.storage.base import SessionStorageReader
 
 Status = Literal["complete", "interrupted", "error", "aborted", "empty", "damaged"]
@@ -115,17 +116,13 @@ def _from_wire(value: dict[str, Any]) -> _Entry:
     parent = value.get("parentId", msgspec.UNSET)
     message = value.get("message")
     return _Entry(
-        _text(value.get("type")),
-        _text(value.get("id")),
+        as_text(value.get("type")),
+        as_text(value.get("id")),
         parent if isinstance(parent, str) or parent is msgspec.UNSET else None,
         _Message(message.get("role"), message.get("stopReason"))
         if isinstance(message, dict)
         else None,
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _lines_backwards(

@@ -14,7 +14,7 @@ from sessiontree.core.described import describe_edit, describe_system, describe_
 from sessiontree.core.usage import blocks_of
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 from sessiontree.tui.transcript.image_lines import describe_image
 from sessiontree.tui.transcript.tool_lines import describe_call
 
@@ -65,13 +65,13 @@ class Digester:
                 message = data.get("message")
                 return self._message(entry, message if isinstance(message, dict) else {})
             case "custom_message":
-                name = _text(data.get("customType")) or "note"
+                name = as_text(data.get("customType")) or "note"
                 return self._make(entry, "note", name, text_of(data.get("content")))
             case "compaction":
-                summary = _text(data.get("shortSummary")) or _text(data.get("summary"))
+                summary = as_text(data.get("shortSummary")) or as_text(data.get("summary"))
                 return self._make(entry, "compaction", "compacted", summary)
             case "branch_summary":
-                return self._make(entry, "summary", "branch summary", _text(data.get("summary")))
+                return self._make(entry, "summary", "branch summary", as_text(data.get("summary")))
             case _:
                 return self._make(entry, "state", *_state(entry.type, data))
 
@@ -84,32 +84,32 @@ class Digester:
             case "assistant":
                 return self._answer(entry, message, text)
             case "toolResult":
-                name = _text(message.get("toolName")) or "tool"
-                about = self._calls.get(_text(message.get("toolCallId")), "")
+                name = as_text(message.get("toolName")) or "tool"
+                about = self._calls.get(as_text(message.get("toolCallId")), "")
                 failed = message.get("isError") is True
                 return self._make(entry, "tool", name, about or text, is_failed=failed)
             case "bashExecution":
                 code = message.get("exitCode")
                 failed = isinstance(code, int) and code != 0
-                command = f"$ {_text(message.get('command'))}"
+                command = f"$ {as_text(message.get('command'))}"
                 return self._make(entry, "command", "command", command, is_failed=failed)
             case "system":
                 return self._make(entry, "state", "system", describe_system(message))
             case other:
-                name = _text(message.get("customType")) or _text(other) or "message"
+                name = as_text(message.get("customType")) or as_text(other) or "message"
                 return self._make(entry, "note", name, text)
 
     def _answer(self, entry: Entry, message: Mapping[str, Any], text: str) -> TreeEntry:
         calls = list(blocks_of(message, "toolCall"))
         for call in calls:
-            name = _text(call.get("name"))
-            self._calls[_text(call.get("id"))] = describe_call(name, call.get("arguments"))
-        error = _text(message.get("errorMessage"))
+            name = as_text(call.get("name"))
+            self._calls[as_text(call.get("id"))] = describe_call(name, call.get("arguments"))
+        error = as_text(message.get("errorMessage"))
         if message.get("stopReason") == "error":
             said = f"{text} (error: {error or 'unknown'})".strip()
             return self._make(entry, "assistant", "assistant", said, is_failed=True)
         if not text.strip() and calls:
-            names = ", ".join(_text(call.get("name")) or "tool" for call in calls)
+            names = ", ".join(as_text(call.get("name")) or "tool" for call in calls)
             return self._make(entry, "calls", "assistant", f"→ {names}")
         if message.get("stopReason") == "aborted":
             text = f"{text} (stopped)".strip()
@@ -137,17 +137,17 @@ def _state(kind: str, data: WireEntry) -> tuple[str, str]:
             change = read_model_change(data)
             return "model", change[1] if change else "?"
         case "thinking_level_change":
-            return "thinking", _text(data.get("thinkingLevel")) or "off"
+            return "thinking", as_text(data.get("thinkingLevel")) or "off"
         case "mode_change":
-            return "mode", _text(data.get("mode")) or "none"
+            return "mode", as_text(data.get("mode")) or "none"
         case "label":
-            return "label", _text(data.get("label")) or "(cleared)"
+            return "label", as_text(data.get("label")) or "(cleared)"
         case "session_info":
-            return "name", _text(data.get("name")) or "(cleared)"
+            return "name", as_text(data.get("name")) or "(cleared)"
         case "title_change":
-            return "title", _text(data.get("title"))
+            return "title", as_text(data.get("title"))
         case "custom":
-            return "custom", _text(data.get("customType"))
+            return "custom", as_text(data.get("customType"))
         case "reset_boundary":
             return "context cleared", ""
         case "context_edit":
@@ -162,7 +162,3 @@ def _first_image(message: Mapping[str, Any]) -> str:
     for block in blocks_of(message, "image"):
         return f"({describe_image(block)})"
     return ""
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

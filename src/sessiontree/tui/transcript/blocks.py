@@ -14,7 +14,7 @@ from typing import Any, Literal
 from sessiontree.core.described import describe_edit
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 from sessiontree.tui.transcript.image_lines import describe_image
 from sessiontree.tui.transcript.tool_lines import (
     describe_call,
@@ -117,7 +117,7 @@ class Conversation:
             case "compaction":
                 self._add(_compaction(data), entry.id)
             case "branch_summary":
-                self._add(Block("summary", _text(data.get("summary"))), entry.id)
+                self._add(Block("summary", as_text(data.get("summary"))), entry.id)
             case "reset_boundary":
                 self._add(Block("cleared"), entry.id)
             case "context_edit":
@@ -150,13 +150,13 @@ class Conversation:
                 self.update_answer(message)
                 self.end_answer(message, entry_id)
             case "toolResult":
-                self.end_tool(_text(message.get("toolCallId")), message)
+                self.end_tool(as_text(message.get("toolCallId")), message)
             case "bashExecution":
                 self._add(_command(message), entry_id)
             case "compactionSummary":
                 self._add(_compaction(message), entry_id)
             case "branchSummary":
-                self._add(Block("summary", _text(message.get("summary"))), entry_id)
+                self._add(Block("summary", as_text(message.get("summary"))), entry_id)
             case "system":
                 pass  # a prompt, pages long; `show --full` has it
             case _:
@@ -165,7 +165,7 @@ class Conversation:
     def _add_note(self, data: Mapping[str, Any], entry_id: str | None) -> None:
         if data.get("display") is False:
             return
-        title = _text(data.get("customType")) or _text(data.get("role")) or "note"
+        title = as_text(data.get("customType")) or as_text(data.get("role")) or "note"
         text = text_of(data.get("content"), "\n")
         self._add(Block("note", text, title, images=_images(data.get("content"))), entry_id)
 
@@ -198,7 +198,7 @@ class Conversation:
         for block in self._answer:
             if block.kind == "thinking" and block.status == "running":
                 block.change(status="done")
-        reason, error = message.get("stopReason"), _text(message.get("errorMessage"))
+        reason, error = message.get("stopReason"), as_text(message.get("errorMessage"))
         if reason == "error":
             self._add(Block("error", error or "The model failed without a reason"), entry_id)
         elif reason == "aborted":
@@ -231,15 +231,15 @@ class Conversation:
         """The block of a part of the answer; ``before`` is what stands in its place so far."""
         match part.get("type"):
             case "text":
-                return Block("answer", _text(part.get("text")))
+                return Block("answer", as_text(part.get("text")))
             case "thinking":
-                return Block("thinking", _text(part.get("thinking")), status="running")
+                return Block("thinking", as_text(part.get("thinking")), status="running")
             case "toolCall":
                 return self._call(part, before)
             case "image":
                 return Block("image", describe_image(part))
             case other:
-                return Block("notice", f"({_text(other) or 'unknown'} block)")
+                return Block("notice", f"({as_text(other) or 'unknown'} block)")
 
     # -- tools -----------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Conversation:
 
         Not the one of an earlier call with the same id: that has its own result.
         """
-        name, call_id = _text(part.get("name")) or "tool", _text(part.get("id"))
+        name, call_id = as_text(part.get("name")) or "tool", as_text(part.get("id"))
         known = before
         if known is None or known.kind != "tool" or known.call_id != call_id:
             known = Block("tool", title=name, status="running", call_id=call_id)
@@ -282,7 +282,7 @@ class Conversation:
                 return  # told twice
             if not ended:
                 self._lone_results.add(call_id)
-            block = Block("tool", title=_text(result.get("toolName")) or "tool", call_id=call_id)
+            block = Block("tool", title=as_text(result.get("toolName")) or "tool", call_id=call_id)
             ended.append(block)
             self.blocks.append(block)
         outcome = describe_result(result)
@@ -357,8 +357,8 @@ def _command(message: Mapping[str, Any]) -> Block:
         outcome = f"{outcome}, cut" if outcome else "cut"
     return Block(
         "command",
-        _text(message.get("output")),
-        _text(message.get("command")),
+        as_text(message.get("output")),
+        as_text(message.get("command")),
         outcome=outcome,
         status=status,
         is_excluded=message.get("excludeFromContext") is True,
@@ -368,8 +368,8 @@ def _command(message: Mapping[str, Any]) -> Block:
 def _compaction(data: Mapping[str, Any]) -> Block:
     before = data.get("tokensBefore")
     size = f"{before:,} tokens" if isinstance(before, int) and before > 0 else ""
-    short = _text(data.get("shortSummary"))
-    return Block("compaction", _text(data.get("summary")), short, outcome=size)
+    short = as_text(data.get("shortSummary"))
+    return Block("compaction", as_text(data.get("summary")), short, outcome=size)
 
 
 def _state(kind: str, data: WireEntry) -> tuple[str, str] | None:
@@ -382,9 +382,9 @@ def _state(kind: str, data: WireEntry) -> tuple[str, str] | None:
             role = "" if change[0] == "default" else f" ({change[0]})"
             return f"Model{role}", change[1]
         case "thinking_level_change":
-            return "Thinking", _text(data.get("thinkingLevel")) or "off"
+            return "Thinking", as_text(data.get("thinkingLevel")) or "off"
         case "mode_change":
-            return "Mode", _text(data.get("mode")) or "none"
+            return "Mode", as_text(data.get("mode")) or "none"
         case _:
             return None
 
@@ -396,7 +396,3 @@ def _images(content: object) -> tuple[str, ...]:
         for block in blocks
         if isinstance(block, dict) and block.get("type") == "image"
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
