@@ -33,6 +33,7 @@ _SHOWN_TYPES = frozenset(
         "thinking_level_change",
         "mode_change",
         "reset_boundary",
+        "context_edit",
     )
 )
 
