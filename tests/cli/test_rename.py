@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests import processes
 
 from .conftest import Machine
 
@@ -44,6 +46,56 @@ def test_a_pi_session_is_named_as_pi_reads_it(machine: Machine) -> None:
     last = json.loads(path.read_text().splitlines()[-1])
     assert (last["type"], last["name"]) == ("session_info", "Named")
     assert "title" not in json.loads(path.read_text().splitlines()[0])
+
+
+HOLD = """
+import sys
+file = open(sys.argv[1], "ab")
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="who has a file open is unknown")
+def test_a_session_that_is_open_elsewhere_is_moved_only_by_force(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi")
+    target = machine.root / "target"
+    target.mkdir()
+    holder = processes.start(HOLD, path)
+    processes.wait_for(holder, "open")
+    refused = machine.run("mv", A, str(target))
+    assert refused.code == 1
+    assert f"(process {holder.pid}) has session {path} open" in refused.err
+    assert "--force" in refused.err
+    assert not path.is_symlink()
+    moved = machine.run("mv", A, str(target), "--force")
+    assert moved.code == 0
+    assert "A link stays" in moved.out + moved.err
+    assert path.is_symlink()
+    assert len(_sessions(machine)) == 1
+    holder.communicate("")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="who works where is unknown")
+def test_a_pi_that_works_in_the_project_may_have_the_session_open(machine: Machine) -> None:
+    folder = machine.home / ".pi" / "agent" / "sessions" / "--x--"
+    path = machine.session(A, "hello", "hi", folder=folder)
+    project = json.loads(path.read_text().splitlines()[0])["cwd"]
+    os.makedirs(project, exist_ok=True)
+    target = machine.root / "target"
+    target.mkdir()
+    script = machine.root / "pi"
+    script.write_text(f"#!/bin/sh\ncd {project}\necho ready\nread line\n")
+    script.chmod(0o755)
+    pi = subprocess.Popen([script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert pi.stdout is not None
+    assert pi.stdout.readline() == "ready\n"
+    refused = machine.run("--profile", "pi", "mv", A, str(target))
+    assert refused.code == 1
+    assert f"pi (process {pi.pid}) works in" in refused.err
+    pi.communicate("\n")
+    assert machine.run("--profile", "pi", "mv", A, str(target)).code == 0
+    assert not os.path.lexists(path)
 
 
 def test_a_title_slot_is_renamed_in_place_and_listed_at_once(machine: Machine) -> None:

@@ -32,6 +32,7 @@ from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.open_elsewhere import find_users
 from sessiontree.text.words import to_moment
 
 _MOST_HEADS = 200
@@ -129,6 +130,7 @@ def relink(
     new_paths = {item.path: item.new_path for item in planned}
     for item in planned:
         try:
+            _require_unused(store, item.path)
             reroot_session(store, item.path, item.new_path, item.new_cwd, new_paths)
             report.sessions.append(item)
         except (SessionTreeError, OSError) as error:
@@ -168,6 +170,13 @@ def bring_last_session(
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
     return Relinked(file, new_path, old_cwd, new_cwd)
+
+
+def _require_unused(storage: SessionStorage, path: str) -> None:
+    """PersistenceError if another program has the session open: it would go on at the old place."""
+    users = find_users(path) if isinstance(storage, FileSessionStorage) else []
+    if users:
+        raise PersistenceError(path, f"is open in {users[0]}; close it there first")
 
 
 class _Root:

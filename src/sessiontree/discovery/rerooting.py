@@ -18,8 +18,17 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.header import is_header, read_title_slot
 from sessiontree.model.lines import Record, read_line
-from sessiontree.storage.base import FileRange, SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.storage import omp_lock
+from sessiontree.storage.base import (
+    FileRange,
+    Piece,
+    SessionStorage,
+    SessionStorageReader,
+    read_chunks,
+)
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.left_behind import LeftBehind, append_lines, gather
+from sessiontree.stores.files.moved_file import leave_note, take_name_away
 from sessiontree.stores.files.reader import require_session
 
 _HEAD_BYTES = 1 << 16
@@ -31,62 +40,98 @@ def reroot_session(
     new_path: str,
     new_cwd: str,
     new_paths: Mapping[str, str],
+    *,
+    leave_link: bool = False,
 ) -> None:
     """Move a session file (or draft) and its artifacts to ``new_path`` and project ``new_cwd``.
 
-    ``new_paths`` says where its parent session went, if it did. Raises NotASessionError,
-    PersistenceError if something else is at ``new_path``, SessionBusyError, OSError.
+    ``new_paths`` says where its parent session went, if it did. ``leave_link`` is for a session
+    that another program has open: it finds the new file through a link at the old place. Raises
+    NotASessionError, PersistenceError if something else is at ``new_path``, SessionBusyError,
+    OSError.
     """
-    require_session(storage, path)
-    writer = storage.open_writer(path, create=False)
+    reader = storage.open_reader(path)
     try:
-        size = writer.lock()
-        try:
-            if size is None:
-                raise PersistenceError(path, "was moved by another program meanwhile")
-            reader = storage.open_reader(path)
-            try:
-                _move(storage, reader, path, new_path, new_cwd, new_paths)
-            finally:
-                reader.close()
-        finally:
-            writer.unlock()
+        old = LeftBehind(reader, reader.stat().size)
+        _move_locked(storage, reader, old, path, new_path, new_cwd, new_paths, leave_link)
+        with contextlib.suppress(OSError):
+            gather(storage, new_path, old)
     finally:
-        writer.close()
+        reader.close()
+    require_session(storage, path)
 
 
-def _move(
+def _move_locked(
     storage: SessionStorage,
     reader: SessionStorageReader,
+    old: LeftBehind,
     path: str,
     new_path: str,
     new_cwd: str,
     new_paths: Mapping[str, str],
+    leave_link: bool,
 ) -> None:
-    stat = reader.stat()
-    before, header, after = _split_head(reader, path, stat.size)
-    header["cwd"] = new_cwd
-    parent = header.get("parentSession")
-    if isinstance(parent, str) and parent in new_paths:
-        header["parentSession"] = new_paths[parent]
-    head = before + codec.encode(header)
+    writer = storage.open_writer(path, create=False)
+    try:
+        size = writer.lock()
+        if size is None or not writer.owns(reader.stat()):
+            raise PersistenceError(path, "was moved by another program meanwhile")
+        before, header, after = _split_head(reader, path, old.end)
+        header["cwd"] = new_cwd
+        parent = header.get("parentSession")
+        if isinstance(parent, str) and parent in new_paths:
+            header["parentSession"] = new_paths[parent]
+        head = before + codec.encode(header)
+        _write_new(storage, reader, old, head, after, path, new_path)
+        if new_path == path:
+            return
+        _move_artifacts(storage, path, new_path)
+
+        def finish() -> None:
+            append_lines(storage, new_path, old)
+            take_name_away(storage, path, new_path, leave_link=leave_link)
+
+        omp_lock.hold(path, finish)
+        with contextlib.suppress(OSError):
+            leave_note(writer, new_path)
+    finally:
+        writer.close()
+
+
+def _write_new(
+    storage: SessionStorage,
+    reader: SessionStorageReader,
+    old: LeftBehind,
+    head: bytes,
+    after: int,
+    path: str,
+    new_path: str,
+) -> None:
+    stat, end = reader.stat(), old.end
     if new_path != path and storage.exists(new_path):
-        if not _has_content(storage, new_path, _content(reader, head, after, stat.size)):
+        if not _has_content(storage, new_path, _content(reader, head, after, end)):
             raise PersistenceError(path, f"{new_path} is in the way")
-    else:
-        storage.ensure_dir(os.path.dirname(new_path))
-        storage.write_atomic(new_path, [head, FileRange(reader, after, stat.size - after)])
-        if isinstance(storage, FileSessionStorage):
-            # other agents list sessions by mtime; being moved is not being worked on
-            with contextlib.suppress(OSError):
-                os.utime(new_path, ns=(stat.mtime_ns, stat.mtime_ns))
-    if new_path == path:
         return
+
+    def growth() -> bytes:
+        lines = old.read()
+        old.take()
+        return lines
+
+    storage.ensure_dir(os.path.dirname(new_path))
+    pieces: list[Piece] = [head, FileRange(reader, after, end - after)]
+    storage.write_atomic(new_path, pieces, growth=growth if new_path == path else None)
+    if isinstance(storage, FileSessionStorage):
+        # listings and --continue go by mtime; being moved is not being worked on
+        with contextlib.suppress(OSError):
+            os.utime(new_path, ns=(stat.mtime_ns, stat.mtime_ns))
+
+
+def _move_artifacts(storage: SessionStorage, path: str, new_path: str) -> None:
     if path.endswith(SESSION_SUFFIX):
         old_artifacts, new_artifacts = artifacts_dir(path), artifacts_dir(new_path)
         if storage.exists(old_artifacts) and not storage.exists(new_artifacts):
             storage.rename(old_artifacts, new_artifacts)
-    storage.unlink(path)
 
 
 def _split_head(

@@ -20,6 +20,7 @@ import msgspec
 from sessiontree.discovery import paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.drafts import find_drafts
+from sessiontree.discovery.heads import read_head
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.history.damage import is_damage
@@ -45,10 +46,19 @@ from sessiontree.stores.files.reader import load_document
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",
     "secret", "draft", "leftover", "set aside", "other version", "not private", "stray folder",
-    "lost parent", "empty message", "not searched", "not a session",
+    "lost parent", "empty message", "not searched", "not a session", "same session",
 ]  # fmt: skip
 _PROBLEMS = frozenset(
-    ("damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history")
+    (
+        "damaged",
+        "no header",
+        "unreadable",
+        "missing blob",
+        "damaged blob",
+        "catalogue",
+        "history",
+        "same session",
+    )
 )
 _REPAIRABLE = frozenset(
     ("damaged", "no header", "damaged blob", "catalogue", "history", "not private")
@@ -110,6 +120,7 @@ def check_profile(
             on_progress(done, len(files))
     for folder in folders:
         checkup.findings += _check_beside(folder)
+    checkup.findings += _check_twins(files, storage)
     checkup.findings += _check_drafts(profile, session_dir)
     checkup.findings += _check_catalogue(folders, storage)
     if session_dir is None:
@@ -323,6 +334,20 @@ def _check_beside(folder: str) -> Iterator[Finding]:
             session = f"{name}.jsonl"
             if session not in names and f".{session}.draft" not in names:
                 yield Finding("stray folder", path, "artifacts of a session that is not there")
+
+
+def _check_twins(files: list[str], storage: SessionStorage) -> Iterator[Finding]:
+    """Files that say they are the same session: another program wrote on where it had been."""
+    seen: dict[str, str] = {}
+    for path in sorted(files):
+        with contextlib.suppress(OSError):
+            head = read_head(storage, path)
+            if head is None or not head.session_id:
+                continue
+            first = seen.setdefault(head.session_id, path)
+            if first != path and not os.path.samefile(first, path):
+                text = f"has the same session id as {first}: look at both, and remove one"
+                yield Finding("same session", path, text)
 
 
 def _check_drafts(profile: Profile, session_dir: str | None) -> Iterator[Finding]:

@@ -20,7 +20,8 @@ from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
-from sessiontree.storage.regular import open_for_reading
+from sessiontree.storage.open_elsewhere import find_users
+from sessiontree.storage.regular import leads_beside, open_for_reading
 from sessiontree.storage.temp_files import TEMP_SUFFIX, is_abandoned, make_temp_path
 from sessiontree.stores.files.reader import load_entries_from_file
 
@@ -31,7 +32,7 @@ _CHUNK = 1 << 20
 _BLOB_NAME = re.compile(r"([0-9a-f]{64})(?:\.[a-z0-9]{1,8})?")
 _TEMP_OWNER = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp$")
 
-Kind = Literal["blob", "temporary file", "answered draft", "empty folder"]
+Kind = Literal["blob", "temporary file", "answered draft", "empty folder", "link of a move"]
 Clock = Callable[[], float]
 
 
@@ -101,6 +102,8 @@ def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Remova
         try:
             if piece.kind == "empty folder":
                 os.rmdir(piece.path)
+            elif piece.kind == "link of a move":
+                os.unlink(piece.path)
             elif not _remove_unless_used(piece.path, clock):
                 removal.spared += 1
                 continue
@@ -175,6 +178,10 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
     for folder in (profile.sessions_dir, profile.blobs_dir):
         for item in walk_files(folder, follow_links=False):
             with contextlib.suppress(FileNotFoundError):
+                if item.is_symlink() and leads_beside(item.path):
+                    if _is_unused_link(item.path, clock):
+                        yield Garbage("link of a move", item.path)
+                    continue
                 if _is_young(item.path, clock):
                     continue
                 size = item.stat().st_size
@@ -187,6 +194,11 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
             is_empty = item.is_dir(follow_symlinks=False) and not os.listdir(item.path)
             if is_empty and not _is_young(item.path, clock):
                 yield Garbage("empty folder", item.path)
+
+
+def _is_unused_link(path: str, clock: Clock) -> bool:
+    """Whether nobody needs the link any more that a move has left."""
+    return clock() - os.lstat(path).st_mtime >= SAFE_AGE_S and not find_users(path)
 
 
 def _is_abandoned(path: str, name: str) -> bool:

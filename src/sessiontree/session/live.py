@@ -18,7 +18,7 @@ from sessiontree.errors import PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import LEAF_MARKER, Entry, WireEntry
-from sessiontree.model.header import Header, get_title, respell_header, set_fields
+from sessiontree.model.header import Header, get_cwd, get_title, respell_header, set_fields
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.model.lines import SessionWarning
 from sessiontree.stores.files.document import SessionDocument
@@ -169,6 +169,8 @@ class LiveSession:
         if changes.moved_from is not None:
             self._note_move(changes.moved_from)
         self._foreign += changes.foreign
+        if changes.moved_to is not None:
+            self._follow_move(changes.moved_to)
         self.warn(*changes.warnings)
         changes.clear()
         if homeless and isinstance(self.log, SessionLog):
@@ -179,6 +181,12 @@ class LiveSession:
         """New sessions and forks follow the folder, if it was this session's."""
         if self.file is not None and self.place.session_dir == os.path.dirname(moved_from):
             self.place = replace(self.place, session_dir=os.path.dirname(self.file))
+
+    def _follow_move(self, path: str) -> None:
+        """Another window has moved the session to another project: it is worked on there."""
+        folder, cwd = os.path.dirname(path), get_cwd(self.header) or self.place.cwd
+        self.place = replace(self.place, session_dir=folder, cwd=cwd)
+        self.warn(SessionWarning(f"another window has moved the session to {path}"))
 
     def _follow(self, replaced: SessionTree, is_old_intact: bool) -> list[Entry]:
         """The file is another one now: go on with it; the entries that only the old one held."""

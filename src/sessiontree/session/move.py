@@ -15,7 +15,10 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.session.live import LiveSession
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.open_elsewhere import find_users
 from sessiontree.stores.files.log import SessionLog
+from sessiontree.stores.files.moved_file import is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.place import Place
 
@@ -64,6 +67,7 @@ class _Move:
         self._old_artifacts = paths.artifacts_dir(self._log.path)
         self._has_artifacts = False
         self._old_file: str | None = None
+        self._is_used = False
         self.is_done = False
         self.path = os.path.join(place.session_dir, os.path.basename(self._log.path))
 
@@ -92,6 +96,9 @@ class _Move:
             if self._storage.exists(file) and not _is_leftover(self._session, file):
                 raise PersistenceError(file, "is there already; the session was not moved")
         self._old_file = self._log.file
+        self._is_used = isinstance(self._storage, FileSessionStorage) and bool(
+            find_users(self._old_file)
+        )
         self._session.move(self._place, self.path, self._commit)
 
     def _commit(self) -> None:
@@ -99,7 +106,7 @@ class _Move:
         if self._has_artifacts:
             self._storage.rename(self._old_artifacts, paths.artifacts_dir(self.path))
         if self._old_file is not None:
-            self._storage.unlink(self._old_file)
+            take_name_away(self._storage, self._old_file, self._new_file, leave_link=self._is_used)
 
     def _settle(self) -> None:
         """It ended early: see whether it is done, and if not take it back."""
@@ -110,7 +117,7 @@ class _Move:
                 head = read_head(self._storage, self._new_file)
                 self.is_done = head is not None and head.cwd == self._place.cwd
                 return
-            self.is_done = not self._storage.exists(self._old_file)
+            self.is_done = is_withdrawn(self._storage, self._old_file)
             if not self.is_done:
                 self._take_back()
 

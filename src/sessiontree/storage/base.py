@@ -138,7 +138,8 @@ class SessionStorage(Protocol):
     def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
         """The files right in ``folder`` whose names end in ``suffix``; [] if there is no folder.
 
-        Sockets, devices, folders and dangling links are not files. Order is not defined.
+        Sockets, devices, folders, dangling links and the links that moves leave are not files.
+        Order is not defined.
         """
 
     def list_names(self, folder: StrPath, suffix: str = "") -> list[str]:

@@ -77,7 +77,9 @@ class FileSessionStorage:
                 for item in listing:
                     name = item.name
                     try:
-                        if name.endswith(suffix) and item.is_file():
+                        if not (name.endswith(suffix) and item.is_file()):
+                            continue
+                        if not (item.is_symlink() and regular.leads_beside(prefix + name)):
                             found.append(to_stat(prefix + name, item.stat()))
                     except OSError:
                         continue  # a link in a loop, or gone since the listing

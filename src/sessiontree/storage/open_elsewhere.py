@@ -38,6 +38,15 @@ else:
         return None
 
 
+AGENT_PROGRAMS = {
+    "pi": frozenset(("pi", "pi-coding-agent")),
+    "omp": frozenset(("omp", "pi-coding-agent")),
+    "xcsh": frozenset(("xcsh",)),
+}
+"""What the agents of each profile are called. pi does not keep a session open, and omp opens it at
+its first line: before that one can only see that they work in the session's project."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """A process that has a file open, or that may."""
@@ -81,7 +90,9 @@ def _is_file(link: str, target: str, wanted: os.stat_result) -> bool:
 def find_agents(names: frozenset[str], folder: str) -> list[User]:
     """The processes of these names that work in a folder."""
     home = os.path.realpath(folder)
-    found = []
+    found: list[User] = []
+    if not names:
+        return found
     for pid in _other_processes():
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/{pid}/cwd") == home and names & _words_of(pid):

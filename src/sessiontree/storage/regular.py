@@ -85,6 +85,20 @@ def _follow(link: str) -> str:
     return target if is_session else link
 
 
+def leads_beside(link: str) -> bool:
+    """Whether a link leads to a file of the same name in a neighbouring folder.
+
+    A move leaves such a link for programs that still look at the old place. The session is listed
+    where it is now.
+    """
+    folder, name = os.path.split(link)
+    try:
+        beside, target = os.path.split(os.readlink(link))
+    except OSError:
+        return False
+    return target == name and os.path.dirname(beside) == os.path.dirname(folder)
+
+
 def require_regular(path: str, found: os.stat_result) -> None:
     """OSError unless this is what is known of a regular file."""
     if not stat.S_ISREG(found.st_mode):

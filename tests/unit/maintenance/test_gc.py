@@ -215,6 +215,20 @@ def test_what_is_being_written_in_another_container_stays(profile: Profile) -> N
     assert _garbage(profile) == {str(temp)}
 
 
+def test_the_link_of_a_move_goes_once_it_is_old(profile: Profile) -> None:
+    session = _write(_project(profile).parent / "--new--" / "a.jsonl", "{}")
+    link = _project(profile) / "a.jsonl"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(session)
+    assert not find_garbage(profile).garbage
+    os.utime(link, (0, 0), follow_symlinks=False)
+    report = find_garbage(profile)
+    assert [(piece.kind, piece.path) for piece in report.garbage] == [("link of a move", str(link))]
+    remove_garbage(report)
+    assert not os.path.lexists(link)
+    assert session.exists()
+
+
 def test_a_draft_goes_only_when_the_session_has_all_of_it(profile: Profile) -> None:
     header = '{"type":"session","version":3,"id":"s","timestamp":"2026","cwd":"/"}\n'
     one = '{"type":"message","id":"00000001","parentId":null,"timestamp":"2026","message":{}}\n'

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import time
 
-from sessiontree.storage.base import SessionStorageReader, read_chunks
-from sessiontree.stores.files.document import SessionDocument
+from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
+from sessiontree.stores.files.moved_file import without_notes
 
 PATIENCE_S = 0.015
 """How long a rewrite waits for a line that is just being written."""
@@ -83,19 +83,17 @@ class OldFiles:
 
 
 class LeftBehind:
-    """The old file, and how far it has been taken over. Begins where the document ends."""
+    """The old file, and how far it has been taken over: at first, what was read of it."""
 
-    def __init__(self, document: SessionDocument) -> None:
-        self.reader: SessionStorageReader = document.payloads.reader
-        self._end = document.end
-        self._taken = document.end
+    def __init__(self, reader: SessionStorageReader, end: int) -> None:
+        self.reader = reader
+        self.end = end
+        """How far it was read before anything came."""
         self._since = 0.0
-        if not document.has_final_newline:
-            # whoever goes on in the middle of the last line makes another one of it
-            self._end = self._taken = _start_of_line(self.reader, document.end)
-            self._skip = self.reader.read_at(self._end, document.end - self._end)
-        else:
-            self._skip = b""
+        # whoever goes on in the middle of the last line makes another one of it
+        start = _start_of_line(reader, end)
+        self._end = self._taken = start
+        self._skip = reader.read_at(start, end - start)
 
     def note_replaced(self) -> None:
         """From now on its name stands for another file."""
@@ -110,8 +108,8 @@ class LeftBehind:
         whole = data[: data.rfind(b"\n") + 1]
         self._taken = self._end + len(whole)
         if self._skip and whole.startswith(self._skip + b"\n"):
-            return whole[len(self._skip) + 1 :]  # the line was ended, as the rewrite has done
-        return whole
+            whole = whole[len(self._skip) + 1 :]  # the line was ended, as the rewrite has done
+        return without_notes(whole)
 
     def take(self) -> None:
         """What was read last is in its new place."""
@@ -132,8 +130,33 @@ class LeftBehind:
         return not answer
 
 
+def append_lines(storage: SessionStorage, path: str, old: LeftBehind) -> bool:
+    """Write what came to the old file to the one at ``path``; whether anything had. OSError."""
+    lines = old.read()
+    if lines:
+        writer = storage.open_writer(path, create=False)
+        try:
+            writer.lock()
+            writer.write_line(lines)
+        finally:
+            writer.close()
+    old.take()
+    return bool(lines)
+
+
+def gather(storage: SessionStorage, path: str, old: LeftBehind) -> None:
+    """Bring late lines over, for as long as it is worth waiting for one. OSError."""
+    old.note_replaced()
+    while True:
+        is_over = old.is_over()  # before it is read: nothing comes after that
+        append_lines(storage, path, old)
+        if is_over or not old.wait_s():
+            return
+        time.sleep(0.001)
+
+
 def _start_of_line(reader: SessionStorageReader, end: int) -> int:
-    """Where the line begins that ``end`` stands in."""
+    """Where the line begins that ``end`` stands in; ``end`` itself if it is behind a newline."""
     size = 4096
     while size < end:
         found = reader.read_at(end - size, size).rfind(b"\n")

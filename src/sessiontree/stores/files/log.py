@@ -25,10 +25,13 @@ from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
+from sessiontree.storage import omp_lock
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
-from sessiontree.stores.files.left_behind import LeftBehind
+from sessiontree.stores.files.left_behind import LeftBehind, append_lines
+from sessiontree.stores.files.moved_file import leave_note
 from sessiontree.stores.files.other_writers import Changes, ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known
@@ -331,7 +334,7 @@ class SessionLog(SharedFile):
         be read are first copied to a file beside the session.
         """
         document = self._document()
-        old = LeftBehind(document)
+        old = LeftBehind(document.payloads.reader, document.end)
         try:
             self.filer.keep_rejected(document, self.file)
             written = self.filer.write_file(
@@ -360,17 +363,33 @@ class SessionLog(SharedFile):
     ) -> None:
         """Write the session to ``path``, run ``commit``, then go on there; inside ``exclusive``.
 
-        If anything fails the log stays where it is, and the new file is the caller's to remove.
-        Raises OSError.
+        ``commit`` takes the old file's name away. If anything fails before, the log stays where it
+        is, and the new file is the caller's to remove. Raises OSError.
         """
-        document = self._document()
+        document, writer = self._document(), self._open_writer()
         file = self._draft_path(path) if self.is_draft else path
+        old = LeftBehind(document.payloads.reader, document.end)
         self.filer.keep_rejected(document, file)
         written = self.filer.write_file(file, head, entries)
-        commit()
+
+        def finish() -> None:
+            append_lines(self._storage, file, old)
+            commit()
+
+        self._storage_alone(finish)
+        with contextlib.suppress(OSError):
+            leave_note(writer, path)
         self._close_writer()
         self.path = path
+        self._old_files.add(old, None)
         self._stand_on(file, document, written)
+
+    def _storage_alone(self, work: Callable[[], object]) -> None:
+        """Do something with omp kept out, where there can be one."""
+        if isinstance(self._storage, FileSessionStorage):
+            omp_lock.hold(self.file, work)
+        else:
+            work()
 
     def _stand_on(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
         """Go on with the file just written; if it cannot be read now, then when it is needed."""

@@ -41,6 +41,7 @@ from sessiontree.stores.files.growth import (
     refresh_slot,
 )
 from sessiontree.stores.files.left_behind import LeftBehind, OldFiles
+from sessiontree.stores.files.moved_file import find_note
 from sessiontree.stores.files.reader import load_document
 
 
@@ -50,12 +51,14 @@ class Changes:
 
     ``replaced`` is the tree that was in use before the file turned out to be another one; its
     lines can still be read if ``is_old_intact``. ``moved_from`` is the path it had until then.
+    ``moved_to`` is where another window says that it has moved it.
     """
 
     foreign: int = 0
     replaced: SessionTree | None = None
     is_old_intact: bool = True
     moved_from: str | None = None
+    moved_to: str | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
     def clear(self) -> None:
@@ -64,6 +67,7 @@ class Changes:
         self.replaced = None
         self.is_old_intact = True
         self.moved_from = None
+        self.moved_to = None
         self.warnings = []
 
 
@@ -130,7 +134,8 @@ class SharedFile:
     def pending_changes(self) -> Changes | None:
         """What others did, until whoever takes it in clears it; None if nothing."""
         changes = self._changes
-        return changes if changes.foreign or changes.warnings or changes.replaced else None
+        is_any = changes.foreign or changes.warnings or changes.replaced or changes.moved_to
+        return changes if is_any else None
 
     def distrust_after(self, error: BaseException) -> None:
         """Interrupted at any point: the file is let go of, and read anew when it is next needed.
@@ -169,7 +174,9 @@ class SharedFile:
         try:
             if self._storage.exists(self.file) or self._storage.exists(self.path):
                 return False
-            return self._find_moved() is None
+            if self._find_moved() is not None:
+                return False
+            return self.document is None or self._find_new_path(self.document) is None
         except OSError:
             return False  # whoever looks closer will be told
 
@@ -332,6 +339,9 @@ class SharedFile:
         A draft that is gone may have become the session file by another process's doing.
         """
         document = self._document()
+        if self._find_new_path(document) is not None:
+            self._reload()
+            return
         if self.is_draft and self._storage.exists(self.path):
             self.is_draft = False
             self._reload()
@@ -341,6 +351,19 @@ class SharedFile:
         self._storage.ensure_dir(os.path.dirname(self.file))
         # whoever of those that miss it has the lock first writes it
         self._storage.open_writer(self.file).close()
+
+    def _find_new_path(self, document: SessionDocument) -> str | None:
+        """Where another window has moved the session file to; None if it has not."""
+        path = find_note(document.payloads.reader, document.end)
+        name = os.path.basename(self.path)
+        if path is None or os.path.basename(path) != name:
+            return None
+        if self.is_draft or self._storage.exists(path):
+            return path
+        # moved once more: it keeps its name
+        folders = self._storage.list_dirs(os.path.dirname(os.path.dirname(path)))
+        places = (os.path.join(folder, name) for folder in folders)
+        return next((place for place in places if self._storage.exists(place)), None)
 
     def _write_again(self, document: SessionDocument) -> None:
         """Write what was read where an empty file stands."""
@@ -353,6 +376,9 @@ class SharedFile:
     def _reload(self) -> None:
         """The name stands for other bytes than were read: read them."""
         before = self._document()
+        new_path = self._find_new_path(before)
+        if new_path is not None:
+            self.path = self._changes.moved_to = new_path
         try:
             document = load_document(self._storage, self.file, self._blobs)
         except NotASessionError as error:
