@@ -24,7 +24,7 @@ from tests.samples import assistant, user
 
 from sessiontree import PersistenceError, SessionManager
 from sessiontree.profiles import Profile
-from sessiontree.stores.files.log import Durability
+from sessiontree.stores.base import Durability
 
 _BOOKKEEPING = {dis.opmap["PUSH_EXC_INFO"], dis.opmap["POP_EXCEPT"]}
 # What works under a lock of threading's: such a lock's own exit can not be interrupted, but the

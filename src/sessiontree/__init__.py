@@ -27,6 +27,11 @@ _HOMES = {
     "FileSessionStorage": "storage.file",
     "MemorySessionStorage": "storage.memory",
     "BlobStore": "storage.blobs",
+    "SessionStore": "stores.base",
+    "SessionLog": "stores.base",
+    "open_store": "stores",
+    "FileStore": "stores.files.store",
+    "MemoryStore": "stores.memory",
     "HistoryStorage": "history",
     "SessionInfo": "discovery.listing",
     "RecentSessionInfo": "discovery.recent",
@@ -34,7 +39,7 @@ _HOMES = {
     "find_most_recent_session": "discovery.recent",
     "resolve_session": "discovery.resume",
     "search": "discovery.search",
-    "relink": "discovery.moved_projects",
+    "relink": "stores.files.relinking",
     "Profile": "profiles",
     "get_profile": "profiles",
     "Agent": "runtime.agent",
@@ -44,6 +49,11 @@ _HOMES = {
     "SessionTreeError": "errors",
     "NotASessionError": "errors",
     "EntryNotFoundError": "errors",
+    "EntryExistsError": "errors",
+    "ConflictError": "errors",
+    "SessionExistsError": "errors",
+    "InvalidIdError": "errors",
+    "StoreError": "errors",
     "SessionNotFoundError": "errors",
     "AmbiguousSessionError": "errors",
     "SessionBusyError": "errors",
@@ -76,7 +86,6 @@ if TYPE_CHECKING:
     from sessiontree.core.llm import convert_to_llm as convert_to_llm
     from sessiontree.core.tree import SessionTreeNode as SessionTreeNode
     from sessiontree.discovery.listing import SessionInfo as SessionInfo
-    from sessiontree.discovery.moved_projects import relink as relink
     from sessiontree.discovery.recent import RecentSessionInfo as RecentSessionInfo
     from sessiontree.discovery.recent import find_most_recent_session as find_most_recent_session
     from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
@@ -84,12 +93,17 @@ if TYPE_CHECKING:
     from sessiontree.discovery.search import search as search
     from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
     from sessiontree.errors import ClockError as ClockError
+    from sessiontree.errors import ConflictError as ConflictError
+    from sessiontree.errors import EntryExistsError as EntryExistsError
     from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
+    from sessiontree.errors import InvalidIdError as InvalidIdError
     from sessiontree.errors import NotASessionError as NotASessionError
     from sessiontree.errors import PersistenceError as PersistenceError
     from sessiontree.errors import SessionBusyError as SessionBusyError
+    from sessiontree.errors import SessionExistsError as SessionExistsError
     from sessiontree.errors import SessionNotFoundError as SessionNotFoundError
     from sessiontree.errors import SessionTreeError as SessionTreeError
+    from sessiontree.errors import StoreError as StoreError
     from sessiontree.export.bundle_archive import BundleError as BundleError
     from sessiontree.history import HistoryStorage as HistoryStorage
     from sessiontree.model.entries import Entry as Entry
@@ -117,7 +131,13 @@ if TYPE_CHECKING:
     from sessiontree.storage.blobs import BlobStore as BlobStore
     from sessiontree.storage.file import FileSessionStorage as FileSessionStorage
     from sessiontree.storage.memory import MemorySessionStorage as MemorySessionStorage
+    from sessiontree.stores import open_store as open_store
+    from sessiontree.stores.base import SessionLog as SessionLog
+    from sessiontree.stores.base import SessionStore as SessionStore
     from sessiontree.stores.files.reader import load_entries_from_file as load_entries_from_file
+    from sessiontree.stores.files.relinking import relink as relink
+    from sessiontree.stores.files.store import FileStore as FileStore
+    from sessiontree.stores.memory import MemoryStore as MemoryStore
 
 
 if not TYPE_CHECKING:  # a type checker that sees it takes every misspelt name for one of ours

@@ -3,6 +3,11 @@
     SessionTreeError
     ├── NotASessionError         the file is something else; it was not touched
     ├── EntryNotFoundError       no entry of that id in this session
+    ├── EntryExistsError         an entry of that id is there already
+    ├── ConflictError            others have written since what the caller expected
+    ├── SessionExistsError       a session of that id is there already
+    ├── InvalidIdError           no session can have that id
+    ├── StoreError               no store can be opened by that URL
     ├── SessionNotFoundError     no session of that id, name or path
     ├── AmbiguousSessionError    several sessions match; ``candidates`` names them
     ├── SessionBusyError         another process holds what is needed
@@ -91,6 +96,53 @@ class EntryNotFoundError(SessionTreeError):
     def __init__(self, entry_id: str) -> None:
         self.entry_id = entry_id
         super().__init__(f"Entry {entry_id} not found")
+
+
+class EntryExistsError(SessionTreeError):
+    """The session has an entry of this id already."""
+
+    def __init__(self, entry_id: str) -> None:
+        self.entry_id = entry_id
+        super().__init__(f"Entry {entry_id} is there already")
+
+
+class ConflictError(SessionTreeError):
+    """Somebody else has written since; nothing was appended. ``leaf_id`` and ``revision`` are now.
+
+    ``leaf_id`` is the entry that whoever opens the session now goes on from.
+    """
+
+    def __init__(self, ref: str, leaf_id: str | None, revision: str) -> None:
+        self.ref = ref
+        self.leaf_id = leaf_id
+        self.revision = revision
+        super().__init__(
+            f"{ref}: the session has changed; its leaf is now {leaf_id}, its revision {revision}"
+        )
+
+
+class SessionExistsError(SessionTreeError):
+    """There is a session of this id already; ``ref`` is its path or its store's name for it."""
+
+    def __init__(self, session_id: str, ref: str) -> None:
+        self.session_id = session_id
+        self.ref = ref
+        super().__init__(f'Session "{session_id}" is there already: {ref}')
+
+
+class InvalidIdError(SessionTreeError, ValueError):
+    """An id that no session can have."""
+
+    def __init__(self, session_id: object) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"{session_id!r} is no session id: use 1 to 128 of A-Z a-z 0-9 . _ -, "
+            'but not "." or ".." alone'
+        )
+
+
+class StoreError(SessionTreeError, ValueError):
+    """No store can be opened by this URL."""
 
 
 class SessionNotFoundError(SessionTreeError):

@@ -24,9 +24,9 @@ from sessiontree import (
 from sessiontree.discovery import paths
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.discovery.moved_projects import relink
 from sessiontree.discovery.resume import choose_recent
 from sessiontree.profiles import get_profile
+from sessiontree.stores.files.relinking import relink
 
 CWD = "/code/pi"
 

@@ -24,9 +24,9 @@ from sessiontree.discovery import catalogue
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.discovery.search import index
-from sessiontree.maintenance.folders import remember_session_dir
-from sessiontree.maintenance.trash import list_trash, move_to_trash, restore
 from sessiontree.profiles import Profile
+from sessiontree.stores.files.folders import remember_session_dir
+from sessiontree.stores.files.trash import list_trash, move_to_trash, restore
 
 MINE = "not yours\n"
 

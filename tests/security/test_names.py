@@ -12,8 +12,8 @@ from tests.samples import user as prompt
 from sessiontree import SessionManager
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
-from sessiontree.maintenance.trash import move_to_trash
 from sessiontree.profiles import Profile
+from sessiontree.stores.files.trash import move_to_trash
 
 
 @pytest.mark.parametrize(

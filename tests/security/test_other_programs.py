@@ -16,14 +16,14 @@ from tests.samples import chain, header, lines, slot, write
 from tests.samples import user as prompt
 
 from sessiontree import NotASessionError, SessionManager
-from sessiontree.discovery.rerooting import reroot_session
 from sessiontree.export.convert import convert_session
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.maintenance.renaming import rename_session
 from sessiontree.maintenance.repair import repair_findings
-from sessiontree.maintenance.trash import move_to_trash
 from sessiontree.profiles import Profile
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.rerooting import reroot_session
+from sessiontree.stores.files.trash import move_to_trash
 
 TIME = "2026-02-16T10:20:30.000Z"
 UUID = "0b3a1c52-7c7e-4c0e-9a60-3f5d2f6b8a11"

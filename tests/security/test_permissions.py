@@ -20,10 +20,10 @@ from sessiontree.discovery.listing import list_sessions
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
 from sessiontree.maintenance.checkup import check_profile
-from sessiontree.maintenance.folders import remember_session_dir
 from sessiontree.maintenance.repair import repair_findings
-from sessiontree.maintenance.trash import move_to_trash
 from sessiontree.profiles import Profile
+from sessiontree.stores.files.folders import remember_session_dir
+from sessiontree.stores.files.trash import move_to_trash
 
 TALK = chain(prompt("1"), answer("2"), prompt("3"))
 

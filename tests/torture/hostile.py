@@ -49,9 +49,9 @@ from sessiontree.importers.imports import import_session
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.maintenance.gc import find_garbage
 from sessiontree.maintenance.repair import repair_findings
-from sessiontree.maintenance.trash import list_trash, move_to_trash, restore
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry
+from sessiontree.stores.files.trash import list_trash, move_to_trash, restore
 from sessiontree.text.escaping import HAZARDS
 
 GOLDEN = Path(__file__).parents[1] / "golden"

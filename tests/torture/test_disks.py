@@ -23,8 +23,8 @@ from sessiontree.export.convert import convert_session
 from sessiontree.export.documents import render_markdown
 from sessiontree.export.view import open_view
 from sessiontree.maintenance.checkup import check_profile
-from sessiontree.maintenance.trash import list_trash, move_to_trash, restore
 from sessiontree.profiles import get_profile
+from sessiontree.stores.files.trash import list_trash, move_to_trash, restore
 
 Figures = Callable[[str, float], None]
 Act = Callable[[SessionManager, random.Random], object]

@@ -20,7 +20,7 @@ from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Ope
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.model.entries import LEAF_MARKER, Entry
-from sessiontree.session.opening import make_blob_store, profile_for
+from sessiontree.stores.files.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
 
 Figures = Callable[[str, float], None]

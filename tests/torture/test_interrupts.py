@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.interrupts import OPERATIONS, Operation, try_at
 
-from sessiontree.stores.files.log import Durability, logger
+from sessiontree.stores.base import Durability
+from sessiontree.stores.files.log import logger
 
 from .conftest import Budget
 

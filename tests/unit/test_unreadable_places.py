@@ -21,6 +21,7 @@ import sessiontree
 from sessiontree import (
     BlobStore,
     FileSessionStorage,
+    FileStore,
     HistoryStorage,
     PersistenceError,
     Profile,
@@ -141,6 +142,34 @@ USES: dict[str, Use] = {
     "SessionManager.list_all": lambda _, storage, __: [
         info.all_messages_text for info in SessionManager.list_all(storage=storage)
     ],
+    "SessionManager.create of an id": lambda path, storage, _: SessionManager.create(
+        "/p", path, id="chosen", storage=storage
+    ),
+    "SessionManager.create in a scope": lambda path, storage, _: SessionManager.create(
+        "/p", path, id="chosen", scope="tenant", storage=storage
+    ),
+    "SessionManager.open_or_create": lambda path, storage, _: fill_up(
+        SessionManager.open_or_create("chosen", "/p", path, storage=storage)
+    ),
+    "append_many": lambda _, __, session: session.append_many(
+        [{"type": "custom", "customType": "x"}], expected_leaf=session.leaf_id
+    ),
+    "FileStore.list": lambda path, storage, _: FileStore(storage, session_dir=path).list(limit=3),
+    "FileStore.find": lambda path, storage, _: FileStore(storage, session_dir=path).find("1f9d"),
+    "FileStore.find_entry": lambda path, storage, _: FileStore(
+        storage, session_dir=path
+    ).find_entry("a1"),
+    "FileStore.locate": lambda path, storage, _: FileStore(storage, session_dir=path).locate("1"),
+    "FileStore.latest": lambda path, storage, _: FileStore(storage, session_dir=path).latest(None),
+    "FileStore.search": lambda path, storage, _: FileStore(storage, session_dir=path).search("a"),
+    "FileStore.read": lambda path, storage, _: FileStore(storage).read(path).close(),
+    "FileStore.exists": lambda path, storage, _: FileStore(storage).exists(path),
+    "FileStore.delete": lambda path, storage, _: FileStore(storage).delete(path),
+    "FileStore.delete for good": lambda path, storage, _: FileStore(storage).delete(
+        path, permanently=True
+    ),
+    "FileStore.restore": lambda path, storage, _: FileStore(storage).restore("1f9d"),
+    "FileStore.watch": lambda path, storage, _: FileStore(storage).watch(path).wait(0),
     "set_session_file": lambda path, _, session: session.set_session_file(path),
     "move_to": lambda path, _, session: session.move_to(path),
     "fork": lambda _, __, session: session.fork(),
@@ -210,7 +239,8 @@ WITHOUT_A_DISK = {
     *("SessionTreeNode", "SessionWarning", "parse_jsonl_lenient", "migrate_entries"),
     *("SessionStorage", "SessionStorageReader", "SessionStorageWriter", "MemorySessionStorage"),
     *("SessionInfo", "RecentSessionInfo", "Profile", "get_profile", "Agent", "AgentBase"),
-    *("AgentSession", "FileSessionStorage"),
+    *("AgentSession", "FileSessionStorage", "SessionStore", "SessionLog", "MemoryStore"),
+    "open_store",
 }
 
 

@@ -82,8 +82,8 @@ def choose(options: StartOptions, scope: Scope) -> Choice:
 
 def open_choice(choice: Choice, scope: Scope) -> SessionManager:
     """The session itself. Raises NotASessionError, PersistenceError."""
-    from sessiontree.maintenance.folders import remember_session_dir
     from sessiontree.session.manager import SessionManager
+    from sessiontree.stores.files.folders import remember_session_dir
 
     if choice.kind == "memory":
         return SessionManager.in_memory(scope.cwd, profile=scope.profile)
@@ -137,7 +137,7 @@ def owner_of(path: str, scope: Scope) -> Profile:
 
     A file may lie in any profile's folder: unless a profile was named, its place decides.
     """
-    from sessiontree.session.opening import profile_for
+    from sessiontree.stores.files.opening import profile_for
 
     named = scope.profile if scope.is_profile_named or scope.session_dir else None
     return profile_for(path, named, scope.profile)
@@ -190,8 +190,8 @@ def _choose_path(value: str, scope: Scope) -> Choice:
 
 def _is_kept_here(path: str, scope: Scope) -> bool:
     """Whether a file lies where an agent of this user keeps sessions."""
-    from sessiontree.maintenance.folders import known_session_dirs
     from sessiontree.profiles import list_profiles
+    from sessiontree.stores.files.folders import known_session_dirs
 
     folder = os.path.dirname(os.path.realpath(path))
     for profile in (scope.profile, *list_profiles()):
@@ -325,7 +325,7 @@ def _choose_latest(scope: Scope) -> Choice:
     path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
     if path is not None:
         return _resuming(path, scope)
-    from sessiontree.discovery.moved_projects import bring_last_session
+    from sessiontree.stores.files.relinking import bring_last_session
 
     moved = bring_last_session(scope.cwd, scope.session_dir, profile=scope.profile)
     if moved is None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.model import codec
-from sessiontree.model.entries import WireEntry
+from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Dialect
 
@@ -39,10 +39,14 @@ _WITH_REFS = (*_WITH_IMAGES, "compaction", "branch_summary")
 
 
 class Trimmed(msgspec.Struct, frozen=True, gc=False):
-    """The line to write, and what has to be stored before it."""
+    """The line to write, and what has to be stored before it.
+
+    ``is_whole`` if reading the line gives back all that was in memory.
+    """
 
     line: bytes
     blobs: Sequence[bytes] = ()
+    is_whole: bool = True
 
 
 def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
@@ -57,7 +61,22 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     if spilled:
         earlier = trimmed.get(SPILLED)
         trimmed[SPILLED] = {**earlier, **spilled} if isinstance(earlier, dict) else spilled
-    return Trimmed(codec.encode(trimmed), blobs)
+    return Trimmed(codec.encode(trimmed), blobs, is_whole=not _loses(line, spilled))
+
+
+def _loses(line: bytes, spilled: dict[str, str]) -> bool:
+    """Whether trimming may have removed what ``restore`` does not put back."""
+    if spilled and b'"lineCount"' in line:
+        return True
+    return any(f'"{key}"'.encode() in line for key in _TRANSIENT)
+
+
+def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
+    """Whether somebody may have changed an entry since it was read or written."""
+    try:
+        return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
+    except Exception:
+        return True  # what cannot be written was not read
 
 
 def _is_plain(entry: WireEntry) -> bool:

@@ -128,6 +128,22 @@ def choose_recent(
     return None
 
 
+def choose_newest(folders: list[str], storage: SessionStorage) -> str | None:
+    """The file, or draft, of the newest session in some folders, whatever its project."""
+    for stat in _newest_with_drafts(storage, folders):
+        if _try_head(storage, stat.path) is not None:
+            return stat.path
+    return None
+
+
+def find_by_id(
+    prefix: str, folders: list[str], *, profile: Profile, storage: SessionStorage
+) -> list[SessionInfo]:
+    """The sessions and drafts in some folders whose id begins with ``prefix``, newest first."""
+    query = _Query(prefix, "", None, profile, storage)
+    return query.infos([path for path, _ in query.find_ids(folders)])
+
+
 @dataclass(frozen=True, slots=True)
 class _Query:
     value: str
@@ -168,7 +184,7 @@ class _Query:
         return ResolvedSession(path, head.session_id, head.cwd, is_local, head.title)
 
     def by_id(self) -> ResolvedSession | None:
-        return self._nearest(self._find_ids)
+        return self._nearest(self.find_ids)
 
     def by_file_name(self) -> ResolvedSession | None:
         """By the time that a file's name begins with; the day at least, since all begin alike."""
@@ -217,7 +233,7 @@ class _Query:
         wanted = self.value.strip()
         return [info for info in listed if info.title and info.title.strip() == wanted]
 
-    def _find_ids(self, folders: list[str]) -> list[_Match]:
+    def find_ids(self, folders: list[str]) -> list[_Match]:
         """The sessions and drafts in these folders whose id begins with the value."""
         found: list[_Match] = []
         for path in self._candidates(folders):
@@ -257,13 +273,13 @@ class _Query:
         exact = [match for match in matches if _id_of(*match) == self.value]
         chosen = exact or matches
         if len(chosen) > 1:
-            raise AmbiguousSessionError(self.value, self._infos([path for path, _ in chosen]))
+            raise AmbiguousSessionError(self.value, self.infos([path for path, _ in chosen]))
         path, head = chosen[0]
         cwd = _cwd_of(head)
         title = head.title if head is not None else None
         return ResolvedSession(path, _id_of(path, head), cwd, self._is_local(path, cwd), title)
 
-    def _infos(self, paths: list[str]) -> list[SessionInfo]:
+    def infos(self, paths: list[str]) -> list[SessionInfo]:
         from sessiontree.discovery.catalogue import survey
         from sessiontree.discovery.listing import in_order, make_session_info
 

@@ -37,13 +37,13 @@ from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import get_cwd
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
-from sessiontree.session.opening import make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.syncing import sync_folder
 from sessiontree.storage.temp_files import make_temp_path
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
 
 __all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]

@@ -28,12 +28,12 @@ from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_timestamp, get_version
 from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
 from sessiontree.profiles import Profile, get_profile
-from sessiontree.session.copying import copy_folder
-from sessiontree.session.opening import make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.copying import copy_folder
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
 
 HEADER_KEY = "convertedFrom"

@@ -19,9 +19,9 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.lines import SessionWarning
 from sessiontree.model.messages import as_text
 from sessiontree.profiles import Profile
-from sessiontree.session.opening import dialect_of, make_blob_store, profile_for
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.opening import dialect_of, make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
 
 if TYPE_CHECKING:

@@ -54,11 +54,12 @@ from sessiontree.model.ids import derived_entry_id
 from sessiontree.profiles import Dialect, Profile
 from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
-from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage, SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.store import FileStore
 
 _MAX_REPLACEMENTS = 20
 
@@ -334,11 +335,10 @@ class _Update:
         # Not through a SessionManager: that would make this the session its terminal continues.
         target = self._target
         before_ns = target.storage.stat(self._path).mtime_ns
-        session = open_session(
-            self._path, profile=target.profile, storage=target.storage, durability="flush"
-        )
+        log = FileStore(target.storage, target.profile).open(self._path)
+        session = LiveSession(log)
         try:
-            session.catch_up(lambda: self._rewrite_held(session))
+            log.settle(lambda: self._rewrite_held(log))
             if self._has_new_name:
                 rename_live(session, self._title or "")
         finally:
@@ -346,12 +346,12 @@ class _Update:
         said_ns = _last_talked_ns(self._transcript.entries, target) or 0
         set_time(target.storage, self._path, max(before_ns, said_ns))
 
-    def _rewrite_held(self, session: LiveSession) -> None:
-        tree = session.tree
+    def _rewrite_held(self, log: FileLog) -> None:
+        tree = log.tree
         past = _read_past(tree)
         changed = self._find_changed(tree, past)
         gone = self._find_gone(tree, past)
-        self._has_new_name = self._is_renamed(past, session.log.document)
+        self._has_new_name = self._is_renamed(past, log.document)
         self.report.keeps_local_leaf = _was_continued(
             tree, self._ledger.keys() | past.ledger.keys()
         )
@@ -369,7 +369,7 @@ class _Update:
         tree.by_id.update((entry.id, entry) for entry in tree.entries)
         tree.forget_indexes()
         tree.leaf_id = tree.entries[-1].id
-        session.write_anew()
+        log.rewrite()
         self.report.added = len(new) + len(closing)
         self.report.changed = len(changed) + len(gone)
         self.report.entries = len(tree.entries)
@@ -445,9 +445,7 @@ class _Update:
             return
         target = self._target
         before_ns = target.storage.stat(self._path).mtime_ns
-        session = open_session(
-            self._path, profile=target.profile, storage=target.storage, durability="flush"
-        )
+        session = LiveSession(FileStore(target.storage, target.profile).open(self._path))
         try:
             rename_live(session, self._title or "")
         finally:

@@ -24,24 +24,25 @@ from sessiontree.discovery.heads import read_head
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.history.damage import is_damage
-from sessiontree.maintenance.gc import find_leftovers, references_in
+from sessiontree.maintenance.gc import find_leftovers
 from sessiontree.maintenance.secrets import (
     find_regular_files,
     search_document,
     search_file,
     search_name,
 )
-from sessiontree.maintenance.trash import list_trash
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import CURRENT_VERSION, get_version
 from sessiontree.profiles import Profile
-from sessiontree.session.opening import make_blob_store
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.opening import make_blob_store
 from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.references import references_in
+from sessiontree.stores.files.trash import list_trash
 
 Kind = Literal[
     "damaged", "no header", "unreadable", "missing blob", "damaged blob", "catalogue", "history",

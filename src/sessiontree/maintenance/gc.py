@@ -18,17 +18,15 @@ from typing import Literal
 
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError
-from sessiontree.maintenance.folders import files_with_references, walk_files
 from sessiontree.profiles import Profile
 from sessiontree.storage.open_elsewhere import find_users
-from sessiontree.storage.regular import leads_beside, open_for_reading
+from sessiontree.storage.regular import leads_beside
 from sessiontree.storage.temp_files import TEMP_SUFFIX, is_abandoned, make_temp_path
+from sessiontree.stores.files.folders import walk_files
 from sessiontree.stores.files.reader import load_entries_from_file
+from sessiontree.stores.files.references import find_references
 
 SAFE_AGE_S = 3600.0
-_REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
-_REF_BYTES = 12 + 64
-_CHUNK = 1 << 20
 _BLOB_NAME = re.compile(r"([0-9a-f]{64})(?:\.[a-z0-9]{1,8})?")
 _TEMP_OWNER = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp$")
 
@@ -129,32 +127,6 @@ def _remove_unless_used(path: str, clock: Clock) -> bool:
         return True
     os.rename(aside, path)
     return False
-
-
-def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
-    """The hashes of all blobs that any file names. Raises PersistenceError."""
-    named: set[str] = set()
-    for path in files_with_references(profile, folders):
-        named |= references_in(path)
-    return named
-
-
-def references_in(path: str) -> set[str]:
-    """The hashes that a file names, whatever kind of file it is. Raises PersistenceError."""
-    found: set[str] = set()
-    rest = b""
-    try:
-        with open_for_reading(path) as file:
-            while chunk := file.read(_CHUNK):
-                window = rest + chunk
-                if b"blob:sha256:" in window:
-                    found.update(digest.decode() for digest in _REF.findall(window))
-                rest = window[-(_REF_BYTES - 1) :]
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
-    return found
 
 
 def _blobs(profile: Profile) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from sessiontree.discovery.talked import set_time
 from sessiontree.model.lines import SessionWarning
+from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
-from sessiontree.session.opening import open_session
 from sessiontree.storage.base import SessionStorage
+from sessiontree.stores.files.store import FileStore
 
 
 def rename_session(
@@ -28,7 +29,7 @@ def rename_session(
     OSError if the file is not there.
     """
     before = storage.stat(path)
-    live = open_session(path, profile=None, storage=storage, durability="flush")
+    live = LiveSession(FileStore(storage).open(path))
     try:
         rename_live(live, name)
         live.flush()

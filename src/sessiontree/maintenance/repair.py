@@ -20,10 +20,10 @@ from sessiontree.history.database import HistoryDatabase
 from sessiontree.maintenance.checkup import Finding
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
-from sessiontree.session.opening import open_session
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.stores.files.reader import require_session
+from sessiontree.stores.files.store import FileStore
 
 _CHUNK = 1 << 20
 
@@ -101,14 +101,14 @@ def _rewrite(path: str, profile: Profile) -> list[str]:
     times = os.stat(path)
     storage = FileSessionStorage()
     # Not through a SessionManager: that would make this the session its terminal continues.
-    session = open_session(path, profile=profile, storage=storage, durability="flush")
+    log = FileStore(storage, profile).open(path)
     try:
-        session.rewrite()
-        session.flush()
+        log.rewrite()
+        log.flush()
     finally:
-        session.close()
+        log.close()
     set_time(storage, path, times.st_mtime_ns)
-    return [str(warning) for warning in session.warnings]
+    return [str(warning) for warning in log.warnings]
 
 
 class _Backup:

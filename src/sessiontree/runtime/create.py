@@ -33,7 +33,7 @@ from sessiontree.runtime.settings import RuntimeSettings
 from sessiontree.runtime.state import Wiring
 from sessiontree.session.manager import SessionManager
 from sessiontree.storage.base import SessionStorage
-from sessiontree.stores.files.log import Durability
+from sessiontree.stores.base import Durability
 
 StrPath: TypeAlias = str | os.PathLike[str]
 

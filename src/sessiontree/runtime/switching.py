@@ -192,6 +192,7 @@ class _Journey:
             context = await self._arrive()
             await self._announce()
             await self._restore(context)
+            await self._wiring.disk.run(self._manager.leave_breadcrumb)
         except BaseException:
             await run_to_end(asyncio.ensure_future(self._go_back()))
             raise
@@ -256,7 +257,7 @@ class _Journey:
             wiring.disk.run_later(
                 lambda: self._target.discard(opened, old), "leaving the new session"
             )
-        wiring.disk.run_later(lambda: wiring.source.leave_breadcrumb(old), "the breadcrumb")
+        wiring.disk.run_later(old.leave_breadcrumb, "the breadcrumb")
         if opened is not None and self._is_announced:
             announce = self._target.announce
             await wiring.hooks.emit(announce(opened.session_file, old.session_file))

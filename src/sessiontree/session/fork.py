@@ -1,260 +1,102 @@
-"""Copy a session file into another project: ``fork_from``.
+"""New sessions made of an open one: forks, which have all of it, and branched sessions.
 
-The source is read to its end, to know that it is sound. Meanwhile its lines are copied already, and
-the copy gets its name only if nothing had to be mended: then it is what writing entry by entry
-would give, byte for byte. In every other case it is dropped and the entries are written.
+Until somebody uses a copy, removing it is for whoever hears of it by ``announce``.
 """
 
 from __future__ import annotations
 
-import _thread
-import contextlib
 import os
-from collections.abc import Iterator
-from queue import Empty, SimpleQueue
+from collections import ChainMap
 
-from sessiontree.core.trimming import may_need_restore, restore_frames, trim
-from sessiontree.core.wording import Wording
-from sessiontree.discovery import paths
-from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import Header, get_title
-from sessiontree.session.copying import (
-    derive_header,
-    finish_copy,
-    session_path,
-    settle_copy,
-    write_session,
-)
+from sessiontree.core.tree import SessionTree
+from sessiontree.model.entries import Entry, WireEntry, respell
+from sessiontree.model.header import Header
+from sessiontree.model.ids import new_entry_id
 from sessiontree.session.live import LiveSession
-from sessiontree.session.name import rename_live
-from sessiontree.session.opening import dialect_of, make_blob_store, profile_for, require_durability
-from sessiontree.storage.base import FileRange, FileStat, Piece
-from sessiontree.storage.file import FileSessionStorage
-from sessiontree.stores.files.document import SessionDocument, document_of_verbatim_copy
-from sessiontree.stores.files.log import Durability, SessionLog, logger
-from sessiontree.stores.files.reader import load_document
-from sessiontree.stores.place import Place
-
-_STEP_BYTES = 1 << 24
+from sessiontree.stores.base import Announce
+from sessiontree.stores.identity import derive_header
 
 
-def fork_file(source_path: str, place: Place, durability: Durability) -> LiveSession:
-    """A copy of a session file in another project, open. The source is only read."""
-    require_durability(durability)
-    source_path = os.path.abspath(source_path)
-    blobs = make_blob_store(place.profile, source_path, place.storage)
-    origin = profile_for(source_path, None)
-    ahead: _CopyAhead | None = None
-
-    def begin(found: Header, head_end: int, stat: FileStat) -> None:
-        nonlocal ahead
-        # other storages may not like a second thread, and the lines may have to be looked at
-        is_plain = isinstance(place.storage, FileSessionStorage) and not blobs.has_fallbacks
-        if not is_plain:
-            return
-        with contextlib.suppress(RuntimeError):  # no more threads
-            ahead = _CopyAhead(place, _fork_header(place, source_path, found), head_end, stat)
-            ahead.start()
-
-    try:
-        try:
-            source = load_document(place.storage, source_path, blobs, begin)
-        except OSError as error:
-            raise PersistenceError.from_os_error(source_path, error) from error
-        if source is None:
-            raise SessionNotFoundError(source_path)
-        entries, name = source.tree.entries, None
-        is_other_dialect = dialect_of(source, origin) != place.profile.dialect
-        if is_other_dialect:
-            wording = Wording(place.profile)
-            entries, name = [_say(entry, wording) for entry in entries], source.tree.info_name()
-        try:
-            taken = None if is_other_dialect else _take(ahead, source, place, durability)
-            copy = taken or write_session(
-                place,
-                _fork_header(place, source_path, source.header, name),
-                entries,
-                place.profile.dialect,
-                durability,
-                artifacts=paths.artifacts_dir(source_path),
-                source_blobs=blobs if blobs.has_fallbacks else None,
-            )
-        finally:
-            source.payloads.reader.close()
-    finally:
-        if ahead is not None:
-            ahead.drop()
-    title = source.title
-    if place.profile.dialect == "pi" and title is not None:
-        finish_copy(copy, lambda: rename_live(copy, title))
+def fork_live(session: LiveSession, announce: Announce) -> LiveSession | None:
+    """A copy of an open session, all of it; None if nothing of it is kept yet."""
+    log = session.log
+    log.check()
+    if not log.store.is_kept or not log.is_started:
+        return None
+    session.refresh()
+    parent = log.ref if log.dialect == "pi" else session.header.get("id", log.ref)
+    copy = LiveSession(log.store.copy(log, _header_of(session, parent), announce=announce))
+    copy.move_leaf(session.tree.leaf_id)
+    copy.mark_leaf()
     return copy
 
 
-def _fork_header(place: Place, source_path: str, source: Header, name: str | None = None) -> Header:
-    dialect = place.profile.dialect
-    parent = source_path if dialect == "pi" else source.get("id", source_path)
-    title = name or get_title(source) if dialect != "pi" else None
-    return derive_header(source, title, place, dialect, parent)
+def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveSession:
+    """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
 
-
-def _say(entry: Entry, wording: Wording) -> Entry:
-    """The entry in the words of another dialect; the same one if it has nothing to change."""
-    if entry.type in ("message", "custom_message") and not wording.must_look_at(entry.line()):
-        is_to_inline = wording.profile.dialect == "pi" and may_need_restore(entry.line())
-        return _inline(entry) if is_to_inline else entry
-    data = entry.decode()
-    if wording.profile.dialect == "pi" and may_need_restore(entry.line()):
-        return Entry.from_wire(wording.say(restore_frames(data, entry.fetch_blob)))
-    said = wording.say(data)
-    return entry if said is data else Entry.from_wire(said)
-
-
-def _inline(entry: Entry) -> Entry:
-    """The entry as pi has it, which has no blobs: what lies there goes into the line."""
-    return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, _InlineLine(entry))
-
-
-class _InlineLine:
-    """Makes a line when it is written: all that lies in a session's blobs may be very much."""
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-
-    def read_line(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - it has no place yet
-        whole = restore_frames(self._entry.decode(), self._entry.fetch_blob)
-        return trim(whole, "pi").line
-
-    def restore(self, data: WireEntry, line: bytes) -> WireEntry:  # noqa: ARG002
-        return data
-
-    def is_plain(self, block: bytes) -> bool:  # noqa: ARG002
-        return True
-
-    def fetch_blob(self, ref: str) -> bytes | None:
-        return self._entry.fetch_blob(ref)
-
-
-def _take(
-    ahead: _CopyAhead | None, source: SessionDocument, place: Place, durability: Durability
-) -> LiveSession | None:
-    """The fork that was copied ahead, if there is one and it will do."""
-    if ahead is None:
-        return None
-    if not (source.is_verbatim and _is_untouched(source)):
-        ahead.drop()  # now: two copies may not fit on the disk
-        return None
-    if not ahead.finish():
-        return None
-
-    def stand_on_copy(log: SessionLog) -> SessionDocument:
-        ahead.is_taken = True
-        return document_of_verbatim_copy(
-            source, place.storage, log.file, ahead.header, ahead.head, log.filer.blobs
-        )
-
-    return settle_copy(
-        place,
-        ahead.header,
-        place.profile.dialect,
-        durability,
-        stand_on_copy,
-        artifacts=paths.artifacts_dir(source.path),
-    )
-
-
-def _is_untouched(source: SessionDocument) -> bool:
-    """Whether what was copied is what was read: some programs rewrite their files in place."""
-    try:
-        return source.payloads.reader.stat() == source.stat
-    except OSError:
-        return False
-
-
-class _CopyAhead:
-    """Writes a file of a new header and another file's lines, by a thread of its own.
-
-    It has its own descriptor of the source, so that nobody closes it under its feet. Whatever goes
-    wrong here is not reported: writing the entries will meet it again, and say so. Threads and
-    events of the standard library can be left locked by an interrupt; a queue's calls cannot.
+    Labels are left out of the chain, their children hung on what is before them, and those that
+    still hold are made anew at the end.
     """
-
-    def __init__(self, place: Place, header: Header, start: int, stat: FileStat) -> None:
-        self.header = header
-        self.head = codec.encode(header) + b"\n"
-        self.is_taken = False
-        self._place = place
-        self._path = session_path(place, header)
-        self._first = start
-        self._source = stat
-        self._is_running = False
-        self._is_written = False
-        self._is_dropped = False
-        self._verdict: SimpleQueue[bool] = SimpleQueue()
-        self._over: SimpleQueue[None] = SimpleQueue()
-
-    def start(self) -> None:
-        """Begin. Raises RuntimeError if there can be no more threads."""
-        self._is_running = True
-        try:
-            _thread.start_new_thread(self._run, ())
-        except Exception:
-            self._is_running = False
-            raise
-
-    def finish(self) -> bool:
-        """Let the copy have its name; whether it has it now."""
-        self._verdict.put(True)
-        self._wait()
-        return self._is_written
-
-    def drop(self) -> None:
-        """Nothing is left of the copy, unless it was taken."""
-        if self.is_taken:
-            return
-        self._is_dropped = True
-        self._verdict.put(False)
-        self._wait()
-        if self._is_written:
-            with contextlib.suppress(OSError):
-                self._place.storage.unlink(self._path)
-
-    def _wait(self) -> None:
-        # an interrupt may swallow what the queue gave, and comes back here: the flag is what counts
-        while self._is_running:
-            with contextlib.suppress(Empty):
-                self._over.get(timeout=0.1)
-
-    def _run(self) -> None:
-        try:
-            self._is_written = self._write()
-        except Exception:
-            logger.debug("a fork was not copied ahead", exc_info=True)
-        finally:
-            self._is_running = False
-            self._over.put(None)
-
-    def _write(self) -> bool:
-        storage, source = self._place.storage, self._source
-        with contextlib.closing(storage.open_reader(source.path)) as reader:
-            if not reader.stat().is_same_file(source):
-                return False
-            lines = FileRange(reader, self._first, source.size - self._first)
-            storage.ensure_dir(self._place.session_dir)
-            storage.write_atomic(self._path, self._pieces(lines), durable=False)
-            return True
-
-    def _pieces(self, lines: FileRange) -> Iterator[Piece]:
-        yield self.head
-        end = lines.offset + lines.length
-        for offset in range(lines.offset, end, _STEP_BYTES):
-            if self._is_dropped:
-                raise _DroppedError
-            yield FileRange(lines.reader, offset, min(_STEP_BYTES, end - offset))
-        if not self._verdict.get() or self._is_dropped:
-            raise _DroppedError
+    log = session.log
+    log.check()
+    path = session.tree.path(leaf_id)
+    entries = _without_labels(path) if any(entry.type == "label" for entry in path) else path
+    entries += _labels_anew(session.tree, entries)
+    header = _header_of(session, session.file or session.header.get("id", ""))
+    return LiveSession(log.store.copy(log, header, entries, announce=announce))
 
 
-class _DroppedError(Exception):
-    """Nobody wants the copy any more."""
+def _header_of(session: LiveSession, parent: str) -> Header:
+    """The header of a copy of a session."""
+    dialect = session.log.dialect
+    title = session.name if dialect != "pi" else None
+    return derive_header(session.header, title, session.cwd, dialect, parent, session.clock)
+
+
+def _without_labels(path: list[Entry]) -> list[Entry]:
+    kept: list[Entry] = []
+    parent_id: str | None = None
+    labels: list[str] = []
+    instead: dict[str, str] = {}  # of each label, the first entry after it that is none
+    for entry in path:
+        if entry.type == "label":
+            labels.append(entry.id)
+            continue
+        if labels:
+            instead |= dict.fromkeys(labels, entry.id)
+            labels = []
+        changes: WireEntry = {}
+        if entry.parent_id != parent_id:
+            changes["parentId"] = parent_id
+        if entry.type == "compaction":
+            first_kept = entry.data.get("firstKeptEntryId")
+            if isinstance(first_kept, str) and first_kept in instead:
+                changes["firstKeptEntryId"] = instead[first_kept]
+        kept.append(respell(entry.line(), entry.source, changes) if changes else entry)
+        parent_id = entry.id
+    return kept
+
+
+def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
+    """Labels for the entries that were kept, to stand behind them."""
+    made: list[Entry] = []
+    labels = tree.labels()
+    on_path = {entry.id for entry in kept if entry.id in labels}
+    taken = ChainMap[str, Entry]({}, tree.by_id)
+    parent_id = kept[-1].id if kept else None
+    for target_id, (label, timestamp) in labels.items():
+        if target_id not in on_path:
+            continue
+        entry_id = new_entry_id(taken, os.urandom)
+        data: WireEntry = {
+            "type": "label",
+            "id": entry_id,
+            "parentId": parent_id,
+            "timestamp": timestamp,
+            "targetId": target_id,
+            "label": label,
+        }
+        taken[entry_id] = Entry.from_wire(data)
+        made.append(taken[entry_id])
+        parent_id = entry_id
+    return made

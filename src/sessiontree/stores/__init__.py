@@ -1,1 +1,116 @@
-"""Where sessions live."""
+"""Where sessions are kept: what a store is, and which one a URL names.
+
+=============================== ====================================================================
+``file:``                       the files of the profile, as without any URL
+``file:/srv/agent``             an agent folder of its own: sessions, blobs and trash below it
+``memory:``                     a store of its own, gone with the last manager that uses it
+``memory:name``                 one that this process shares by its name
+``postgresql://host/db``        a database; needs the extra ``sessiontree[postgres]``
+=============================== ====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from sessiontree.errors import StoreError
+from sessiontree.profiles import Profile, get_profile
+from sessiontree.stores.base import SessionLog, SessionStore, StrPath
+
+if TYPE_CHECKING:
+    from sessiontree.storage.base import SessionStorage
+
+__all__ = ["STORE_VARIABLE", "SessionLog", "SessionStore", "choose_store", "open_store"]
+
+Storage: TypeAlias = "SessionStore | SessionStorage | str"
+"""What ``storage=`` takes: a store, its URL, or a storage of bytes."""
+
+STORE_VARIABLE = "SESSIONTREE_STORE"
+
+_DATABASES = {
+    "postgresql": ("sessiontree.stores.postgres", "postgres"),
+    "postgres": ("sessiontree.stores.postgres", "postgres"),
+}
+"""By scheme: the module, imported when it is named, and the extra that brings what it needs."""
+
+
+def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStore:
+    """The store that a URL names. Raises StoreError, which never repeats a password.
+
+    The profile is whose sessions they are: where its files lie, or how new sessions are spelled.
+    """
+    scheme, has_scheme, rest = url.partition(":")
+    if not has_scheme:
+        raise StoreError(f'"{_shown(url)}" is no store URL; use file:, memory: or postgresql://…')
+    match scheme.lower():
+        case "file":
+            return _open_files(rest, profile)
+        case "memory":
+            from sessiontree.stores.memory import open_memory
+
+            return open_memory(unquote(rest), profile)
+        case known if known in _DATABASES:
+            return _open_database(known, url, profile)
+    raise StoreError(f'No store is called "{_shown(scheme)}:"; use file:, memory: or postgresql:')
+
+
+def choose_store(
+    storage: Storage | None = None,
+    profile: str | Profile | None = None,
+    session_dir: StrPath | None = None,
+) -> SessionStore:
+    """The store for what a caller was given as ``storage=``; by default the profile's files.
+
+    Raises StoreError, UnknownProfileError, and TypeError for what is no storage.
+    """
+    from sessiontree.stores.files.store import FileStore
+
+    store: SessionStore
+    if isinstance(storage, str):
+        store = open_store(storage, profile=profile)
+    elif isinstance(storage, SessionStore):
+        store = storage
+    else:
+        return FileStore(storage, profile, session_dir)
+    if isinstance(store, FileStore):
+        if profile is not None and not isinstance(storage, str):
+            store = store.like(profile=get_profile(profile), has_given_profile=True)
+        return store.like(session_dir=session_dir) if session_dir is not None else store
+    if session_dir is not None:
+        raise StoreError(f"{store.url} has no folders: leave session_dir out, or use scope")
+    return store
+
+
+def _open_files(rest: str, profile: str | Profile | None) -> SessionStore:
+    from sessiontree.stores.files.store import FileStore
+
+    path = unquote(urlsplit("file:" + rest).path)
+    if not path:
+        return FileStore(profile=profile)
+    if not os.path.isabs(path):
+        raise StoreError(
+            f"file:{path}: use an absolute path, or file: alone for the profile's files"
+        )
+    return FileStore(profile=replace(get_profile(profile), agent_dir=os.path.abspath(path)))
+
+
+def _open_database(scheme: str, url: str, profile: str | Profile | None) -> SessionStore:
+    module, extra = _DATABASES[scheme]
+    try:
+        opened = import_module(module)
+    except ImportError as error:
+        raise StoreError(
+            f"{scheme}: stores need an extra package; install it with: "
+            f"pip install 'sessiontree[{extra}]' ({error.name or error} is missing)"
+        ) from error
+    store: SessionStore = opened.open_store(url, profile=get_profile(profile))
+    return store
+
+
+def _shown(text: str) -> str:
+    """What of a wrong URL may be shown: not what stands before the host."""
+    return text.rpartition("@")[2][:80]

@@ -11,11 +11,13 @@ from tests.samples import assistant, header, slot, user, write
 from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import SessionManager, relink
-from sessiontree.discovery import paths, rerooting
+from sessiontree.discovery import paths
 from sessiontree.discovery.listing import list_sessions
-from sessiontree.discovery.moved_projects import RelinkReport, find_moved_projects
+from sessiontree.discovery.moved_projects import find_moved_projects
 from sessiontree.profiles import get_profile
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files import rerooting
+from sessiontree.stores.files.relinking import RelinkReport
 
 
 @pytest.fixture

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from sessiontree.errors import PersistenceError
-from sessiontree.maintenance.folders import known_session_dirs, remember_session_dir
-from sessiontree.maintenance.gc import find_garbage, references_in, remove_garbage
+from sessiontree.maintenance.gc import find_garbage, remove_garbage
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.temp_files import make_temp_file
+from sessiontree.stores.files.folders import known_session_dirs, remember_session_dir
+from sessiontree.stores.files.references import references_in
 
 DAY = 86_400
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from sessiontree import SessionManager, get_profile
-from sessiontree.maintenance.folders import known_session_dirs
+from sessiontree.stores.files.folders import known_session_dirs
 
 
 def test_a_folder_whose_sessions_use_the_blobs_is_known(tmp_path: Path) -> None:

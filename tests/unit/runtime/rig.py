@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sessiontree import FileStore
 from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
@@ -105,25 +106,21 @@ class RecordingAgent(ScriptedAgent):
 
 @contextlib.contextmanager
 def noted_manager(notes: Notes, monkeypatch: Any) -> Iterator[None]:
-    """Note what the runtime asks of session managers, too."""
+    """Note what the runtime asks of session managers and their store, too."""
 
-    def watch(name: str) -> None:
-        original = getattr(SessionManager, name)
+    def watch(owner: type, name: str, step: str) -> None:
+        original = getattr(owner, name)
 
-        def watched(self: SessionManager, *args: Any, **kwargs: Any) -> Any:
-            notes.step(name)
+        def watched(self: object, *args: Any, **kwargs: Any) -> Any:
+            notes.step(step)
             return original(self, *args, **kwargs)
 
-        patch.setattr(SessionManager, name, watched)
+        patch.setattr(owner, name, watched)
 
     with monkeypatch.context() as patch:
-        for name in (
-            "flush",
-            "set_session_file",
-            "build_session_context",
-            "append_thinking_level_change",
-        ):
-            watch(name)
+        for name in ("flush", "build_session_context", "append_thinking_level_change"):
+            watch(SessionManager, name, name)
+        watch(FileStore, "open", "open the session")
         yield
 
 

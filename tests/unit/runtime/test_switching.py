@@ -76,7 +76,7 @@ STEPS = [
     "clear follow-ups",
     "clear next turn",
     "flush",  # 6
-    "set_session_file",  # 7
+    "open the session",  # 7
     "set session_id",  # 8
     "set cwd",
     "build_session_context",  # 9

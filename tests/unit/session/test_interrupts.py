@@ -30,7 +30,8 @@ from sessiontree.core.gc import with_paused_gc
 from sessiontree.storage.base import StrPath
 from sessiontree.storage.descriptors import FileWriter
 from sessiontree.storage.handles import Handle
-from sessiontree.stores.files.log import Durability, logger
+from sessiontree.stores.base import Durability
+from sessiontree.stores.files.log import logger
 
 # a folder's listing that is dropped half-way tells so, and is closed all the same
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed scandir:ResourceWarning")

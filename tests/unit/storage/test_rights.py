@@ -14,9 +14,9 @@ from tests.samples import assistant, chain, header, user, write
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.maintenance.renaming import rename_session
-from sessiontree.maintenance.trash import move_to_trash, restore
 from sessiontree.profiles import get_profile
 from sessiontree.storage.atomic import move_across_devices
+from sessiontree.stores.files.trash import move_to_trash, restore
 
 TALK = chain(user("1"), assistant("2"))
 

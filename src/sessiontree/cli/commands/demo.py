@@ -63,8 +63,8 @@ def _refuse(sample: str, scope: Scope) -> NoReturn:
 
 
 def _remove(scope: Scope) -> None:
-    from sessiontree.maintenance.trash import move_to_trash
     from sessiontree.samples import find_samples
+    from sessiontree.stores.files.trash import move_to_trash
 
     batch: str | None = None
     found = find_samples(profile=scope.profile, session_dir=scope.session_dir)

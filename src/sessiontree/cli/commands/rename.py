@@ -61,11 +61,11 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
         output.fail(f"{project}: there is no such folder")
     target = find_target(session, scope)
     from sessiontree.discovery.paths import default_session_dir, same_cwd
-    from sessiontree.discovery.rerooting import reroot_session
     from sessiontree.export.view import open_view
-    from sessiontree.session.opening import profile_for
     from sessiontree.storage.file import FileSessionStorage
     from sessiontree.storage.open_elsewhere import AGENT_PROGRAMS, find_agents, find_users
+    from sessiontree.stores.files.opening import profile_for
+    from sessiontree.stores.files.rerooting import reroot_session
 
     with open_view(target.path, profile=scope.profile) as view:
         if same_cwd(view.cwd, project):
@@ -111,7 +111,7 @@ def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
       cd ~/src/new-name && sessiontree relink ~/src/old-name
       sessiontree relink ~/src/old ~/src/new --yes
     """
-    from sessiontree.discovery.moved_projects import relink
+    from sessiontree.stores.files.relinking import relink
 
     source = os.path.abspath(os.path.expanduser(old))
     target = os.path.abspath(os.path.expanduser(new)) if new else scope.cwd

@@ -10,7 +10,7 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import Scope, with_scope
 from sessiontree.cli.resolve import find_target, session_argument
 from sessiontree.cli.tables import Column
-from sessiontree.maintenance.trash import (
+from sessiontree.stores.files.trash import (
     TrashItem,
     find_in_trash,
     list_trash,

@@ -108,6 +108,13 @@ def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summ
     }
 
 
+def forget(path: str) -> None:
+    """Drop what is remembered of one file, which is gone."""
+    with _memory_lock:
+        _memory.pop(path, None)
+    _store({}, [path])
+
+
 def forget_process_memory() -> None:
     """Drop what this process remembers (the SQLite file stays)."""
     with _memory_lock:

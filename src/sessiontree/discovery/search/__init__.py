@@ -11,7 +11,7 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -63,6 +63,7 @@ def search(
     limit: int | None = DEFAULT_LIMIT,
     on_progress: OnProgress | None = None,
     max_indexing_s: float | None = DEFAULT_INDEXING_S,
+    folders: Sequence[str] | None = None,
     storage: SessionStorage | None = None,
 ) -> SearchResults:
     """The sessions that contain the words of a query, best first; any text is a query.
@@ -73,14 +74,15 @@ def search(
     ``cwd`` narrows it to a project, ``profile`` to one agent, ``role`` to what users, the model or
     tools (``tool``) said, ``since`` to what was said from then on. Calls of tools and their output
     count only with ``include_tools`` or a role of theirs. The index is brought up to date for at
-    most ``max_indexing_s`` (None: until done); ``on_progress`` hears of sessions indexed or read,
+    most ``max_indexing_s`` (None: until done). ``folders`` stands for a project: just the sessions
+    in these; ``on_progress`` hears of sessions indexed or read,
     and their number.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()
-    scope = find_scope(cwd, profile, store)
+    scope = find_scope(cwd, profile, store, folders)
     results = SearchResults()
     if not parsed.wanted or not scope.files:
         return results
@@ -127,6 +129,11 @@ def update_search_index(
     except sqlite.FAILURES as error:
         _give_up(error)
     return IndexProgress(len(scope.files) - len(left), len(scope.files))
+
+
+def forget_index() -> None:
+    """Remove the index, with every word in it; the next search makes a new one."""
+    sqlite.replace(search_index.SCHEMA)
 
 
 @dataclass(slots=True)

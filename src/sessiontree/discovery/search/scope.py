@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sessiontree.discovery.heads import read_head
@@ -44,9 +44,14 @@ class SearchScope:
 
 
 def find_scope(
-    cwd: str | os.PathLike[str] | None, profile: str | Profile | None, storage: SessionStorage
+    cwd: str | os.PathLike[str] | None,
+    profile: str | Profile | None,
+    storage: SessionStorage,
+    folders: Sequence[str] | None = None,
 ) -> SearchScope:
-    """The sessions of a project (or all) of a profile (or all)."""
+    """The sessions of a project (or all) of a profile (or all), or those in these folders."""
+    if folders is not None:
+        return _in_folders(folders, get_profile(profile), storage)
     scope = SearchScope()
     belongs = belongs_to(cwd) if cwd is not None else None
     for each in [get_profile(profile)] if profile is not None else list_profiles():
@@ -58,6 +63,14 @@ def find_scope(
             if belongs is not None:
                 chosen = [stat for stat in found if _is_of(stat, belongs, storage)]
             scope.add(folder, each, found, chosen)
+    return scope
+
+
+def _in_folders(folders: Sequence[str], owner: Profile, storage: SessionStorage) -> SearchScope:
+    scope = SearchScope()
+    for folder in folders:
+        found = list_session_files(storage, folder)
+        scope.add(folder, owner, found, found)
     return scope
 
 

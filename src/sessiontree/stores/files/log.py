@@ -14,46 +14,61 @@ import contextlib
 import errno
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from zlib import crc32
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import PersistenceError, without_frames
+from sessiontree.core.trimming import Trimmed, may_be_edited
+from sessiontree.discovery import paths
+from sessiontree.errors import (
+    EntryExistsError,
+    PersistenceError,
+    without_frames,
+)
 from sessiontree.logs import get_logger
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, is_answer
-from sessiontree.model.header import Header, TitleSlot
+from sessiontree.model.header import Header, TitleSlot, respell_header, set_fields
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.storage import omp_lock
-from sessiontree.storage.base import SessionStorage, SessionStorageWriter
+from sessiontree.storage.base import SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines
+from sessiontree.stores.files.move import move_log
 from sessiontree.stores.files.moved_file import leave_note
-from sessiontree.stores.files.other_writers import Changes, ReplacedMeanwhileError, SharedFile
+from sessiontree.stores.files.other_writers import ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
-from sessiontree.stores.files.replaced_file import keep_known
+from sessiontree.stores.files.replaced_file import keep_known, succeed
+from sessiontree.stores.files.title import set_title
 from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
 from sessiontree.text.escaping import one_line
 
+if TYPE_CHECKING:
+    from sessiontree.stores.files.store import FileStore
+
 logger = get_logger()
 
-Durability = Literal["flush", "entry"]
+_RECENT_BYTES = 8 << 20
 _REPLACED_AT_MOST = 20
+_TITLE_FIELDS = frozenset(("title", "titleSource"))
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 def _stopping(
-    method: Callable[Concatenate[SessionLog, _P], _T],
-) -> Callable[Concatenate[SessionLog, _P], _T]:
+    method: Callable[Concatenate[FileLog, _P], _T],
+) -> Callable[Concatenate[FileLog, _P], _T]:
     """What fails in this method stops the log: the system's errors become ours and are kept."""
 
     @functools.wraps(method)
-    def guarded(self: SessionLog, /, *args: _P.args, **options: _P.kwargs) -> _T:
+    def guarded(self: FileLog, /, *args: _P.args, **options: _P.kwargs) -> _T:
         try:
             return method(self, *args, **options)
         except PersistenceError as error:
@@ -70,25 +85,45 @@ def _stopping(
     return guarded
 
 
-class SessionLog(SharedFile):
+class FileLog(SharedFile):
     """The file of one session. Not for use by several threads at once."""
 
     def __init__(
         self,
-        storage: SessionStorage,
-        blobs: BlobStore,
+        store: FileStore,
+        header: Header,
+        path: str,
         dialect: Dialect,
         durability: Durability,
-        draft_path: Callable[[str], str],
-        other_places: Callable[[str], Iterable[str]] = lambda path: (),  # noqa: ARG005
+        *,
+        is_draft: bool = True,
+        blobs: BlobStore | None = None,
+        is_read_only: bool = False,
     ) -> None:
-        super().__init__(storage, blobs, draft_path, other_places)
-        self.filer = SessionFiler(storage, blobs, dialect)
+        """A session that will be written to ``path``, as a draft at first, or only read."""
+        blobs = blobs or store.blobs_for(path)
+        super().__init__(store.storage, blobs, paths.draft_path, store.other_places)
+        self.begin(path, is_draft=is_draft)
+        self.filer = SessionFiler(store.storage, blobs, dialect)
+        self.store = store
+        self.header = header
+        self.dialect = dialect
+        self.durability: Durability = durability
+        self.foreign = 0
+        """How many entries others have appended since the session was opened here."""
+        self.is_touched = False
+        """Whether anything was written since."""
+        self._told: list[SessionWarning] = []
         self._error: PersistenceError | None = None
         self._has_new_name = False
         self._is_answered = False
-        self.dialect = dialect
-        self.durability = durability
+        self._recent: deque[Entry] = deque()
+        self._recent_bytes = 0
+        self._is_held = False
+        self._is_read_only = is_read_only
+        self._is_header_changed = False
+        self._wanted: Mapping[str, Any] = {}
+        self._unwanted: dict[str, Any] = {}
 
     def distrust_after(self, error: BaseException) -> None:
         super().distrust_after(error)
@@ -107,16 +142,61 @@ class SessionLog(SharedFile):
         super().adopt(document, is_draft=is_draft)
         self._is_answered = is_draft and any(is_answer(entry.data) for entry in self.tree.entries)
 
+    # -- what there is to know -------------------------------------------------------------
+
+    @property
+    def ref(self) -> str:
+        """The path of the session file, whether it is there yet or not."""
+        return self.path
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a file, be it a draft."""
+        return self.document is not None
+
+    @property
+    def revision(self) -> str:
+        """Another text after each write of anybody that has been read here; the file's state.
+
+        The same for every reader of the same file: which file it is, where it ends and in which
+        bytes, and the title that is changed in place.
+        """
+        document = self.document
+        if document is None:
+            return "0"
+        title = document.slot.line if document.slot is not None else b""
+        return f"{document.stat.inode:x}.{document.end:x}.{crc32(document.tail, crc32(title)):08x}"
+
+    @property
+    def warnings(self) -> list[SessionWarning]:
+        """What reading or writing had to repair, in the order it was met."""
+        found = list(self._told)
+        document = self.document
+        if document is not None:
+            found += document.warnings
+            found += document.payloads.tell_missing() + document.payloads.tell_edited()
+        if self.foreign:
+            plural = "entry was" if self.foreign == 1 else "entries were"
+            found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
+        return found
+
+    def warn(self, *warnings: SessionWarning) -> None:
+        """Tell something among the warnings; once, however often it happens."""
+        self._told += [warning for warning in warnings if warning not in self._told]
+
     # -- errors ----------------------------------------------------------------------------
 
     @property
     def has_failed(self) -> bool:
+        """Whether an error is latched."""
         return self._error is not None
 
     def check(self) -> None:
         """Raise the error that stopped this log, if one did."""
         if self._error is not None:
             raise without_frames(self._error)
+        if self._is_read_only:
+            raise PersistenceError(self.path, "was opened to be read only")
 
     def stop(self, error: PersistenceError) -> None:
         """Nothing more is written until ``recover``; the first error is the one to tell."""
@@ -125,15 +205,69 @@ class SessionLog(SharedFile):
             # As text: a handler may keep the record, and with an error it would keep open files.
             logger.error("writing stopped: %s", one_line(str(error)))
 
-    def recover(self) -> bool:
-        """Try again after an error; whether the file must be written anew to be trusted."""
+    def recover(self) -> None:
+        """Forget a latched error and go on; what could not be trusted to be saved is saved.
+
+        A file that somebody has overwritten or emptied is written anew from what is still known.
+        """
+        self._is_header_changed = False
         self._error = None
         self._close_writer()
-        return self._is_sync_suspect
+        try:
+            if self._is_sync_suspect:
+                self.rewrite()
+            elif self.is_behind():
+                self.settle(_do_nothing)
+        except PersistenceError:
+            if not self.is_ruined():
+                raise
+            told = self._rebuild()
+            if told is None:  # by now it is a session again
+                self.settle(_do_nothing)
+            else:
+                self.warn(told)
 
     # -- appending -------------------------------------------------------------------------
 
-    def exclusive(self, work: Callable[[Changes | None], _T]) -> _T:
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, all of them in one write or none; then they are in the tree.
+
+        What others wrote meanwhile comes first, in the file and in the tree. Raises
+        EntryExistsError if there is an entry of one of these ids.
+        """
+        self.check()
+        if self._is_held:
+            self._append_held(entries)
+            return
+        # one try from before the lock until after it, as in ``settle``
+        try:
+            writer = self._lock()
+            try:
+                self._append_held(entries)
+            finally:
+                if writer is not None:
+                    writer.unlock()
+        except BaseException as error:
+            self.distrust_after(error)
+            raise
+        if self._old_files:
+            self._wait_for_late_lines()
+
+    def _append_held(self, entries: Sequence[Entry]) -> None:
+        self._merge()
+        tree = self.tree
+        for entry in entries:
+            if entry.id in tree.by_id:
+                raise EntryExistsError(entry.id)
+        first = entries[0]
+        if first.parent_id is not None and first.parent_id not in tree.by_id:
+            first.place(first.id, tree.leaf_id)  # the file is another one than when it was made
+        self._write(entries)
+        for entry in entries:
+            tree.add(entry)
+        self.is_touched = True
+
+    def settle(self, work: Callable[[], _T]) -> _T:
         """Do something with the file held by this process, and everything in it read; its result.
 
         Creates nothing: a session that has no file yet simply has no other writers. This is no
@@ -142,16 +276,19 @@ class SessionLog(SharedFile):
         be left so.
         """
         self.check()
+        if self._is_held:
+            return work()
         try:
             result = self._work_unless_replaced(work)
         except BaseException as error:
+            self._is_held = False
             self.distrust_after(error)
             raise
         if self._old_files:
             self._wait_for_late_lines()
         return result
 
-    def _work_unless_replaced(self, work: Callable[[Changes | None], _T]) -> _T:
+    def _work_unless_replaced(self, work: Callable[[], _T]) -> _T:
         """Do the work, and do it again if another program replaced the file in the midst of it."""
         for _ in range(_REPLACED_AT_MOST):
             with contextlib.suppress(ReplacedMeanwhileError):
@@ -160,13 +297,26 @@ class SessionLog(SharedFile):
         self.stop(error)
         raise error
 
-    def _work_locked(self, work: Callable[[Changes | None], _T]) -> _T:
+    def _work_locked(self, work: Callable[[], _T]) -> _T:
         writer = self._lock()
         try:
-            return work(self.pending_changes())
+            self._is_held = True
+            self._merge()
+            return work()
         finally:
+            self._is_held = False
             if writer is not None:
                 writer.unlock()
+
+    def refresh(self) -> None:
+        """Read what others appended.
+
+        A file that is as it was is only looked at, so this may be called often, and works for one
+        that may not be written. One that was removed stays so until there is something to append.
+        """
+        self.check()
+        if self.is_behind() and not self.is_gone():
+            self.settle(_do_nothing)
 
     @_stopping
     def _lock(self) -> SessionStorageWriter | None:
@@ -175,55 +325,109 @@ class SessionLog(SharedFile):
             return None
         return self._hold_soon()
 
-    @_stopping
-    def append(self, entry: Entry, header: Header) -> None:
-        """Write one entry; only inside ``exclusive``. The tree is the caller's to update."""
-        line = self.filer.line_of(entry)
-        if self.document is None:
-            self._start_file(header)
-        document = self._document()
-        writer = self._open_writer()
-        lead = b"" if document.has_final_newline else b"\n"
-        whole = lead + line + b"\n"
-        start = writer.write_line(whole)
-        try:
-            if start != document.end:
-                self._take_in(document, start)
-            if self.is_draft and (self._is_answered or is_answer(entry.data)):
-                self._promote(writer, document)
-            if self.durability == "entry":
-                self._sync(writer)
-        except OSError:
-            if not _take_back(writer, start, len(whole)):
-                self._is_stale = True  # the entry has a line now
-            raise
-        entry.attach(document.payloads, start + len(lead), len(line))
-        document.end = start + len(whole)
-        document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
-        document.has_final_newline = True
-        document.line += 2 if lead else 1
+    def _merge(self) -> None:
+        """Take in what others did, and write what that leaves without a line."""
+        changes = self.pending_changes()
+        if changes is None:
+            return
+        missing: list[Entry] = []
+        if changes.replaced is not None:
+            missing = self._follow(changes.replaced, changes.is_old_intact)
+        self.foreign += changes.foreign
+        self.warn(*changes.warnings)
+        if changes.moved_to is not None:
+            told = f"another window has moved the session to {changes.moved_to}"
+            self.warn(SessionWarning(told))
+        changes.clear()
+        if missing:
+            self.is_touched = True
+            self._append_missing(missing)
 
-    def house(self, entries: Iterable[Entry], header: Header) -> None:
-        """Write entries that the tree has and the file lacks; only inside ``exclusive``.
+    def _follow(self, replaced: SessionTree, is_old_intact: bool) -> list[Entry]:
+        """The file is another one now: go on with it; the entries that only the old one held."""
+        if self.document is not None:
+            self.header = self.document.header
+            self._unwanted = {key: self.header.get(key) for key in self._wanted}
+            set_fields(self.header, self._wanted)
+        done = succeed(replaced, self.tree, self.dialect, is_old_intact=is_old_intact)
+        self.foreign += done.foreign
+        self.warn(*done.warnings)
+        return done.homeless
+
+    def _append_missing(self, entries: Iterable[Entry]) -> None:
+        """Write entries that the tree has and the file lacks.
 
         If that fails others may write them meanwhile: the file is read anew before the next try.
         """
         try:
             for entry in entries:
-                self.append(entry, header)
+                self._write((entry,))
         except BaseException:
             self._is_stale = True
             raise
 
-    def _start_file(self, header: Header) -> None:
-        """The draft of a new session, with its header."""
-        self._storage.ensure_dir(os.path.dirname(self.path))
-        if not self.create(codec.encode(header) + b"\n", self.file):
+    @_stopping
+    def _write(self, entries: Sequence[Entry]) -> None:
+        """Write entries at the end of the file, which is held, in one write."""
+        spelled = [self.filer.spell(entry) for entry in entries]
+        if self.document is None:
+            self.start()
+        document = self._document()
+        writer = self._open_writer()
+        lead = b"" if document.has_final_newline else b"\n"
+        whole = lead + b"\n".join([each.line for each in spelled]) + b"\n"
+        start = writer.write_line(whole)
+        try:
+            if start != document.end:
+                self._take_in(document, start)
+            if self.is_draft and (
+                self._is_answered or any(is_answer(entry.data) for entry in entries)
+            ):
+                self._promote(writer, document)
+            if self.durability == "entry":
+                self._sync(writer)
+        except OSError:
+            if not _take_back(writer, start, len(whole)):
+                self._is_stale = True  # the entries have lines now
+            raise
+        offset = start + len(lead)
+        for entry, each in zip(entries, spelled, strict=True):
+            entry.attach(document.payloads, offset, len(each.line))
+            offset += len(each.line) + 1
+            self._remember(entry, each)
+        document.end = offset
+        document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
+        document.has_final_newline = True
+        document.line += len(spelled) + (1 if lead else 0)
+
+    def _remember(self, entry: Entry, spelled: Trimmed) -> None:
+        """Keep what was appended last in memory; what is older is read again if it is asked for.
+
+        Should another program overwrite the file, what is in memory can be written once more.
+        """
+        if not spelled.is_whole:
+            return
+        self._recent.append(entry)
+        self._recent_bytes += len(spelled.line)
+        while self._recent_bytes > _RECENT_BYTES:
+            oldest = self._recent.popleft()
+            self._recent_bytes -= oldest.length
+            if not may_be_edited(oldest, self.dialect):
+                oldest.release()
+
+    def start(self) -> None:
+        """Write the file of a new session, or its draft, with the header. FileExistsError."""
+        if not self._start():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.file)
 
     @_stopping
-    def create(self, head: bytes, path: str) -> bool:
+    def _start(self) -> bool:
+        self._storage.ensure_dir(os.path.dirname(self.path))
+        return self._create(self.file)
+
+    def _create(self, path: str) -> bool:
         """Write a file that so far is only a head, and stand on it; False if there is one."""
+        head = codec.encode(self.header) + b"\n"
         writer = self._storage.open_writer(path)
         try:
             if writer.lock() != 0:
@@ -257,7 +461,7 @@ class SessionLog(SharedFile):
     # -- what somebody has ruined ----------------------------------------------------------
 
     @_stopping
-    def rebuild(self, head: bytes, now_ms: int) -> SessionWarning | None:
+    def _rebuild(self) -> SessionWarning | None:
         """Write a ruined file anew from what is still known of its entries; what there is to tell.
 
         What has taken its place is kept beside it. None if it is not ruined any more.
@@ -269,14 +473,14 @@ class SessionLog(SharedFile):
         try:
             if writer.lock() is None or not self.is_ruined():
                 return None
-            return self._write_known(head, now_ms)
+            return self._write_known()
         finally:
             self._close_writer()
 
-    def _write_known(self, head: bytes, now_ms: int) -> SessionWarning:
+    def _write_known(self) -> SessionWarning:
         kept, instead = keep_known(self.tree.entries)
-        aside = set_aside(self._storage, self.file, now_ms)
-        written = self.filer.write_file(self.file, head, kept, private=True)
+        aside = set_aside(self._storage, self.file, self.store.clock())
+        written = self.filer.write_file(self.file, self._head(), kept, private=True)
         document = self._document()
         document.tree = SessionTree(kept)
         document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)
@@ -289,10 +493,16 @@ class SessionLog(SharedFile):
 
     # -- durability ------------------------------------------------------------------------
 
-    @_stopping
     def flush(self) -> None:
-        """Everything acknowledged is on the medium, the folder's entry too."""
+        """What was appended is on the medium, in the file that has the session's name."""
         self.check()
+        if self.is_touched:
+            self.settle(self._flush)
+        elif not self.is_gone():
+            self._flush()
+
+    @_stopping
+    def _flush(self) -> None:
         # without a writer nothing was written since the file was read
         if self.document is not None and (self._writer is not None or self._has_new_name):
             self._sync(self._open_writer())
@@ -310,37 +520,110 @@ class SessionLog(SharedFile):
             raise
 
     def close(self) -> None:
-        """Let go of the file; entries stay readable. Raises PersistenceError."""
+        """Let go of the file; entries stay readable, unless it was only read. PersistenceError."""
         self._wait_for_late_lines()
         self._old_files.close(self._reader())
+        if self._is_read_only and self.document is not None:
+            self.document.payloads.reader.close()
         error = self._close_writer()
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
 
+    def destroy(self) -> None:
+        """Remove a copy that nobody goes over to, with its artifacts. Best effort."""
+        self._close_writer()
+        with contextlib.suppress(OSError):
+            self._storage.unlink(self.file)
+            self._storage.remove_dir(paths.artifacts_dir(self.path))
+
     @_stopping
-    def discard_draft(self) -> None:
-        """Remove a draft that holds nothing of worth."""
+    def discard(self) -> None:
+        """Remove a draft that holds nothing of worth; a session that has its file stays."""
         if self.is_draft and self.document is not None:
             self._close_writer()
             self._storage.unlink(self.file)
 
+    # -- the header ------------------------------------------------------------------------
+
+    def write_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields and write them; None removes one. A failure leaves them as they were.
+
+        A title goes where the file keeps its title.
+        """
+        if fields.keys() <= _TITLE_FIELDS:
+            self.settle(lambda: set_title(self, fields.get("title") or ""))
+        else:
+            self.settle(lambda: self.change_header(self.rewrite, fields))
+
+    def change_header(self, write: Callable[[], object], fields: Mapping[str, Any]) -> None:
+        """Set header fields, whatever others make of the header meanwhile, and write them.
+
+        If that fails they are again what they were.
+        """
+        was_changed = self._is_header_changed
+        self._unwanted = {key: self.header.get(key) for key in fields}
+        try:
+            self._wanted = fields
+            self.set_header(fields)
+            write()
+            self._wanted = {}
+        except BaseException:
+            set_fields(self.header, self._unwanted)
+            self._is_header_changed = was_changed
+            self._wanted = {}
+            raise
+
+    def set_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields in memory; None removes one. Written by the next rewrite."""
+        set_fields(self.header, fields)
+        self._is_header_changed = True
+
+    def _head(self) -> bytes:
+        """Title slot and header as they are to be written."""
+        slot = self.document.slot if self.document is not None else None
+        lead = slot.encode() if slot is not None else b""
+        return lead + self._header_line() + b"\n"
+
+    def _header_line(self) -> bytes:
+        document = self.document
+        if document is None or not document.header_line:
+            return codec.encode(self.header)
+        if not self._is_header_changed:
+            return document.header_line
+        return respell_header(self.header, document.header_line)
+
+    def _note_header_written(self) -> None:
+        document = self.document
+        if document is not None and self._is_header_changed:
+            document.header = self.header
+            document.header_line = self._header_line()
+            self._is_header_changed = False
+
     # -- rewriting -------------------------------------------------------------------------
 
-    @_stopping
-    def rewrite(self, head: bytes, entries: Sequence[Entry], *, find_changes: bool = False) -> None:
-        """Replace the file by ``head`` and the entries; only inside ``exclusive``.
+    def rewrite(self, *, find_changes: bool = False) -> None:
+        """Replace the file by what there is in memory, merged with what others appended.
 
         ``find_changes`` looks for entries whose data was changed in memory. Lines that could not
         be read are first copied to a file beside the session.
         """
-        document = self._document()
+        if self._is_held:
+            self._rewrite(find_changes)
+        else:
+            self.settle(lambda: self._rewrite(find_changes))
+
+    @_stopping
+    def _rewrite(self, find_changes: bool) -> None:
+        document = self.document
+        if document is None:
+            return  # nothing is written yet
         old = LeftBehind(document.payloads.reader, document.end)
         try:
             self.filer.keep_rejected(document, self.file)
             written = self.filer.write_file(
                 self.file,
-                head,
-                entries,
+                self._head(),
+                self.tree.entries,
                 find_changes=find_changes,
                 growth=functools.partial(self._read_growth_of, old, document),
             )
@@ -357,34 +640,43 @@ class SessionLog(SharedFile):
         self._close_writer()
         self._old_files.add(old, None)
         self._stand_on(self.file, document, written)
+        self._note_header_written()
+        if find_changes:
+            self.tree.forget_indexes()
 
-    def move(
-        self, path: str, head: bytes, entries: Sequence[Entry], commit: Callable[[], object]
-    ) -> None:
-        """Write the session to ``path``, run ``commit``, then go on there; inside ``exclusive``.
+    def move(self, cwd: str, scope: str | None = None) -> None:
+        """Move the session to another project: file, artifacts and header, or nothing of it.
+
+        Raises PersistenceError.
+        """
+        move_log(self, cwd, self.store.folder_for(cwd, scope))
+
+    def write_to(self, path: str, commit: Callable[[], object]) -> None:
+        """Write the session to ``path``, run ``commit``, then go on there; inside ``settle``.
 
         ``commit`` takes the old file's name away. If anything fails before, the log stays where it
         is, and the new file is the caller's to remove. Raises OSError.
         """
         document, writer = self._document(), self._open_writer()
-        file = self._draft_path(path) if self.is_draft else path
         old = LeftBehind(document.payloads.reader, document.end)
+        file = self._draft_path(path) if self.is_draft else path
         self.filer.keep_rejected(document, file)
-        written = self.filer.write_file(file, head, entries)
+        written = self.filer.write_file(file, self._head(), self.tree.entries)
 
         def finish() -> None:
             append_lines(self._storage, file, old)
             commit()
 
-        self._storage_alone(finish)
+        self._keep_omp_out(finish)
         with contextlib.suppress(OSError):
             leave_note(writer, path)
         self._close_writer()
         self.path = path
         self._old_files.add(old, None)
         self._stand_on(file, document, written)
+        self._note_header_written()
 
-    def _storage_alone(self, work: Callable[[], object]) -> None:
+    def _keep_omp_out(self, work: Callable[[], object]) -> None:
         """Do something with omp kept out, where there can be one."""
         if isinstance(self._storage, FileSessionStorage):
             omp_lock.hold(self.file, work)
@@ -428,7 +720,7 @@ class SessionLog(SharedFile):
 
     @_stopping
     def overwrite_slot(self, slot: TitleSlot) -> None:
-        """Change the title where it stands; only inside ``exclusive``."""
+        """Change the title where it stands; only inside ``settle``."""
         document = self._document()
         if document.slot is None or not document.slot.is_in_place:
             raise PersistenceError(self.file, "has no title slot any more")
@@ -436,6 +728,10 @@ class SessionLog(SharedFile):
         document.slot = slot
         if document.end <= 64:
             note_end(document, document.end)
+
+
+def _do_nothing() -> None:
+    """Only to have caught up."""
 
 
 def _take_back(writer: SessionStorageWriter, start: int, length: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sessiontree.core.trimming import trim
+from sessiontree.core.trimming import Trimmed, trim
 from sessiontree.model.entries import Entry, PayloadSource, WireEntry
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.lines import SessionWarning
@@ -60,12 +60,18 @@ class SessionFiler:
         self.blobs = blobs
         self.dialect = dialect
 
-    def _to_line(self, data: WireEntry) -> bytes:
+    def _trim(self, data: WireEntry) -> Trimmed:
         """The persisted form of an entry, its blobs stored. Raises PersistenceError."""
         trimmed = trim(data, self.dialect)
         for blob in trimmed.blobs:
             self.blobs.put(blob)
-        return trimmed.line
+        return trimmed
+
+    def spell(self, entry: Entry) -> Trimmed:
+        """The line of an entry, and whether that says all of what is in memory."""
+        if entry.source is None:
+            return self._trim(entry.data)
+        return Trimmed(entry.line(), is_whole=False)
 
     def write_file(
         self,
@@ -140,7 +146,7 @@ class SessionFiler:
     def line_of(self, entry: Entry, *, find_changes: bool = False) -> bytes:
         """The entry's own bytes, unless it has none or its data was changed since."""
         if entry.source is None or (find_changes and entry.is_edited()):
-            return self._to_line(entry.data)
+            return self._trim(entry.data).line
         return entry.line()
 
     def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:
@@ -199,14 +205,6 @@ def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
     ):
         return source.reader
     return None
-
-
-def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
-    """Whether somebody may have changed an entry since it was read or written."""
-    try:
-        return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
-    except Exception:
-        return True  # what cannot be written was not read
 
 
 def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:

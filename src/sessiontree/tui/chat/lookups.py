@@ -128,8 +128,8 @@ def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
 
 def remove_samples(setup: ChatSetup) -> int:
     """Move all samples to the trash; how many."""
-    from sessiontree.maintenance.trash import move_to_trash
     from sessiontree.samples import find_samples
+    from sessiontree.stores.files.trash import move_to_trash
 
     found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
     for path in found:

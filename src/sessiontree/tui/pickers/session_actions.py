@@ -17,9 +17,9 @@ from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
 from sessiontree.discovery.search.texts import read_all_text
 from sessiontree.errors import SessionTreeError
 from sessiontree.maintenance.renaming import rename_session
-from sessiontree.maintenance.trash import TrashItem, move_to_trash, restore
 from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.trash import TrashItem, move_to_trash, restore
 from sessiontree.tui import escaping
 
 Scope = Literal["project", "all", "agents"]

@@ -9,9 +9,9 @@ import pytest
 from tests.samples import assistant, chain, header, lines, message, read, texts, user, write
 
 from sessiontree import FileSessionStorage, SessionManager
-from sessiontree.discovery.rerooting import reroot_session
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.profiles import get_profile
+from sessiontree.stores.files.rerooting import reroot_session
 
 NAME = "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
 

@@ -50,6 +50,7 @@ def reroot_session(
     NotASessionError, PersistenceError if something else is at ``new_path``, SessionBusyError,
     OSError.
     """
+    require_session(storage, path)
     reader = storage.open_reader(path)
     try:
         old = LeftBehind(reader, reader.stat().size)
@@ -58,7 +59,6 @@ def reroot_session(
             gather(storage, new_path, old)
     finally:
         reader.close()
-    require_session(storage, path)
 
 
 def _move_locked(

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.maintenance.trash import (
+from sessiontree.profiles import Profile
+from sessiontree.storage.base import StrPath
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.trash import (
     delete_forever,
     find_in_trash,
     list_trash,
     move_to_trash,
     restore,
 )
-from sessiontree.profiles import Profile
-from sessiontree.storage.base import StrPath
-from sessiontree.storage.file import FileSessionStorage
 
 NAME = "2026-02-16T10-20-30-000Z_0199a3f2c0de1234"
 

@@ -9,72 +9,59 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import cast
+from typing import TYPE_CHECKING
 
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.session.live import LiveSession
+from sessiontree.model.header import set_fields
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.open_elsewhere import find_users
-from sessiontree.stores.files.log import SessionLog
 from sessiontree.stores.files.moved_file import is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
-from sessiontree.stores.place import Place
+
+if TYPE_CHECKING:
+    from sessiontree.stores.files.log import FileLog
 
 
-def move_live(session: LiveSession, place: Place) -> None:
-    """Move an open session to another project. PersistenceError, and then it stays where it was."""
-    session.log.check()
-    if session.log.document is None:
-        _move_unwritten(session, place)
+def move_log(log: FileLog, cwd: str, folder: str) -> None:
+    """Move an open session to a project. PersistenceError, and then it stays where it was."""
+    log.check()
+    if log.document is None:
+        log.set_header({"cwd": cwd})
+        log.path = os.path.join(folder, os.path.basename(log.path))
         return
-    move = _Move(session, place)
+    move = _Move(log, cwd, folder)
     try:
-        session.write_header(lambda: session.catch_up(move.run), cwd=place.cwd)
+        log.settle(lambda: log.change_header(move.run, {"cwd": cwd}))
     except BaseException as error:
         if move.is_done:
-            session.follow_file(place, move.path)
+            log.look_at(move.path)
+            set_fields(log.header, {"cwd": cwd})
         if isinstance(error, OSError):
             raise PersistenceError.from_os_error(move.path, error) from error
         raise
 
 
-def _move_unwritten(session: LiveSession, place: Place) -> None:
-    before = session.place
-    try:
-        _point_at(session, place)
-    except BaseException:
-        _point_at(session, before)
-        raise
-
-
-def _point_at(session: LiveSession, place: Place) -> None:
-    session.change_header(cwd=place.cwd)
-    if isinstance(session.log, SessionLog):
-        session.log.path = os.path.join(place.session_dir, os.path.basename(session.log.path))
-    session.place = place
-
-
 class _Move:
     """One move of a session that has a file. What it has done so far is told by the disk."""
 
-    def __init__(self, session: LiveSession, place: Place) -> None:
-        self._session = session
-        self._log = cast("SessionLog", session.log)
-        self._place = place
-        self._storage = place.storage
-        self._old_artifacts = paths.artifacts_dir(self._log.path)
+    def __init__(self, log: FileLog, cwd: str, folder: str) -> None:
+        self._log = log
+        self._cwd = cwd
+        self._folder = folder
+        self._storage = log.store.storage
+        self._old_artifacts = paths.artifacts_dir(log.path)
         self._has_artifacts = False
         self._old_file: str | None = None
         self._is_used = False
         self.is_done = False
-        self.path = os.path.join(place.session_dir, os.path.basename(self._log.path))
+        self.path = os.path.join(folder, os.path.basename(log.path))
 
     @property
     def _new_file(self) -> str:
         """A draft moves as a draft."""
-        return os.path.join(self._place.session_dir, os.path.basename(self._log.file))
+        return os.path.join(self._folder, os.path.basename(self._log.file))
 
     def run(self) -> None:
         """Do it, or leave things as they were; with the file held. OSError, PersistenceError."""
@@ -88,18 +75,17 @@ class _Move:
     def _run(self) -> None:
         if self.path == self._log.path:
             self._old_file = self._log.file
-            self._session.write_anew()
-            self._session.place = self._place
+            self._log.rewrite()
             return
-        self._storage.ensure_dir(self._place.session_dir)
+        self._storage.ensure_dir(self._folder)
         for file in {self.path, self._new_file}:
-            if self._storage.exists(file) and not _is_leftover(self._session, file):
+            if self._storage.exists(file) and not _is_leftover(self._log, file):
                 raise PersistenceError(file, "is there already; the session was not moved")
         self._old_file = self._log.file
         self._is_used = isinstance(self._storage, FileSessionStorage) and bool(
             find_users(self._old_file)
         )
-        self._session.move(self._place, self.path, self._commit)
+        self._log.write_to(self.path, self._commit)
 
     def _commit(self) -> None:
         self._has_artifacts = self._storage.exists(self._old_artifacts)
@@ -115,7 +101,7 @@ class _Move:
         with contextlib.suppress(OSError):
             if self._old_file == self._new_file:
                 head = read_head(self._storage, self._new_file)
-                self.is_done = head is not None and head.cwd == self._place.cwd
+                self.is_done = head is not None and head.cwd == self._cwd
                 return
             self.is_done = is_withdrawn(self._storage, self._old_file)
             if not self.is_done:
@@ -129,15 +115,15 @@ class _Move:
         self._storage.unlink(self._new_file)
 
 
-def _is_leftover(session: LiveSession, path: str) -> bool:
+def _is_leftover(log: FileLog, path: str) -> bool:
     """Whether a file is what an earlier, failed move of this session left, and holds no more."""
     try:
-        found = load_document(session.place.storage, path)
+        found = load_document(log.store.storage, path)
     except (OSError, NotASessionError):
         return False
     if found is None:
         return True
     found.payloads.reader.close()
-    return found.header.get("id") == session.header.get("id") and all(
-        entry.id in session.tree.by_id for entry in found.tree.entries
+    return found.header.get("id") == log.header.get("id") and all(
+        entry.id in log.tree.by_id for entry in found.tree.entries
     )

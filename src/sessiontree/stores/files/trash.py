@@ -62,9 +62,8 @@ def move_to_trash(
     store = storage if storage is not None else FileSessionStorage()
     named = os.path.abspath(path)
     file = paths.session_of_draft(named) or named
-    if not file.endswith(paths.SESSION_SUFFIX) and store.exists(file):
-        raise PersistenceError(file, f"only *{paths.SESSION_SUFFIX} files go to the trash")
-    sources = list(_belongings(store, file))
+    require_session_name(store, file)
+    sources = list(belongings(store, file))
     if not sources:
         raise SessionNotFoundError(file)
     if store.exists(file) and paths.parse_session_file_name(os.path.basename(file)) is None:
@@ -127,11 +126,11 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
 def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> list[TrashItem]:
     """What is in the profile's trash, removed last first."""
     store = storage if storage is not None else FileSessionStorage()
-    found = [
-        _read_item(store, folder)
-        for folder in store.list_dirs(profile.trash_dir)
-        if not os.path.islink(folder)
-    ]
+    try:
+        folders = store.list_dirs(profile.trash_dir)
+    except OSError as error:
+        raise PersistenceError.from_os_error(profile.trash_dir, error) from error
+    found = [_read_item(store, folder) for folder in folders if not os.path.islink(folder)]
     items = [item for item in found if item is not None]
     return sorted(items, key=lambda item: (item.removed_at, item.id), reverse=True)
 
@@ -152,7 +151,13 @@ def find_in_trash(
 # -- what belongs to a session ---------------------------------------------------------------------
 
 
-def _belongings(store: SessionStorage, file: str) -> Iterator[str]:
+def require_session_name(store: SessionStorage, file: str) -> None:
+    """Raise PersistenceError for a file that is not called as sessions are."""
+    if not file.endswith(paths.SESSION_SUFFIX) and store.exists(file):
+        raise PersistenceError(file, f"only *{paths.SESSION_SUFFIX} files can be removed")
+
+
+def belongings(store: SessionStorage, file: str) -> Iterator[str]:
     """The session's file first, then everything beside it that is only there because of it."""
     if store.exists(file):
         yield file
@@ -323,7 +328,7 @@ def _can_be_a_path(text: str) -> bool:
 
 
 def _can_belong(path: str, file: str) -> bool:
-    """Whether something of this name can be among what ``_belongings`` finds for a session."""
+    """Whether something of this name can be among what ``belongings`` finds for a session."""
     own = (file, paths.draft_path(file), f"{file}.rejected", paths.artifacts_dir(file))
     is_copy = path.startswith(f"{file}.corrupt-") and os.path.dirname(path) == os.path.dirname(file)
     return path in own or is_copy

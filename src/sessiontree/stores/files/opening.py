@@ -1,49 +1,35 @@
 """How a session comes to be open: created, read, migrated, or recovered from a damaged file.
 
-Owns ``set_session_file`` and the writing half of migrations (docs/format.md#versions).
+Owns opening a path and the writing half of migrations (docs/format.md#versions).
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import threading
-from collections.abc import Iterator
-from typing import get_args
+from typing import TYPE_CHECKING
 
-from sessiontree.clock import Clock, now_ms
+from sessiontree.clock import Clock
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
-from sessiontree.model.header import get_cwd, make_header
-from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7
+from sessiontree.model.header import make_header
+from sessiontree.model.ids import format_timestamp
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
-from sessiontree.session.live import LiveSession
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import SessionDocument
-from sessiontree.stores.files.log import Durability, SessionLog
+from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.reader import load_document, salvage_document
-from sessiontree.stores.files.unsaved import UnsavedLog
 from sessiontree.stores.files.writer import set_aside
-from sessiontree.stores.place import Place
+from sessiontree.stores.identity import make_session_id, require_durability
 
-
-def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:
-    """A new session id as the dialect spells it; later ones sort behind, also within a moment."""
-    global _last_id_ms
-    with _id_lock:
-        _last_id_ms = max(clock(), _last_id_ms + 1)
-        make = new_uuid7 if dialect == "pi" else new_session_id
-        return make(_last_id_ms, os.urandom)
-
-
-_id_lock = threading.Lock()
-_last_id_ms = 0
+if TYPE_CHECKING:
+    from sessiontree.stores.files.store import FileStore
 
 
 def profile_for(
@@ -96,114 +82,96 @@ def _may_exist(storage: SessionStorage, folder: str) -> bool:
         return True  # whoever looks for a blob there will see
 
 
-def require_durability(durability: str) -> None:
-    """ValueError for a word that names none: what is misspelt would never be synced."""
-    if durability not in get_args(Durability):
-        known = " or ".join(map(repr, get_args(Durability)))
-        raise ValueError(f"durability is {known}, not {durability!r}")
-
-
-def start_session(
-    place: Place,
-    durability: Durability,
-    *,
-    parent_session: str | None = None,
-    session_id: str | None = None,
-    path: str | None = None,
-) -> LiveSession:
-    """A new session. Its file appears with the first answer, or at once at an explicit ``path``.
-
-    FileExistsError if somebody was faster there.
-    """
-    require_durability(durability)
-    timestamp = format_timestamp(place.clock())
-    named = paths.parse_session_file_name(path) if path is not None else None
-    made_id = (
-        session_id
-        or (named[1] if named is not None else None)
-        or make_session_id(place.profile.dialect, place.clock)
-    )
-    header = make_header(made_id, timestamp, place.cwd, parent_session=parent_session)
-    file = path or os.path.join(place.session_dir, paths.session_file_name(timestamp, made_id))
-    log = make_log(place, file, place.profile.dialect, durability)
-    log.begin(file, is_draft=path is None)
-    if path is not None:
-        try:
-            place.storage.ensure_dir(os.path.dirname(file))
-        except OSError as error:
-            raise PersistenceError.from_os_error(file, error) from error
-        if not log.create(codec.encode(header) + b"\n", file):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
-    return LiveSession(place, header, log)
-
-
-def start_unsaved(place: Place) -> LiveSession:
-    """A new session that is kept nowhere."""
-    header = make_header(
-        make_session_id(place.profile.dialect, place.clock),
-        format_timestamp(place.clock()),
-        place.cwd,
-    )
-    return LiveSession(place, header, UnsavedLog(place.profile.dialect))
-
-
-def open_session(
-    path: str,
-    *,
-    profile: str | Profile | None,
-    storage: SessionStorage,
-    durability: Durability,
-    session_dir: str | None = None,
-    cwd: str | None = None,
-    clock: Clock = now_ms,
-    default_profile: Profile | None = None,
-) -> LiveSession:
+def open_log(
+    store: FileStore, path: str, cwd: str | None = None, durability: Durability = "flush"
+) -> FileLog:
     """The session at ``path``: continued, migrated, recovered, or begun there.
 
-    Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
+    ``cwd`` is its project if it does not say. Raises NotASessionError for a file of another kind,
+    PersistenceError if it cannot be read.
     """
     require_durability(durability)
+    storage = store.storage
     path = os.path.abspath(path)
     try:
         path, target = _find_draft(path, storage)
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
-    found = profile_for(path, profile, default_profile)
-    blobs = make_blob_store(found, path, storage)
+    blobs = store.blobs_for(path)
     warnings: list[SessionWarning] = []
     fallback_cwd = cwd or os.getcwd()
-    folder = session_dir or os.path.dirname(path)
 
     def read() -> SessionDocument | None:
-        return _read(storage, path, blobs, found, fallback_cwd, warnings, clock)
+        return _read(storage, path, blobs, store.profile, fallback_cwd, warnings, store.clock)
 
     document = read()
     if document is None:
-        place = Place(found, storage, fallback_cwd, folder, session_dir is not None, clock)
         try:
-            return start_session(place, durability, path=target or path)
+            return begin_at(store, target or path, fallback_cwd, durability)
         except FileExistsError as error:
             document = read()
             if document is None:
                 raise PersistenceError.from_os_error(path, error) from error
-    place = Place(
-        found,
-        storage,
-        get_cwd(document.header) or fallback_cwd,
-        folder,
-        session_dir is not None,
-        clock,
-    )
-    dialect = found.dialect if profile is not None else dialect_of(document, found)
-    log = make_log(place, path, dialect, durability)
-    if target is not None:
-        log.begin(target)
-    log.adopt(document, is_draft=target is not None)
-    session = LiveSession(place, document.header, log, warnings)
+    log = _adopt(store, document, target, blobs, durability)
+    log.warn(*warnings)
     if document.is_migrated:
-        session.change_header()
-        session.rewrite(find_changes=True)
-    return session
+        log.set_header({})
+        log.rewrite(find_changes=True)
+    return log
+
+
+def _adopt(
+    store: FileStore,
+    document: SessionDocument,
+    target: str | None,
+    blobs: BlobStore,
+    durability: Durability,
+    *,
+    is_read_only: bool = False,
+) -> FileLog:
+    """A log on a document that was read; ``target`` is the file that it is the draft of."""
+    log = FileLog(
+        store,
+        document.header,
+        target or document.path,
+        store.dialect if store.has_given_profile else dialect_of(document, store.profile),
+        durability,
+        is_draft=target is not None,
+        blobs=blobs,
+        is_read_only=is_read_only,
+    )
+    log.adopt(document, is_draft=target is not None)
+    return log
+
+
+def read_log(store: FileStore, path: str) -> FileLog:
+    """The session at ``path``, migrated in memory only; nothing can be written.
+
+    Raises SessionNotFoundError, NotASessionError, PersistenceError.
+    """
+    path = os.path.abspath(path)
+    try:
+        path, target = _find_draft(path, store.storage)
+        blobs = store.blobs_for(path)
+        document = load_document(store.storage, path, blobs)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    if document is None:
+        raise SessionNotFoundError(path)
+    return _adopt(store, document, target, blobs, "flush", is_read_only=True)
+
+
+def begin_at(store: FileStore, path: str, cwd: str, durability: Durability) -> FileLog:
+    """A new session, written at once to this very path. FileExistsError, PersistenceError."""
+    named = paths.parse_session_file_name(path)
+    header = make_header(
+        named[1] if named is not None else make_session_id(store.dialect, store.clock),
+        format_timestamp(store.clock()),
+        cwd,
+    )
+    log = FileLog(store, header, path, store.dialect, durability, is_draft=False)
+    log.start()
+    return log
 
 
 def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:
@@ -218,16 +186,6 @@ def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:
     if not storage.exists(path) and storage.exists(draft):
         return draft, path
     return path, None
-
-
-def make_log(place: Place, file: str, dialect: Dialect, durability: Durability) -> SessionLog:
-    """A log for a session file of this profile; it stands on nothing yet."""
-    blobs = make_blob_store(place.profile, file, place.storage)
-
-    def other_places(path: str) -> Iterator[str]:
-        return paths.other_places(place.profile, path, place.storage)
-
-    return SessionLog(place.storage, blobs, dialect, durability, paths.draft_path, other_places)
 
 
 def _read(

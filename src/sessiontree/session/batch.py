@@ -1,0 +1,91 @@
+"""Entries that a caller brings along: checked, given what they lack, hung on one another."""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sessiontree.errors import EntryExistsError, EntryNotFoundError
+from sessiontree.model.entries import Entry
+from sessiontree.model.ids import format_timestamp, new_entry_id
+from sessiontree.stores.base import SessionLog
+
+_MAX_ID = 128
+_FRAME = ("type", "id", "parentId", "parent_id", "timestamp")
+
+
+def make_entries(
+    log: SessionLog, wanted: Sequence[Mapping[str, Any]]
+) -> tuple[list[Entry], str | None]:
+    """The entries for these objects, in their order, and where the leaf goes.
+
+    One without a parent hangs on the last one before it that has none either, the first of them on
+    the leaf; the leaf follows these. One with a parent (an entry of the session, an earlier one of
+    these, or None for a root) leaves the leaf alone. Raises EntryExistsError for an id that is
+    taken, EntryNotFoundError for a parent that is not there, TypeError and ValueError for what is
+    no entry.
+    """
+    tree = log.tree
+    leaf_id = tree.leaf_id
+    time = format_timestamp(log.store.clock())
+    taken = ChainMap[str, Entry]({}, tree.by_id)
+    made: list[Entry] = []
+    for each in wanted:
+        entry_type = _type_of(each)
+        entry_id = _id_of(each, taken)
+        is_placed = "parentId" in each or "parent_id" in each
+        parent_id = _parent_of(each, taken) if is_placed else leaf_id
+        said = each.get("timestamp")
+        stamp = said if isinstance(said, str) and said else time
+        frame = {
+            "type": entry_type,
+            "id": entry_id,
+            "parentId": parent_id,
+            "timestamp": stamp,
+        }
+        fields = {key: value for key, value in each.items() if key not in _FRAME}
+        entry = Entry(entry_type, entry_id, parent_id, stamp, cached=frame | fields)
+        taken[entry_id] = entry
+        made.append(entry)
+        if not is_placed:
+            leaf_id = entry_id
+    return made, leaf_id
+
+
+def _type_of(wanted: Mapping[str, Any]) -> str:
+    if not isinstance(wanted, Mapping):
+        raise TypeError(f"An entry is a dictionary, not {type(wanted).__name__}")
+    entry_type = wanted.get("type")
+    if not isinstance(entry_type, str) or not entry_type:
+        raise ValueError('An entry needs a "type"')
+    if entry_type in ("session", "title"):
+        raise ValueError(f'"{entry_type}" is the type of a header, not of an entry')
+    if entry_type == "message" and not isinstance(wanted.get("message"), dict):
+        raise TypeError('An entry of type "message" needs a "message" that is a dictionary')
+    return entry_type
+
+
+def _id_of(wanted: Mapping[str, Any], taken: Mapping[str, Entry]) -> str:
+    entry_id = wanted.get("id")
+    if entry_id is None:
+        return new_entry_id(taken, os.urandom)
+    if not isinstance(entry_id, str) or not entry_id.isprintable() or not entry_id:
+        raise ValueError(f"{entry_id!r} is no entry id: use 1 to {_MAX_ID} printable characters")
+    if len(entry_id) > _MAX_ID:
+        raise ValueError(f"An entry id has at most {_MAX_ID} characters, not {len(entry_id)}")
+    if entry_id in taken:
+        raise EntryExistsError(entry_id)
+    return entry_id
+
+
+def _parent_of(wanted: Mapping[str, Any], taken: Mapping[str, Entry]) -> str | None:
+    parent_id = wanted["parentId"] if "parentId" in wanted else wanted["parent_id"]
+    if parent_id is None:
+        return None
+    if not isinstance(parent_id, str):
+        raise TypeError(f"A parent is an entry's id or None, not {type(parent_id).__name__}")
+    if parent_id not in taken:
+        raise EntryNotFoundError(parent_id)
+    return parent_id

@@ -1,0 +1,308 @@
+"""The seam between sessions and wherever they are kept: stores, and the log of an open session.
+
+A ``SessionStore`` keeps sessions: it makes, opens, copies, moves, lists, finds, searches and
+deletes them. A ``SessionLog`` is one of them, open: entries go in, and what others wrote comes out
+as part of its tree. Everything above works with these two and with ``Ref``, the name of a session
+in its store, which only the store can read: a path, a row's id.
+
+What a log promises, whatever is below it:
+
+- **Returned means kept.** When ``append`` returns, a killed process loses none of the entries, and
+  all of them are there or, if it raises, none (as far as the store can tell: an answer may be lost
+  after the commit).
+- **A child of the leaf is always valid.** ``append`` never conflicts with what others write; their
+  entries come into the tree first, and the leaf stays where it was.
+- **What depends on nobody else writing goes through ``settle``**: it works with everything read and
+  nobody writing between, under a lock or by trying again.
+- **Errors latch.** After a failed write every further one raises the same error until ``recover``.
+- **Nothing that was read changes by itself**: an ``Entry`` goes on being the same object.
+
+One thread at a time uses a log; any number of threads may use a store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from sessiontree.clock import Clock
+from sessiontree.core.tree import SessionTree
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header
+from sessiontree.model.lines import SessionWarning
+from sessiontree.profiles import Dialect, Profile
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo, SessionList
+    from sessiontree.discovery.search.hits import SearchResults
+
+Ref: TypeAlias = str
+"""Names a session inside its store. Only its store reads it."""
+
+Durability = Literal["flush", "entry"]
+"""When appends wait for the medium: at a flush, or at every entry."""
+
+Announce: TypeAlias = "Callable[[SessionLog], object]"
+"""Hears of a copy before anything of it is kept."""
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+_T = TypeVar("_T")
+
+
+class EntryPlace(msgspec.Struct, frozen=True):
+    """Where an entry is: its session, and its id in it."""
+
+    ref: Ref
+    entry_id: str
+
+
+class Watch(Protocol):
+    """Waits for others to write to a session."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether something may have changed; False once ``timeout_s`` has passed without."""
+
+    def close(self) -> None:
+        """Stop waiting: also a ``wait`` under way in another thread, which then gives False."""
+
+
+class SessionLog(Protocol):
+    """One open session."""
+
+    is_touched: bool
+    """Whether anything was written through this log since it was last left."""
+
+    @property
+    def store(self) -> SessionStore:
+        """Where it is kept."""
+
+    @property
+    def ref(self) -> Ref:
+        """What its store calls it. A move may change it."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How its entries are spelled."""
+
+    @property
+    def durability(self) -> Durability:
+        """When appends wait for the medium."""
+
+    @property
+    def header(self) -> Header:
+        """The session's own record: id, cwd, title, ..., as a wire object."""
+
+    @property
+    def tree(self) -> SessionTree:
+        """All entries, and the leaf. Another object if the session turned out to be another one."""
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether listings leave it out because nothing has been answered yet."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether anything of the session is kept yet, be it the header alone."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error is latched."""
+
+    @property
+    def foreign(self) -> int:
+        """How many entries others have appended since the session was opened here."""
+
+    @property
+    def revision(self) -> str:
+        """Another text after each write of anybody, as far as it has been read here.
+
+        The same for everyone who has read the same; "0" while nothing is written.
+        """
+
+    @property
+    def warnings(self) -> list[SessionWarning]:
+        """What reading or writing had to repair, in the order it was met."""
+
+    def warn(self, *warnings: SessionWarning) -> None:
+        """Tell something among the warnings."""
+
+    def check(self) -> None:
+        """Raise the latched error, if there is one."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, all of them or none; then they are in the tree, the leaf where it was.
+
+        Each hangs on an entry of the session or on one before it. Raises EntryExistsError for an id
+        that the session has, PersistenceError, and TypeError for what JSON cannot hold.
+        """
+
+    def settle(self, work: Callable[[], _T]) -> _T:
+        """Do something with everything read and nobody else writing; may be nested.
+
+        A store without locks does it again when somebody was faster, so ``work`` must bear that.
+        """
+
+    def refresh(self) -> None:
+        """Read what others appended. Cheap if there is nothing."""
+
+    def rewrite(self, *, find_changes: bool = False) -> None:
+        """Write down what differs from the store: with ``find_changes``, also edited ``data``."""
+
+    def write_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields and write them; None removes one. A failure changes nothing."""
+
+    def set_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields of a session of which nothing is written yet."""
+
+    def move(self, cwd: str, scope: str | None = None) -> None:
+        """Move the session to another project, all of it or nothing."""
+
+    def discard(self) -> None:
+        """Remove a draft that holds nothing of worth; any other session stays."""
+
+    def destroy(self) -> None:
+        """Remove a copy that nobody goes over to, whatever is in it. Best effort."""
+
+    def flush(self) -> None:
+        """Everything appended is on the medium when this returns."""
+
+    def recover(self) -> None:
+        """Forget a latched error and save what could not be trusted to be saved. May raise it."""
+
+    def close(self) -> None:
+        """Let go of the session; its entries stay readable."""
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """Where sessions live."""
+
+    @property
+    def url(self) -> str:
+        """What ``open_store`` takes, without a password: may be shown and logged."""
+
+    @property
+    def profile(self) -> Profile:
+        """Whose sessions they are."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How new sessions are spelled."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether sessions outlive their manager: only then has one a ref that others can open."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time that sessions and entries are given."""
+
+    def create(
+        self,
+        header: Header,
+        *,
+        durability: Durability = "flush",
+        is_new_id: bool = True,
+        beside: SessionLog | None = None,
+    ) -> SessionLog:
+        """A new session, of which nothing is written before its first entry.
+
+        An id that is not new, but a caller's choice, is taken at once, by one of several who want
+        it. ``beside`` is a session of the same project that may tell where it goes. Raises
+        SessionExistsError.
+        """
+
+    def open(
+        self, ref: Ref, *, cwd: str | None = None, durability: Durability = "flush"
+    ) -> SessionLog:
+        """An existing session. ``cwd`` is its project if it does not say.
+
+        Raises SessionNotFoundError, NotASessionError, PersistenceError.
+        """
+
+    def read(self, ref: Ref) -> SessionLog:
+        """The same to look at: nothing is migrated, repaired or locked, and writing fails."""
+
+    def copy(
+        self,
+        log: SessionLog,
+        header: Header,
+        entries: Sequence[Entry] | None = None,
+        *,
+        announce: Announce | None = None,
+    ) -> SessionLog:
+        """A new session with all that an open one has, or with these entries, some respelled.
+
+        Not on the medium before it is flushed. Whoever wants to answer for it until it is used
+        hears of it by ``announce``, before anything of it is kept.
+        """
+
+    def fork(
+        self,
+        ref: Ref,
+        cwd: str,
+        *,
+        scope: str | None = None,
+        durability: Durability = "flush",
+    ) -> SessionLog:
+        """A copy of a whole session in another project. The source is only read."""
+
+    def list(
+        self,
+        cwd: str | None = None,
+        *,
+        scope: str | None = None,
+        limit: int | None = None,
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> SessionList:
+        """The sessions of a project, of a scope, or of all; newest first. Reads no bodies twice."""
+
+    def exists(self, ref: Ref) -> bool:
+        """Whether anything of a session is kept, be it a draft. Raises PersistenceError."""
+
+    def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
+        """The session that has exactly this id, a draft too; None if there is none.
+
+        Ids are looked for among the sessions of one scope, or among those of none.
+        """
+
+    def find(
+        self, prefix: str, *, cwd: str | None = None, scope: str | None = None
+    ) -> Sequence[SessionInfo]:
+        """The sessions whose id begins so, drafts too, newest first."""
+
+    def find_entry(self, entry_id: str) -> Sequence[EntryPlace]:
+        """Where entries of this id are, in all sessions."""
+
+    def latest(self, cwd: str | None, *, scope: str | None = None) -> Ref | None:
+        """The session of a project or scope to go on with; None if there is none."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        cwd: str | None = None,
+        scope: str | None = None,
+        limit: int | None = 20,
+        **options: Any,
+    ) -> SearchResults:
+        """The sessions that contain the words of a query, best first."""
+
+    def delete(self, ref: Ref, *, permanently: bool = False) -> None:
+        """Move a session to the trash, or remove it and all that only it needs."""
+
+    def restore(self, session_id: str) -> Ref:
+        """Take a session out of the trash; where it is now. Raises SessionNotFoundError."""
+
+    def watch(self, ref: Ref) -> Watch:
+        """Waits for others to write to a session."""
+
+    def artifacts_dir(self, ref: Ref) -> str | None:
+        """A folder on this machine for what belongs to a session beside its entries, if any."""
+
+    def close(self) -> None:
+        """Let go of connections. Open logs may stop working."""

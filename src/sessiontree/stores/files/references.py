@@ -1,0 +1,41 @@
+"""Which blobs files refer to: by their bytes, so that whatever kind of file it is counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sessiontree.errors import PersistenceError
+from sessiontree.profiles import Profile
+from sessiontree.storage.regular import open_for_reading
+from sessiontree.stores.files.folders import files_with_references
+
+_REF = re.compile(rb"blob:sha256:([0-9a-f]{64})")
+_REF_BYTES = 12 + 64
+_CHUNK = 1 << 20
+
+
+def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
+    """The hashes of all blobs that any file names. Raises PersistenceError."""
+    named: set[str] = set()
+    for path in files_with_references(profile, folders):
+        named |= references_in(path)
+    return named
+
+
+def references_in(path: str) -> set[str]:
+    """The hashes that a file names, whatever kind of file it is. Raises PersistenceError."""
+    found: set[str] = set()
+    rest = b""
+    try:
+        with open_for_reading(path) as file:
+            while chunk := file.read(_CHUNK):
+                window = rest + chunk
+                if b"blob:sha256:" in window:
+                    found.update(digest.decode() for digest in _REF.findall(window))
+                rest = window[-(_REF_BYTES - 1) :]
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    return found

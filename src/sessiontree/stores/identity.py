@@ -1,0 +1,119 @@
+"""What is new: sessions' ids and headers, also of one made from another, and entries."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Any, cast, get_args
+
+from sessiontree.clock import Clock, now_ms
+from sessiontree.errors import InvalidIdError
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import CURRENT_VERSION, Header, get_version, make_header
+from sessiontree.model.ids import format_timestamp, new_entry_id, new_session_id, new_uuid7
+from sessiontree.profiles import Dialect
+from sessiontree.stores.base import Durability, SessionLog
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_CHOSEN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+# What is true of one file only.
+_OWN_FIELDS = ("previousSessionFiles",)
+
+
+def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:
+    """A new session id as the dialect spells it; later ones sort behind, also within a moment."""
+    global _last_id_ms
+    with _id_lock:
+        _last_id_ms = max(clock(), _last_id_ms + 1)
+        make = new_uuid7 if dialect == "pi" else new_session_id
+        return make(_last_id_ms, os.urandom)
+
+
+_id_lock = threading.Lock()
+_last_id_ms = 0
+
+
+def require_id(session_id: str) -> str:
+    """An id that a caller has chosen. Raises InvalidIdError if it could not name a file."""
+    if (
+        not isinstance(session_id, str)
+        or not _CHOSEN_ID.fullmatch(session_id)
+        or session_id in (".", "..")
+    ):
+        raise InvalidIdError(session_id)
+    return session_id
+
+
+def require_durability(durability: str) -> None:
+    """ValueError for a word that names none: what is misspelt would never be synced."""
+    if durability not in get_args(Durability):
+        known = " or ".join(map(repr, get_args(Durability)))
+        raise ValueError(f"durability is {known}, not {durability!r}")
+
+
+def new_header(
+    dialect: Dialect,
+    cwd: str,
+    clock: Clock,
+    *,
+    session_id: str | None = None,
+    parent_session: str | None = None,
+    scope: str | None = None,
+) -> Header:
+    """The header of a new session."""
+    timestamp = format_timestamp(clock())
+    made_id = session_id or make_session_id(dialect, clock)
+    header = make_header(made_id, timestamp, cwd, parent_session=parent_session)
+    if scope is not None:
+        cast("dict[str, Any]", header)["scope"] = scope
+    return header
+
+
+def derive_header(
+    source: Header,
+    title: str | None,
+    cwd: str,
+    dialect: Dialect,
+    parent: str,
+    clock: Clock,
+    *,
+    scope: str | None = None,
+) -> Header:
+    """The header of a session made from another: its own identity, the other's fields."""
+    wire: dict[str, Any] = {
+        "type": "session",
+        "version": max(get_version(source), CURRENT_VERSION),
+        "id": make_session_id(dialect, clock),
+        "timestamp": format_timestamp(clock()),
+        "cwd": cwd,
+    }
+    for key, value in source.items():
+        if key not in wire and key not in _OWN_FIELDS:
+            wire[key] = value
+    wire.pop("title", None)
+    if title:
+        wire["title"] = title
+    else:
+        wire.pop("titleSource", None)
+    if scope is not None:
+        wire["scope"] = scope
+    wire["parentSession"] = parent
+    return cast("Header", wire)
+
+
+def new_entry(log: SessionLog, entry_type: str, fields: WireEntry) -> Entry:
+    """An entry that would be the child of the leaf, with an id that the session does not have."""
+    tree = log.tree
+    entry_id = new_entry_id(tree.by_id, os.urandom)
+    parent_id = tree.leaf_id
+    time = format_timestamp(log.store.clock())
+    frame = {"type": entry_type, "id": entry_id, "parentId": parent_id, "timestamp": time}
+    if fields.get("firstKeptEntryId", "") is None:
+        fields = {**fields, "firstKeptEntryId": entry_id}  # it keeps nothing from before it
+    return Entry(entry_type, entry_id, parent_id, time, cached=frame | fields)
+
+
+def clean_name(name: str) -> str:
+    """A session's name as it is kept: one line without control characters."""
+    return " ".join(_CONTROL.sub(" ", name).split())
