@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy ruff import-linter
+TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy ruff import-linter codespell pytest-cov
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test check bench torture interop docs clean setup format
+.PHONY: run test check bench torture interop docs clean setup format coverage wheel sbom audit
 .DEFAULT_GOAL := run
 
 run: setup  ## start the program
@@ -21,6 +21,7 @@ check: setup  ## lint, format, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 	$(BIN)/pytest -q tests/unit/test_documentation.py
 
 format: setup
@@ -42,8 +43,22 @@ torture: setup  ## attack it; TORTURE_SECONDS bounds the time
 docs: setup  ## check that what the documents show is true
 	$(BIN)/pytest -q tests/unit/test_documentation.py
 
+coverage: setup system-tools  ## the tests with coverage; the floor is in pyproject.toml
+	$(BIN)/pytest -n 3 --dist loadgroup --cov --cov-report term:skip-covered $(ARGS)
+
+wheel: setup  ## build the wheel twice, compare, keep it in dist
+	@sh scripts/wheel.sh
+
+sbom: setup release-tools  ## write what a release consists of to dist (CycloneDX)
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/sessiontree.cdx.json $(BIN)/python
+
+audit: setup release-tools  ## look for known vulnerabilities of the dependencies
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 clean:
-	rm -rf $(VENV) .peers .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-* .peers .bench .mypy_cache .ruff_cache .pytest_cache .coverage* .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: $(STAMP)
@@ -54,6 +69,10 @@ $(STAMP): pyproject.toml constraints.txt src/sessiontree/_version.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' $(TOOLS)
 	@touch $(STAMP)
+
+.PHONY: release-tools
+release-tools:
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt pip-audit cyclonedx-bom
 
 .PHONY: system-tools
 system-tools:
