@@ -58,13 +58,17 @@ def hold(path: str, work: Callable[[], _T], timeout_s: float = locks.DEFAULT_TIM
     lock = _OmpLock(path)
     deadline = time.monotonic() + timeout_s
     try:
-        while not lock.try_acquire():
-            if time.monotonic() >= deadline:
-                raise SessionBusyError(path, timeout_s)
-            time.sleep(_PAUSE_S)
-        return work()
-    finally:
-        lock.release()
+        try:
+            while not lock.try_acquire():
+                if time.monotonic() >= deadline:
+                    raise SessionBusyError(path, timeout_s)
+                time.sleep(_PAUSE_S)
+            return work()
+        finally:
+            lock.release()
+    except BaseException:
+        lock.release()  # an interrupt may have come before the first one was done
+        raise
 
 
 def is_held(path: str) -> bool:
@@ -84,6 +88,7 @@ class _OmpLock:
         self._gate = _Gate(_gate_path(path))
         self._record = b"%d:%d\n" % (os.getpid(), time.time() * 1000)
         self._is_claimed = False
+        self._is_creating = False
 
     def try_acquire(self) -> bool:
         if not self._gate.try_acquire():
@@ -101,14 +106,17 @@ class _OmpLock:
         return False
 
     def _create(self) -> bool:
+        self._is_creating = True
         try:
             handle = Handle(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
+            self._is_creating = False
             return False
         try:
             os.write(handle.number, self._record)
         finally:
             handle.close()
+        self._is_creating = False
         return True
 
     def _is_left_behind(self) -> bool:
@@ -135,10 +143,11 @@ class _OmpLock:
     def release(self) -> None:
         try:
             if self._is_claimed:
-                self._is_claimed = False
                 with contextlib.suppress(OSError):
-                    if self._read() == self._record:
+                    content = self._read()
+                    if content == self._record or (self._is_creating and not content):
                         os.unlink(self._file)
+                self._is_claimed = False
         finally:
             self._gate.release()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests import processes
+from tests.interrupts import Keyboard
 
 from sessiontree import SessionBusyError
 from sessiontree.storage import omp_lock
@@ -130,3 +131,19 @@ def test_a_planted_link_in_the_place_of_the_lock_file_is_not_followed(
 
 def test_where_no_lock_file_can_be_made_the_work_is_done(tmp_path: Path) -> None:
     assert omp_lock.hold(str(tmp_path / "nowhere" / "s.jsonl"), lambda: "done") == "done"
+
+
+def test_ctrl_c_at_any_step_leaves_neither_layer_behind(file: Path, lock_file: Path) -> None:
+    def hold() -> None:
+        omp_lock.hold(str(file), lambda: None, timeout_s=0.05)
+
+    hold()  # what happens once only is no step of this
+    counted = Keyboard()
+    counted.watch(hold)
+    for at in range(1, counted.steps, max(1, counted.steps // 1_000)):
+        keyboard = Keyboard(at)
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            keyboard.watch(hold)
+        assert not lock_file.exists(), keyboard.where
+        hold()
+        del interrupt
