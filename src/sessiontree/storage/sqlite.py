@@ -31,7 +31,6 @@ PATIENCE_S = 0.2
 """How long an answer waits for one; what is in the database can be had without it."""
 _FORGIVEN_AFTER_S = 2.0
 _LOCK_TIMEOUT_S = 0.2
-_IS_LINUX = sys.platform == "linux"
 _COMPANIONS = ("", "-wal", "-shm", "-journal")
 # A link here is nobody's wish: the file it leads to is not ours to make.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | NONBLOCK | NOFOLLOW
@@ -85,12 +84,18 @@ def cache_dir() -> str:
     override = os.environ.get(CACHE_VARIABLE)
     if override:
         return os.path.abspath(os.path.expanduser(override))
-    if _IS_LINUX:  # what platformdirs gives, without the time to import it
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return os.path.join(base, "sessiontree")
-    from platformdirs import user_cache_dir
+    return os.path.join(_user_cache_dir(sys.platform), "sessiontree")
 
-    return user_cache_dir("sessiontree", appauthor=False)
+
+def _user_cache_dir(platform: str) -> str:
+    """Where programs of this system keep what can be made again."""
+    if platform == "darwin":
+        return os.path.expanduser("~/Library/Caches")
+    if platform == "win32":
+        return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG rules: a path that is not absolute counts as none.
+    return given if os.path.isabs(given) else os.path.expanduser("~/.cache")
 
 
 class _Connection(sqlite3.Connection):
