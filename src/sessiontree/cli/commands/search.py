@@ -6,28 +6,36 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import Scope, limit_option, since_option, with_scope
+from sessiontree.profiles import DEFAULT_PROFILE, get_profile
+
+if TYPE_CHECKING:  # loaded only by a search: the help and the completion do without
+    from sessiontree.discovery.search import SearchHit, SearchResults
+    from sessiontree.importers.foreign_listing import ForeignSession
 
 _ROLES = ("user", "assistant", "tool")
 Marks = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One session that matches, whoever's it is; without an entry id where its name shows it."""
+class ForeignHit:
+    """A session of another agent that matches, and where; the fields mean what `SearchHit`'s do."""
 
-    session: Any
-    agent: str
+    session: ForeignSession
     entry_id: str
     role: str
     snippet: str
     marks: Marks
-    command: str
+
+    @property
+    def profile(self) -> str:
+        """The other agent's name."""
+        return self.session.agent
 
 
 class SearchCommand(click.Command):
@@ -91,21 +99,23 @@ def search_command(
     if scope.session_dir is not None:
         raise click.UsageError("search looks into profiles; it has no --session-dir.")
     text = " ".join(query)
-    found, total, is_indexing = _search(scope, text, here, role, tools, since, limit)
+    results = _search(scope, text, here, role, tools, since, limit)
+    found: list[SearchHit | ForeignHit] = list(results)
+    total = results.total
     if all_agents:
         others = list(_search_foreign(text, scope, here, role, since))
         found += others
         total = total + len(others) if total is not None else None
     shown = found[:limit] if limit else found
     if as_json:
-        output.write_json([_to_wire(hit) for hit in shown])
+        output.write_json([_to_wire(hit, scope) for hit in shown])
     else:
         for hit in shown:
-            _write(hit)
+            _write(hit, scope)
         if not shown:
             output.write_line("Nothing found")
     _write_rest(total, len(shown), tools, role, all_agents)
-    if is_indexing:
+    if results.is_indexing:
         _finish_index(scope)
     return output.OK if shown else output.FAILURE
 
@@ -129,13 +139,11 @@ def _search(
     tools: bool,
     since: datetime | None,
     limit: int,
-) -> tuple[list[Hit], int | None, bool]:
-    from sessiontree.cli.start import resume_command
+) -> SearchResults:
     from sessiontree.discovery.search import search
-    from sessiontree.profiles import get_profile
 
     with output.Progress("Reading session") as progress:
-        results = search(
+        return search(
             text,
             cwd=scope.cwd if here else None,
             profile=scope.profile if scope.is_profile_named else None,
@@ -145,24 +153,11 @@ def _search(
             limit=limit or None,
             on_progress=progress,
         )
-    hits = [
-        Hit(
-            hit.session,
-            hit.profile,
-            hit.entry_id,
-            hit.role,
-            hit.snippet,
-            hit.marks,
-            resume_command(hit.session.id, hit.session.cwd, scope, get_profile(hit.profile)),
-        )
-        for hit in results
-    ]
-    return hits, results.total, results.is_indexing
 
 
 def _search_foreign(
     text: str, scope: Scope, here: bool, role: str | None, since: datetime | None
-) -> Iterator[Hit]:
+) -> Iterator[ForeignHit]:
     """The same words in other agents' sessions; these are read whole, as nothing indexes them."""
     from sessiontree.discovery.paths import same_cwd
     from sessiontree.discovery.search.matching import Matcher
@@ -190,8 +185,8 @@ def _search_foreign(
 
 
 def _match_foreign(
-    session: Any, entries: Sequence[Any], matcher: Any, role: str | None
-) -> Hit | None:
+    session: ForeignSession, entries: Sequence[Any], matcher: Any, role: str | None
+) -> ForeignHit | None:
     from sessiontree.discovery.search.matching import make_snippet
 
     wanted = len(matcher.query.wanted)
@@ -207,12 +202,11 @@ def _match_foreign(
         return None
     _, entry_id, who, text, spans = best
     snippet = make_snippet(text, [span for each in spans for span in each])
-    command = shlex.join(["sessiontree", "import", session.id])
-    return Hit(session, session.agent, entry_id, who, snippet.text, snippet.marks, command)
+    return ForeignHit(session, entry_id, who, snippet.text, snippet.marks)
 
 
 def _foreign_texts(
-    session: Any, entries: Sequence[Any], role: str | None
+    session: ForeignSession, entries: Sequence[Any], role: str | None
 ) -> Iterator[tuple[str, str, str]]:
     """Entry id, role and text of what is searched; first the name, which nobody said."""
     from sessiontree.discovery.search.names import NAME_ROLE
@@ -228,14 +222,24 @@ def _foreign_texts(
             yield entry.id, str(message["role"]), text_of(message.get("content"), "\n")
 
 
-def _write(hit: Hit) -> None:
+def _write(hit: SearchHit | ForeignHit, scope: Scope) -> None:
     session = hit.session
     facts = [tables.age(session.modified), tables.short_path(session.cwd)]
-    if hit.agent != "sessiontree":
-        facts.append(hit.agent)
+    if hit.profile != DEFAULT_PROFILE:
+        facts.append(hit.profile)
     output.write_line((tables.session_name(session), "bold"), (f"  {' · '.join(facts)}", "dim"))
     output.write_line((f"  {hit.role}: ", "cyan"), *_marked(hit.snippet, hit.marks))
-    output.write_line((f"  {hit.command}", "dim"))
+    output.write_line((f"  {_command(hit, scope)}", "dim"))
+
+
+def _command(hit: SearchHit | ForeignHit, scope: Scope) -> str:
+    """A shell command that opens what was found."""
+    from sessiontree.cli.start import resume_command
+
+    session = hit.session
+    if isinstance(hit, ForeignHit):
+        return shlex.join(["sessiontree", "import", session.id])
+    return resume_command(session.id, session.cwd or "", scope, get_profile(hit.profile))
 
 
 def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
@@ -263,16 +267,16 @@ def _write_rest(
         output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
 
 
-def _to_wire(hit: Hit) -> dict[str, Any]:
+def _to_wire(hit: SearchHit | ForeignHit, scope: Scope) -> dict[str, Any]:
     return {
         "id": hit.session.id,
         "path": hit.session.path,
-        "agent": hit.agent,
+        "agent": hit.profile,
         "title": hit.session.title,
         "cwd": hit.session.cwd,
         "entryId": hit.entry_id or None,
         "role": hit.role,
         "snippet": hit.snippet,
         "marks": [list(mark) for mark in hit.marks],
-        "resume": hit.command,
+        "resume": _command(hit, scope),
     }
