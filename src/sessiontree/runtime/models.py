@@ -29,7 +29,9 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.file import FileSessionStorage
@@ -44,30 +46,37 @@ _MAX_TABLE_BYTES = 4 << 20
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
+# What rows of a table may hold; `ModelRegistry.add_table` checks it.
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Tokens = Annotated[int, msgspec.Meta(gt=0)]
+_Level = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(THINKING_LEVELS)})$")]
+_Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """US dollars for a million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
-    cache_read: float = 0.0
-    cache_write: float = 0.0
+    input: _Dollars = 0.0
+    output: _Dollars = 0.0
+    cache_read: _Dollars = 0.0
+    cache_write: _Dollars = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """One model of one provider."""
 
-    provider: str
-    id: str
+    provider: _Text
+    id: _Text
     name: str = ""
-    context_window: int = 128_000
-    max_output: int = 8_192
-    max_thinking: str = "off"
+    context_window: _Tokens = 128_000
+    max_output: _Tokens = 8_192
+    max_thinking: _Level = "off"
     """The highest of `THINKING_LEVELS` it can do; ``off`` if it can't think."""
     images: bool = False
     prices: Prices = Prices()
-    min_thinking: str = "off"
+    min_thinking: _Level = "off"
     """The lowest it can do; above ``off`` for a model that always thinks."""
 
     @property
@@ -199,8 +208,8 @@ class ModelRegistry:
             for index, row in enumerate(rows):
                 try:
                     model = _model_of(row, is_provider=kind == "providers")
-                except (TypeError, ValueError) as error:
-                    self.warnings.append(f"{origin}: {kind}[{index}]: {error}")
+                except msgspec.ValidationError as error:
+                    self.warnings.append(f"{origin}: {_describe(error, kind, index, row)}")
                     continue
                 if kind == "models":
                     self._models[model.ref] = model
@@ -216,7 +225,9 @@ class ModelRegistry:
         if thinking in THINKING_LEVELS:
             self.default_thinking = thinking
         elif thinking is not None:
-            self.warnings.append(f"{origin}: default_thinking must be one of {THINKING_LEVELS}")
+            self.warnings.append(
+                f"{origin}: default_thinking must be one of {', '.join(THINKING_LEVELS)}"
+            )
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
@@ -298,51 +309,23 @@ class ModelRegistry:
         return None if template is None else replace(template, id=model_id, name="")
 
 
-_FIELDS: Mapping[str, type] = {
-    "name": str,
-    "context_window": int,
-    "max_output": int,
-    "max_thinking": str,
-    "min_thinking": str,
-    "images": bool,
-}
-
-
 def _model_of(row: object, *, is_provider: bool) -> Model:
-    """One row of the table as a value. Raises TypeError or ValueError with the reason."""
-    if not isinstance(row, dict):
-        raise TypeError("not a table")
-    needed = ("id",) if is_provider else ("provider", "id")
-    for key in needed:
-        if not isinstance(row.get(key), str) or not row[key]:
-            raise ValueError(f"{key} is missing")
-    values: dict[str, Any] = {}
-    for key, kind in _FIELDS.items():
-        if key not in row:
-            continue
-        value = row[key]
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise ValueError(f"{key} must be a {kind.__name__}")
-        if isinstance(value, int) and kind is int and value <= 0:
-            raise ValueError(f"{key} must be above 0")
-        if key.endswith("_thinking") and value not in THINKING_LEVELS:
-            raise ValueError(f"{key} must be one of {', '.join(THINKING_LEVELS)}")
-        values[key] = value
-    if "prices" in row:
-        values["prices"] = _prices_of(row["prices"])
-    if is_provider:
-        return Model(row["id"], "*", **values)
-    return Model(row["provider"], row["id"], **values)
+    """One row of the table as a value. Raises msgspec.ValidationError."""
+    if is_provider and isinstance(row, dict):
+        row = {**row, "provider": "*"}
+    model = msgspec.convert(row, Model)
+    return replace(model, provider=model.id, id="*") if is_provider else model
 
 
-def _prices_of(row: object) -> Prices:
-    if not isinstance(row, dict):
-        raise TypeError("prices must be a table")
-    names = ("input", "output", "cache_read", "cache_write")
-    values = {}
-    for name in names:
-        value = row.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise ValueError(f"prices.{name} must be a number that is not negative")
-        values[name] = float(value)
-    return Prices(**values)
+def _describe(error: msgspec.ValidationError, kind: str, index: int, row: object) -> str:
+    """Row, field and fault: ``models[3] (acme/thinker), prices.input: Expected …``."""
+    fault, _, place = str(error).partition(" - at ")
+    field = place.strip("`").removeprefix("$").removeprefix(".")
+    where = f"{kind}[{index}]"
+    if isinstance(row, dict):
+        named = "/".join(str(row[key]) for key in ("provider", "id") if row.get(key))
+        where += f" ({named})" if named else ""
+    if field.endswith("_thinking"):
+        fault = f"Expected one of {', '.join(THINKING_LEVELS)}"
+    fault = fault.replace("`object`", "`a table`").replace("Object missing", "missing")
+    return f"{where}, {field}: {fault}" if field else f"{where}: {fault}"

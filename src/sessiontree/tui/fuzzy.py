@@ -5,28 +5,29 @@ before letters in order (fuzzy). Knows nothing of sessions: it matches named fie
 
 - Words, in any order; each must be found in some field. Fuzzy counts only in fields that allow it.
 - ``"some phrase"``: this very text.
-- ``re:…``: a regular expression, ignoring case. A repeated group must be simple, because a pattern
-  is tried on every session at every key and must not take for ever; for the same reason long
-  lines are looked at in pieces.
+- ``re:…``: a regular expression, ignoring case; ``^`` and ``$`` are the ends of a line. The package
+  ``regex`` runs it: it can be stopped, and it lets other threads run meanwhile (Python's ``re`` can
+  do neither), so any pattern may be tried and one that takes too long ends with a message.
 """
 
 from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # takes longer to load than all of this module; only patterns need it
+    import regex
 
 _TERM = re.compile(r'"([^"]*)"?|(\S+)')
 _REGEX_PREFIX = "re:"
-# A pattern with k open repetitions may take steps in the order of length ** (k + 1).
-_REGEX_STEPS = 5_000_000
-_UNBOUNDED = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\})")
-_MAX_UNBOUNDED = 3
 _PATIENCE_S = 5.0
-"""How long a pattern may take over all texts it is tried on."""
+"""Time of the processor that a pattern may take over all texts it is tried on."""
+_TOO_SLOW = "this pattern takes too long; try a simpler one"
 _MIN_FUZZY = 3
 _MAX_FUZZY = 400
 
@@ -114,19 +115,18 @@ class Query:
         self.text = text
         self.error: str | None = None
         """Why the query can't be used, for the person who types it."""
-        self._regex: re.Pattern[str] | None = None
-        self._window = 0
-        self._spent_s = 0.0
+        self._pattern: regex.Pattern[str] | None = None
+        self._left_s = _PATIENCE_S
         self._terms: list[tuple[str, bool]] = []
         stripped = text.strip()
         if stripped.startswith(_REGEX_PREFIX):
-            self._set_regex(stripped[len(_REGEX_PREFIX) :])
+            self._set_pattern(stripped[len(_REGEX_PREFIX) :])
         else:
             self._terms = list(_terms(stripped))
 
     @property
     def is_empty(self) -> bool:
-        return not self._terms and self._regex is None and self.error is None
+        return not self._terms and self._pattern is None and self.error is None
 
     def match(self, fields: Sequence[Searchable]) -> Match | None:
         """The best match of every term; None if one is nowhere. An unusable query finds nothing.
@@ -135,8 +135,8 @@ class Query:
         """
         if self.error is not None:
             return None
-        if self._regex is not None:
-            return self._match_regex(self._regex, fields)
+        if self._pattern is not None:
+            return self._match_pattern(self._pattern, fields)
         hits = []
         for term, is_phrase in self._terms:
             hit = _best_hit(term, is_phrase, fields)
@@ -145,32 +145,31 @@ class Query:
             hits.append(hit)
         return Match(tuple(hits))
 
-    def _match_regex(self, pattern: re.Pattern[str], fields: Sequence[Searchable]) -> Match | None:
+    def _match_pattern(
+        self, pattern: regex.Pattern[str], fields: Sequence[Searchable]
+    ) -> Match | None:
         for field in fields:
             text = field.text  # reading it takes time as well, for which the pattern can do nothing
-            started = time.perf_counter()
-            span = _search(pattern, self._window, text)
-            self._spent_s += time.perf_counter() - started
-            if self._spent_s > _PATIENCE_S:
-                self.error = "this pattern takes too long; try a simpler one"
+            started = time.thread_time()
+            try:
+                span = _search(pattern, text, self._left_s)
+            except (TimeoutError, MemoryError):
+                self.error = _TOO_SLOW
+                return None
+            # Never 0: the next search has to be stopped, and without a time it would not be.
+            self._left_s = max(1e-3, self._left_s - (time.thread_time() - started))
             if span is not None:
                 return Match((Hit(field.name, Kind.WORD, field.weight * 100, (span,)),))
         return None
 
-    def _set_regex(self, pattern: str) -> None:
-        if not pattern:
+    def _set_pattern(self, source: str) -> None:
+        if not source:
             return
-        if _repeats_a_group(pattern):
-            self.error = "a repeated group may not hold |, ?, *, + or {"
-            return
-        repetitions = len(_UNBOUNDED.findall(pattern))
-        if repetitions > _MAX_UNBOUNDED:
-            self.error = f"more than {_MAX_UNBOUNDED} of * and + are too many"
-            return
-        self._window = int(_REGEX_STEPS ** (1 / (repetitions + 1)))
         try:
-            self._regex = re.compile(pattern, re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError) as error:
+            self._pattern = _compile(source)
+        except ImportError:
+            self.error = 're: needs the package "regex": pip install "sessiontree[tui]"'
+        except ValueError as error:
             self.error = f"not a regular expression: {error}"
 
 
@@ -282,58 +281,23 @@ def _runs(places: list[int]) -> tuple[tuple[int, int], ...]:
 # -- regular expressions -------------------------------------------------------------------------
 
 
-def _search(pattern: re.Pattern[str], size: int, text: str) -> tuple[int, int] | None:
-    for offset, window in _windows(text, size):
-        found = pattern.search(window)
-        if found is not None and found.end() > found.start():
-            return offset + found.start(), offset + found.end()
+def _compile(source: str) -> regex.Pattern[str]:
+    """The pattern. Raises ValueError with the reason; ImportError without the package."""
+    import regex
+
+    with warnings.catch_warnings():
+        # What may mean something else one day is no news for the person who types it.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return regex.compile(source, regex.IGNORECASE | regex.MULTILINE)
+        except (regex.error, OverflowError, RecursionError, MemoryError) as error:
+            raise ValueError(str(error)) from error
+
+
+def _search(pattern: regex.Pattern[str], text: str, timeout_s: float) -> tuple[int, int] | None:
+    """The first place where the pattern finds at least one character. Raises TimeoutError."""
+    for found in pattern.finditer(text, timeout=timeout_s, concurrent=True):
+        start, end = found.span()
+        if end > start:
+            return start, end
     return None
-
-
-def _windows(text: str, size: int) -> Iterable[tuple[int, str]]:
-    """The text in lines, long ones in pieces: what a pattern costs grows with what it is shown."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        for at in range(start, max(end, start + 1), size):
-            yield at, text[at : min(end, at + size)]
-        start = end + 1
-
-
-def _repeats_a_group(pattern: str) -> bool:
-    """Whether a group that is repeated holds a choice or a repetition itself."""
-    stack: list[bool] = []
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "\\":
-            at += 2
-            continue
-        if letter == "[":
-            at = _end_of_set(pattern, at)
-        elif letter == "(":
-            stack.append(False)
-            at += 1 if pattern[at + 1 : at + 2] == "?" else 0
-        elif letter == ")" and stack:
-            holds = stack.pop()
-            if holds and at + 1 < len(pattern) and pattern[at + 1] in "*+{":
-                return True
-            if holds and stack:
-                stack[-1] = True
-        elif letter in "|?*+{" and stack:
-            stack[-1] = True
-        at += 1
-    return False
-
-
-def _end_of_set(pattern: str, at: int) -> int:
-    """The index of the bracket that closes a character set."""
-    at += 1
-    if at < len(pattern) and pattern[at] == "^":
-        at += 1
-    if at < len(pattern) and pattern[at] == "]":
-        at += 1
-    while at < len(pattern) and pattern[at] != "]":
-        at += 2 if pattern[at] == "\\" else 1
-    return at

@@ -108,8 +108,45 @@ def test_a_mistake_in_the_users_table_costs_its_own_line_and_is_told(tmp_path: P
     assert "mine/good" in registry
     for name in ("bad", "worse", "odd", "dear"):
         assert f"mine/{name}" not in registry
-    assert len(registry.warnings) == 6
-    assert all("models.toml" in warning for warning in registry.warnings)
+    levels = "off, minimal, low, medium, high, xhigh"
+    where = f"{tmp_path / 'models.toml'}: "
+    assert [warning.removeprefix(where) for warning in registry.warnings] == [
+        "models[0] (mine): missing required field `id`",
+        "models[1] (mine/bad), context_window: Expected `int`, got `str`",
+        "models[2] (mine/worse), context_window: Expected `int` >= 1",
+        f"models[3] (mine/odd), max_thinking: Expected one of {levels}",
+        "models[4] (mine/dear), prices.input: Expected `float` >= 0.0",
+        "default_thinking must be one of " + levels,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "warning"),
+    [
+        ('"gpt"', "models[0]: Expected `a table`, got `str`"),
+        ('{ provider = "a", id = 7 }', "models[0] (a/7), id: Expected `str`, got `int`"),
+        ('{ provider = "", id = "x" }', "models[0] (x), provider: Expected `str` of length >= 1"),
+        ('{ provider = "a", id = "b", images = 1 }', "images: Expected `bool`, got `int`"),
+        ('{ provider = "a", id = "b", max_output = true }', "max_output: Expected `int`, got"),
+        ('{ provider = "a", id = "b", prices = 3 }', "prices: Expected `a table`, got `int`"),
+        ('{ provider = "a", id = "b", prices = { output = nan } }', "prices.output: Expected"),
+        ('{ provider = "a", id = "b", prices = { output = inf } }', "prices.output: Expected"),
+    ],
+)
+def test_a_warning_names_the_file_the_row_and_the_field(row: str, warning: str) -> None:
+    registry = ModelRegistry()
+    registry.add_table(f"models = [{row}]", "mine.toml")
+    assert len(registry) == 0
+    assert [line.startswith("mine.toml: models[0]") for line in registry.warnings] == [True]
+    assert warning in registry.warnings[0]
+
+
+def test_a_provider_s_row_needs_no_more_than_an_id() -> None:
+    registry = ModelRegistry()
+    registry.add_table('providers = [{ id = "gate", max_output = 5 }, { name = "x" }]', "t.toml")
+    assert registry.get("gate/any").max_output == 5
+    assert registry.get("gate/any").provider == "gate"
+    assert registry.warnings == ["t.toml: providers[1]: missing required field `id`"]
 
 
 @pytest.mark.parametrize("content", [b"not = [toml", b"\xff\xfe", b'models = "x"'])
