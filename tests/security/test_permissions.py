@@ -19,8 +19,7 @@ from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
-from sessiontree.maintenance.checkup import check_profile
-from sessiontree.maintenance.repair import repair_findings
+from sessiontree.maintenance.checkup import check_profile, repair_findings
 from sessiontree.profiles import Profile
 from sessiontree.stores.files.folders import remember_session_dir
 from sessiontree.stores.files.trash import move_to_trash

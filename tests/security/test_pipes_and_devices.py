@@ -34,7 +34,7 @@ from sessiontree.importers.foreign_listing import find_foreign_sessions
 from sessiontree.maintenance.checkup import check_profile
 from sessiontree.stores.files.folders import remember_session_dir
 from sessiontree.maintenance.gc import find_garbage
-from sessiontree.maintenance.repair import repair_findings
+from sessiontree.maintenance.checkup import repair_findings
 from sessiontree.stores.files.trash import list_trash, move_to_trash
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry

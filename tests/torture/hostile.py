@@ -41,14 +41,12 @@ from sessiontree.discovery.resume import choose_recent
 from sessiontree.discovery.search import index
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
-from sessiontree.export.documents import render_markdown
-from sessiontree.export.json_document import render_json
+from sessiontree.export.documents import render_json, render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.importers.imports import import_session
-from sessiontree.maintenance.checkup import check_profile
+from sessiontree.maintenance.checkup import check_profile, repair_findings
 from sessiontree.maintenance.gc import find_garbage
-from sessiontree.maintenance.repair import repair_findings
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import ModelRegistry
 from sessiontree.stores.files.trash import list_trash, move_to_trash, restore

@@ -1,8 +1,14 @@
-"""A bundle as an archive: what may be in one, and reading one that anybody may have made.
+"""Define the bundle's archive format, and read an untrusted one. Writes nothing.
 
-Nothing of an archive is believed. Its directory is measured before it is read; every name, kind and
-size is checked before any content is; content is counted and hashed while it is read, and must be
-exactly what the manifest says. Writes nothing.
+``BundleReader`` trusts nothing in the archive. It checks in this order, so that a hostile file
+can exhaust neither memory nor disk:
+
+1. the size of the zip directory, before Python's reader loads it into memory;
+2. every name, kind and declared size, before unpacking anything;
+3. size and hash of each member against the manifest, while unpacking it.
+
+The check of a member ends with its last byte, so a caller must not use content before ``read`` has
+finished.
 """
 
 from __future__ import annotations
@@ -41,19 +47,19 @@ _BROKEN = (
     struct.error,
     EOFError,
     NotImplementedError,
-    OSError,  # it seeks to before the beginning when an offset says so
+    OSError,  # from a seek to a negative offset that the archive gives
     OverflowError,
     RuntimeError,
     ValueError,
 )
-"""What Python's reader raises on archives that are none."""
+"""Exceptions that Python's reader raises on invalid archives."""
 _METHODS = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
 _ENCRYPTED = 0x1
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
 
 class BundleError(SessionTreeError):
-    """A bundle that cannot be made, or an archive that is no sound one and was left alone."""
+    """A bundle that can't be made, or an archive that is not a valid bundle."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
@@ -63,10 +69,10 @@ class BundleError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """How much an archive may hold.
+    """Limits on an archive.
 
-    ``ratio`` is unpacked to packed size, and counts only beyond ``ratio_free_bytes``: text packs
-    well, but not a thousandfold.
+    ``ratio`` limits unpacked size divided by packed size, and applies only above
+    ``ratio_free_bytes``: text compresses well, but not a thousandfold.
     """
 
     files: int = 20_000
@@ -93,7 +99,7 @@ class Member:
 
 @dataclass(slots=True)
 class BundleReport:
-    """What a bundle holds, or what came of importing it."""
+    """What a bundle holds, or the result of importing it."""
 
     bundle: str
     session_path: str
@@ -106,7 +112,7 @@ class BundleReport:
 
 @dataclass(slots=True)
 class Manifest:
-    """What a bundle says of itself."""
+    """The bundle's description of itself: session, creation time, and members."""
 
     session: dict[str, Any] = field(default_factory=dict)
     created: str = ""
@@ -125,12 +131,12 @@ class Manifest:
 
 
 class BundleReader:
-    """A bundle whose directory and manifest have been checked. Also a context manager."""
+    """An opened bundle with a checked directory and manifest. Also a context manager."""
 
     def __init__(self, path: str | os.PathLike[str], limits: BundleLimits | None = None) -> None:
         self.path = os.fspath(path)
         self._limits = limits or BundleLimits()
-        # Opened once: what is measured is what is read.
+        # Opened once, so that nobody can exchange the file between check and use.
         self._file = open_for_reading(self.path)
         try:
             self._measure()
@@ -149,9 +155,9 @@ class BundleReader:
         self._file.close()
 
     def read(self, name: str) -> Iterator[bytes]:
-        """A member's content in pieces; BundleError if it turns out not to be what was promised.
+        """Yield a member's content in pieces; BundleError if it does not match the manifest.
 
-        The error may come after the last piece, so nothing is good before the end.
+        The error may come after the last piece, so don't use any before the end.
         """
         member = self.manifest.members[name]
         hasher = hashlib.sha256()
@@ -167,7 +173,7 @@ class BundleReader:
     # -- before the archive is opened ------------------------------------------------------
 
     def _measure(self) -> None:
-        """The directory is held in memory when an archive is opened, so it is measured first."""
+        """Check the size of the zip directory: opening the archive loads it into memory."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(max(0, size - _TAIL_BYTES))
         tail = self._file.read(_TAIL_BYTES)
@@ -176,7 +182,7 @@ class BundleReader:
             raise BundleError(self.path, "not a zip archive")
         count, directory = struct.unpack("<HL", tail[at + 10 : at + 16])
         if tail[max(0, at - 20) : at].startswith(b"PK\x06\x07"):
-            # The larger form of the record, which then counts instead, stands right before.
+            # ZIP64: the larger record right before this one replaces it.
             large = tail[max(0, at - 76) : at - 20]
             if not large.startswith(b"PK\x06\x06"):
                 raise BundleError(self.path, "not a zip archive")
@@ -203,7 +209,7 @@ class BundleReader:
         folded: set[str] = set()
         packed = unpacked = 0
         for info in listed:
-            # The name as it was written: Python cuts one at a NUL.
+            # The name as stored: ``filename`` is cut at a NUL.
             name = info.orig_filename
             self._check_name(name)
             if fold(name) in folded:
@@ -315,7 +321,7 @@ def is_safe_name(name: str, limits: BundleLimits) -> bool:
 
 
 def fold(name: str) -> str:
-    """What two names share that some systems take for one."""
+    """Return the same text for names that some file systems treat as one."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
@@ -331,5 +337,5 @@ def _read_member(item: object) -> Member | None:
 
 
 def _shown(name: str) -> str:
-    """A name from an archive, fit for one line on a terminal."""
+    """Return a name from an archive as one line that is safe on a terminal."""
     return repr(name if len(name) <= 80 else name[:79] + "…")

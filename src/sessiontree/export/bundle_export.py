@@ -1,6 +1,10 @@
-"""A session in one file that can go anywhere: the log, the blobs it names, its artifacts.
+"""Export a session as a bundle: one archive with the log, the blobs it names and its artifacts.
 
-Making one. Taking one in is ``intake``, reading one safely ``archive``.
+With a redactor the bundle gets the same entries without secrets. Each entry is completed with its
+long texts and images, redacted, and trimmed again, so that no secret stays in a blob. Damaged lines
+and binary artifacts can't be searched, so a redacted bundle leaves them out.
+
+``bundle_import`` imports a bundle, ``bundle_archive`` reads one safely.
 """
 
 from __future__ import annotations
@@ -14,7 +18,10 @@ import time
 import zipfile
 from collections.abc import Iterator
 
+import msgspec
+
 from sessiontree import clock
+from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.export.bundle_archive import (
@@ -32,11 +39,12 @@ from sessiontree.export.bundle_archive import (
 )
 from sessiontree.export.bundle_import import import_bundle
 from sessiontree.export.redact import Redactor
-from sessiontree.export.redacted_log import RedactedLog
+from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
-from sessiontree.model.header import get_cwd
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header, get_cwd
 from sessiontree.model.ids import format_timestamp
-from sessiontree.profiles import Profile
+from sessiontree.profiles import Dialect, Profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX
 from sessiontree.storage.file import FileSessionStorage
@@ -62,12 +70,12 @@ def export_bundle(
     redactor: Redactor | None = None,
     now_ms: int | None = None,
 ) -> BundleReport:
-    """Put a session, its blobs and its artifacts into one archive. The session is only read.
+    """Write a session, its blobs and its artifacts into one archive. The session is only read.
 
-    It is put in as it is, or with its secrets replaced if there is a redactor; then what can't be
-    searched for secrets (damaged lines, artifacts that are no text) is left out and noted.
-    Raises SessionNotFoundError, NotASessionError, BundleError for a session too large for a bundle,
-    PersistenceError; then there is no archive.
+    A ``redactor`` replaces secrets; damaged lines and binary artifacts, which it can't search, are
+    left out and listed in the report's notes. Raises SessionNotFoundError, NotASessionError,
+    BundleError if the session is too large for a bundle, or PersistenceError; then no archive is
+    written.
     """
     source, target = os.path.abspath(session_path), os.path.abspath(zip_path)
     store = storage if storage is not None else FileSessionStorage()
@@ -93,7 +101,7 @@ def export_bundle(
 
 
 class _BundleWriter:
-    """Writes one archive, beside its place and then into it."""
+    """Write one archive as a temporary file beside the target, then rename it."""
 
     def __init__(
         self,
@@ -171,7 +179,7 @@ class _BundleWriter:
         archive.writestr(self._info(MANIFEST, len(body)), body, zipfile.ZIP_DEFLATED)
 
     def _session_chunks(self) -> Iterator[bytes]:
-        """The log, and on the way the blobs that it names."""
+        """Yield the log in pieces, and collect the blob references in it."""
         seam = b""
         if self._redacted is None:
             chunks = read_chunks(self._document.payloads.reader, 0, self._document.end)
@@ -187,7 +195,7 @@ class _BundleWriter:
             yield chunk
 
     def _blobs(self) -> Iterator[tuple[str, bytes]]:
-        """Hash and content of those blobs that are there."""
+        """Yield hash and content of the blobs that exist."""
         if self._redacted is not None:
             yield from self._redacted.blobs()
             return
@@ -202,7 +210,7 @@ class _BundleWriter:
         return data if self._redacted is None else self._redacted.redact_file(data)
 
     def _artifacts(self) -> Iterator[tuple[str, str]]:
-        """The files of the artifact folder with their names in the bundle; links are left out."""
+        """Yield the artifact files and their names in the bundle, without links."""
         folders = [(paths.artifacts_dir(self._document.path), ARTIFACTS)]
         while folders:
             folder, prefix = folders.pop()
@@ -239,3 +247,53 @@ class _BundleWriter:
                 count += len(chunk)
                 file.write(chunk)
         self._manifest.members[name] = Member(name, count, hasher.hexdigest())
+
+
+class RedactedLog:
+    """The redacted copy of a document; ``document`` must have been read with its blobs."""
+
+    def __init__(self, document: SessionDocument, dialect: Dialect, redactor: Redactor) -> None:
+        self._document = document
+        self._dialect = dialect
+        self._redactor = redactor
+        self._with_blobs: list[Entry] = []
+        self.header: Header = redactor.redact_value(dict(document.header))
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the redacted file line by line."""
+        slot = self._document.slot
+        if slot is not None:
+            title = self._redactor.redact_text(slot.title)
+            yield msgspec.structs.replace(slot, title=title, line=b"").encode()
+        yield codec.encode(self.header) + b"\n"
+        for entry in self._document.tree.entries:
+            trimmed = trim(self._redactor.redact_value(entry.decode()), self._dialect)
+            if trimmed.blobs:
+                self._with_blobs.append(entry)
+            yield trimmed.line + b"\n"
+
+    def blobs(self) -> Iterator[tuple[str, bytes]]:
+        """Yield hash and content of the blobs that the lines name; call it after ``lines``.
+
+        Each blob is made a second time, because all of them together may not fit into memory.
+        """
+        again = Redactor()
+        seen: set[str] = set()
+        for entry in self._with_blobs:
+            for blob in trim(again.redact_value(entry.decode()), self._dialect).blobs:
+                digest = hashlib.sha256(blob).hexdigest()
+                if digest not in seen:
+                    seen.add(digest)
+                    yield digest, blob
+
+    def redact_path(self, path: str) -> str:
+        """Redact the path that an artifact gets in the bundle."""
+        return self._redactor.redact_path(path)
+
+    def redact_file(self, data: bytes) -> bytes | None:
+        """Redact an artifact that is text; None if it is not, since it can't be searched."""
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        return self._redactor.redact_text(text).encode("utf-8")

@@ -1,7 +1,9 @@
-"""Taking in a bundle, made here or on another machine.
+"""Import a bundle, made here or on another machine.
 
-What comes in is unpacked and verified in a folder aside; only when all of it is good is it moved
-into place, blobs and artifacts first and the session last. If the session is there, all of it is.
+The import unpacks and verifies everything in a staging folder (``<agent dir>/.import-PID-…``), then
+renames it into place: blobs, artifacts, and the session's file last. A crash leaves at most unused
+blobs and artifacts, never a session that misses some of them. The process holds a lock on its
+staging folder while it runs, so the next import can tell and remove the folders of killed ones.
 """
 
 from __future__ import annotations
@@ -54,10 +56,10 @@ def import_bundle(
     limits: BundleLimits | None = None,
     now_ms: int | None = None,
 ) -> BundleReport:
-    """Take in a bundle; ``cwd`` makes its session one of that project.
+    """Import a bundle; ``cwd`` assigns its session to that project.
 
-    The same bundle taken in twice is one session. A session that is here already under the same id
-    stays as it is: the bundle's gets an id of its own. Raises BundleError, PersistenceError; then
+    Importing the same bundle twice gives one session. If another session has the same id, it stays
+    as it is and the imported one gets a new id. Raises BundleError or PersistenceError; then
     nothing has changed.
     """
     source = os.path.abspath(zip_path)
@@ -68,7 +70,7 @@ def import_bundle(
     )
     try:
         with BundleReader(source, limits) as bundle:
-            intake = _Intake(
+            task = _Import(
                 bundle,
                 target,
                 store,
@@ -80,7 +82,7 @@ def import_bundle(
             guard: Handle | None = None
             try:
                 guard = _make_staging(store, staging)
-                return intake.run()
+                return task.run()
             finally:
                 with contextlib.suppress(OSError):
                     store.remove_dir(staging)
@@ -96,7 +98,7 @@ def import_bundle(
 
 
 def _make_staging(storage: SessionStorage, folder: str) -> Handle | None:
-    """Make the folder of this import; as long as it is open, no other import sweeps it."""
+    """Make the staging folder; while the handle is open, no other import removes the folder."""
     storage.ensure_dir(folder)
     if not isinstance(storage, FileSessionStorage) or os.name == "nt":
         return None
@@ -109,7 +111,7 @@ def _make_staging(storage: SessionStorage, folder: str) -> Handle | None:
 
 
 def _sweep(storage: SessionStorage, agent_dir: str) -> None:
-    """Remove what imports that were killed left behind."""
+    """Remove the staging folders of killed imports."""
     for folder in storage.list_dirs(agent_dir):
         name = os.path.basename(folder)
         owner = name.removeprefix(_STAGING_PREFIX).partition("-")[0]
@@ -118,8 +120,8 @@ def _sweep(storage: SessionStorage, agent_dir: str) -> None:
                 remove_if_abandoned(folder, int(owner), storage.remove_dir)
 
 
-class _Intake:
-    """One bundle on its way in."""
+class _Import:
+    """The import of one bundle."""
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class _Intake:
         self._unpack()
         document = self._load()
         try:
-            # The header as it stands in the file: in memory an old one is migrated already.
+            # The header of the file: the one in memory may be migrated.
             header: dict[str, Any] = codec.decode(document.header_line)
             cwd = self._cwd or get_cwd(document.header) or os.getcwd()
             folder = self._session_dir or paths.default_session_dir(
@@ -174,7 +176,7 @@ class _Intake:
 
     def _unpack(self) -> None:
         for name in self._bundle.manifest.members:
-            # The artifacts lie beside the session as they always do.
+            # Staged where the session expects them: in the folder named after its file.
             local = name
             if name.startswith(ARTIFACTS):
                 local = f"session/{name[len(ARTIFACTS) :]}"
@@ -205,7 +207,7 @@ class _Intake:
         }
 
     def _choose_id(self, document: SessionDocument, folder: str) -> tuple[str, str | None]:
-        """The id the session gets here, and the file of an earlier import of the same bundle."""
+        """Return the session's id here, and the file of an earlier import of the same bundle."""
         own = str(document.header.get("id", ""))
         started = parse_timestamp(document.header.get("timestamp")) or self._now_ms
         make = new_uuid7 if self._profile.dialect == "pi" else new_session_id
@@ -218,7 +220,7 @@ class _Intake:
             existing = self._find(session_id)
             if existing is not None and self._is_same(existing):
                 return session_id, existing
-            # Artifacts without a session are somebody's too.
+            # Don't mix in artifacts whose session is gone.
             path = self._path(folder, document.header, session_id)
             if existing is None and not self._storage.exists(paths.artifacts_dir(path)):
                 return session_id, None
@@ -241,7 +243,7 @@ class _Intake:
         return None
 
     def _is_same(self, path: str) -> bool:
-        """Whether a session here came from this very bundle."""
+        """Whether the session in this file was imported from this bundle."""
         try:
             document = load_document(self._storage, path)
         except NotASessionError:
@@ -253,7 +255,7 @@ class _Intake:
         return isinstance(origin, dict) and origin.get("hash") == f"sha256:{self._hash}"
 
     def _rewrite_head(self, document: SessionDocument, header: dict[str, Any]) -> None:
-        """Change the header; every other byte stays."""
+        """Replace the header; keep every other byte."""
         reader = document.payloads.reader
         head = reader.read_at(0, document.head_end)
         at = head.rfind(document.header_line)
@@ -266,7 +268,7 @@ class _Intake:
         self._storage.write_atomic(self._staged, chunks())
 
     def _convert(self, folder: str, session_id: str) -> BundleReport:
-        """The bundle comes from an agent that writes otherwise: say it in this one's words."""
+        """Convert the staged session, whose agent writes another dialect, into place."""
         named = self._bundle.manifest.session.get("profile")
         made = convert_session(
             self._staged,
@@ -317,7 +319,7 @@ class _Intake:
 
 
 class _Digits:
-    """Bytes that follow from a hash, where others are drawn at random."""
+    """A source of bytes for new ids that gives the digits of a hash instead of random ones."""
 
     def __init__(self, digest: bytes) -> None:
         self._digest = digest

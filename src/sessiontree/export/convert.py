@@ -1,9 +1,9 @@
-"""The same conversation as another agent's session: a new file, the source only read.
+"""Convert a session to another agent's dialect: write a new file, only read the source.
 
-Tree, order, ids and labels stay. Words change where the agents' words differ (``wording``), images
-and long texts go inline or out to blobs as the agent has them, the session's name moves to where it
-looks for one, and its id gets the agent's spelling. Blobs and artifacts are in place before the
-file that refers to them.
+Tree, order, entry ids and labels stay. ``core.wording`` translates entries that the agents spell
+differently; images and long texts go inline or to blobs, the name to the header or an entry, and
+the session id gets the format that the target agent uses. Blobs and artifacts are written before
+the file that refers to them, so a crash leaves no session with missing parts.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from sessiontree.stores.files.reader import load_document
 HEADER_KEY = "convertedFrom"
 ENTRY_TYPE = "sessiontree.convert"
 
-# What is true of the source file only, or said anew.
+# Fields about the source file, and the title, which is set separately.
 _OWN_FIELDS = frozenset(("title", "previousSessionFiles"))
 _REF_MARK = b'"blob:sha256:'
 
 
 @dataclass(slots=True)
 class ConvertReport:
-    """What a conversion made, and what the other agent has no word for."""
+    """What a conversion wrote, and what the target's dialect cannot express."""
 
     source: str
     path: str
@@ -62,7 +62,7 @@ class ConvertReport:
     notes: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """What is not as it was, one line each, for people."""
+        """Return one line for the user for each difference from the source."""
         said = [f"kept as custom entries: {name} ({count})" for name, count in self.kept.items()]
         said += [f"missing blob, its reference stays: {ref}" for ref in self.blobs_missing]
         return said + self.notes
@@ -81,12 +81,12 @@ def convert_session(
     session_id: str | None = None,
     now_ms: int | None = None,
 ) -> ConvertReport:
-    """Write a session as the agent of ``target_profile`` would have it; what became of it.
+    """Write a session in the dialect of ``target_profile``; return a report.
 
-    ``source_profile`` and ``source_blobs`` say where the source's blobs are, if its place does not;
-    ``recorded_path`` what to call the source, if that is not its lasting name. ``session_id`` is
-    used as it is instead of a new one.
-    Raises SessionNotFoundError, NotASessionError, PersistenceError; then nothing was made.
+    ``source_profile`` and ``source_blobs`` locate the source's blobs if its path does not;
+    ``recorded_path`` is the path to record as the source if the file is a temporary copy;
+    ``session_id`` is used instead of a new id. Raises SessionNotFoundError, NotASessionError or
+    PersistenceError; then nothing was written.
     """
     source = os.path.abspath(source_path)
     store = storage if storage is not None else FileSessionStorage()
@@ -122,7 +122,7 @@ def convert_session(
 
 
 class _Conversion:
-    """One session on its way into another profile."""
+    """The conversion of one session."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Conversion:
         }
 
     def _title(self) -> str | None:
-        """The session's name, wherever its own agent keeps it."""
+        """Return the session's name from the place where its own agent keeps it."""
         document = self._document
         return session_name(self._origin.dialect, document.title, document.tree.raw_info_name())
 
@@ -220,7 +220,7 @@ class _Conversion:
             yield self._to_line(data) + b"\n"
 
     def _convert(self, entry: Entry) -> tuple[WireEntry | None, bytes]:
-        """The entry's data, if it had to be looked at, and its line."""
+        """Return the entry's data, if it had to be decoded, and its line."""
         line = entry.line()
         is_small = len(line) < _ALWAYS_SMALL and _REF_MARK not in line
         if is_small and entry.type in _PLAIN_TYPES and not self._wording.must_look_at(line):
@@ -233,15 +233,15 @@ class _Conversion:
             return said, line
         made = self._to_line(said)
         self.report.blobs_inlined += max(0, line.count(_REF_MARK) - made.count(_REF_MARK))
-        # What comes out the same keeps the bytes it had.
+        # An unchanged entry keeps its bytes.
         is_same = said is data and _is_same(made, line)
         return said, line if is_same else made
 
     def _with_first_kept(self, entry: Entry, data: WireEntry) -> WireEntry:
-        """A compaction for pi, where ``firstKeptEntryId`` is never empty.
+        """Fill a compaction's ``firstKeptEntryId`` for pi, which requires it.
 
-        omp leaves it so if a provider replays the history up to another entry: the next one on the
-        path is the first that is kept, or else the compaction itself, which keeps nothing.
+        omp leaves it empty if a provider replays the history up to another entry. The first entry
+        kept is then the next one on the path, or the compaction itself, which keeps nothing.
         """
         if entry.type != "compaction" or self._target.dialect != "pi":
             return data
@@ -259,8 +259,11 @@ class _Conversion:
         return trimmed.line
 
     def _closing_entries(self, last_name: object) -> Iterator[WireEntry]:
-        """The name, where it must be an entry, and where the session came from; then it stands
-        where it stood, whoever takes the last line for the leaf."""
+        """Yield an entry with the name, if the dialect needs one, and one with the provenance.
+
+        They follow the leaf, so that the session stays at its place for agents that take the last
+        line as the leaf.
+        """
         parent_id = self._document.tree.leaf_id
         taken = set(self._document.tree.by_id)
         title = self._title()
@@ -298,7 +301,7 @@ class _Conversion:
         report.notes += map(str, warnings)
 
 
-# Said alike by everyone. Short ones have no text to cut and no image to move.
+# Entries that all dialects spell alike. Short ones have no text to trim and no image to move.
 _PLAIN_TYPES = frozenset(("message", "thinking_level_change", "custom_message", "label"))
 _ALWAYS_SMALL = 1_024
 
@@ -306,12 +309,12 @@ _ALWAYS_SMALL = 1_024
 def _is_same(made: bytes, line: bytes) -> bool:
     try:
         return bool(codec.decode(made) == codec.decode(line))
-    except RecursionError:  # nested deeper than Python compares; either spelling will do
+    except RecursionError:  # nested too deeply to compare; either spelling is valid
         return False
 
 
 def _hash(document: SessionDocument) -> str:
-    """The hash of the source as it was read."""
+    """Return the hash of the source's bytes."""
     reader = document.payloads.reader
     hasher = hashlib.sha256()
     offset = 0

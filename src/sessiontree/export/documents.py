@@ -1,7 +1,11 @@
-"""A session as a Markdown document: the path to its leaf, whole, in reading order.
+"""Render a session as a Markdown or JSON document.
 
-Owns what the document looks like; ``prose`` keeps any text in its place, ``view`` says what the
-session holds. What a compaction hides from the model is shown here, because the log keeps it.
+Markdown is for readers: the path to the leaf in reading order, including what a compaction hides
+from the model. ``markdown_safety`` keeps session text from breaking the document.
+
+JSON is for programs: all branches, as
+``{"format": "sessiontree.session", "version": 1, "name", "leafId", "header", "entries": […]}``.
+Entries are the wire objects of the file, with images and long texts in place of blob references.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from sessiontree.core.usage import PAID_TYPES, Usage, arguments_text, usage_of_e
 from sessiontree.export import markdown_safety as safe
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
+from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import as_text, text_of
@@ -40,7 +45,7 @@ _SHOWN_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MarkdownOptions:
-    """What the document leaves in."""
+    """What the document includes."""
 
     thinking: bool = True
     tools: bool = True
@@ -286,3 +291,24 @@ def _tally(view: SessionView) -> tuple[int, Usage]:
 def _time(timestamp: str) -> str:
     found = _ISO.fullmatch(timestamp)
     return f"{found[1]} {found[2]} UTC" if found else ""
+
+
+JSON_FORMAT = "sessiontree.session"
+JSON_VERSION = 1
+
+
+def render_json(view: SessionView, *, redactor: Redactor | None = None) -> Iterator[str]:
+    """The document in pieces, an entry each. Secrets are replaced if there is a redactor."""
+
+    def spell(value: object) -> str:
+        cleaned = redactor.redact_value(value) if redactor is not None else value
+        return codec.encode(cleaned).decode("utf-8")
+
+    leaf_id = view.path[-1].id if view.path else None
+    if redactor is not None and leaf_id is not None:
+        leaf_id = redactor.redact_name(leaf_id)
+    yield f'{{"format":{spell(JSON_FORMAT)},"version":{JSON_VERSION},"name":{spell(view.name)}'
+    yield f',"leafId":{spell(leaf_id)},"header":{spell(dict(view.header))},"entries":['
+    for number, entry in enumerate(view.tree.entries):
+        yield f"{',' if number else ''}\n{spell(entry.decode())}"
+    yield "\n]}\n"

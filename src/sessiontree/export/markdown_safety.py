@@ -1,9 +1,9 @@
-"""Any text inside a Markdown document of ours: it may say what it likes, but not end its place.
+"""Embed untrusted text in a Markdown document so that it can't break out of its place. Pure.
 
-What people and models write is Markdown more often than not, and is passed on as such when it keeps
-to itself. Text that could swallow or imitate what follows (an open fence, a list that breaks off)
-is quoted instead: a block quote ends where we say. HTML is shown, never passed on, and a link leads
-to a page, a mail or a place nearby: a document that is opened in a browser runs nothing. Pure.
+Users and models mostly write Markdown, which is kept as Markdown if it is self-contained. Text that
+could swallow or imitate what follows (an open fence, an unfinished list) becomes a block quote,
+whose end the exporter controls. HTML is escaped, and links may lead to web pages, mail addresses
+and relative paths only: opening the document in a browser runs nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def clean(text: str) -> str:
 
 
 def contain(text: str) -> str:
-    """The text as Markdown that ends where it ends: headings two levels down, or all quoted."""
+    """Return self-contained Markdown: headings two levels down, or the whole text quoted."""
     cleaned = clean(text).strip("\n")
-    kept = _as_it_is(cleaned)
+    kept = _keep_markdown(cleaned)
     if kept is not None:
         return kept
     return fence(cleaned) if _TAG.search(cleaned) or _LINK.search(cleaned) else quote(cleaned)
@@ -63,7 +63,7 @@ def fence(text: str, language: str = "") -> str:
 
 
 def inline(text: str) -> str:
-    """The text in one line, with nothing in it that Markdown would read."""
+    """Return the text in one line, with all Markdown syntax escaped."""
     line = " ".join(clean(text).split())
     return re.sub(r"([\\`*_\[\]<>#|~&$!])", r"\\\1", line)
 
@@ -77,8 +77,8 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
-def _as_it_is(text: str) -> str | None:
-    """The text with its headings moved down; None if it might not keep to itself."""
+def _keep_markdown(text: str) -> str | None:
+    """Move the text's headings down; None if what follows the text might become part of it."""
     out: list[str] = []
     prose: list[int] = []
     fence_open: tuple[int, str] | None = None
@@ -87,14 +87,7 @@ def _as_it_is(text: str) -> str | None:
             indent, mark = fence_open
             if indent and line.strip() and len(line) - len(line.lstrip(" ")) < indent:
                 return None  # the list item that holds the fence ends here, and the fence with it
-            closing = _FENCE.fullmatch(line)
-            if (
-                closing
-                and len(closing[1]) <= 3
-                and closing[2][0] == mark[0]
-                and len(closing[2]) >= len(mark)
-                and not closing[3].strip()
-            ):
+            if _closes_fence(line, mark):
                 fence_open = None
             out.append(line)
             continue
@@ -116,11 +109,22 @@ def _as_it_is(text: str) -> str | None:
         if fence_open[0]:
             return None
         out.append(fence_open[1])
-    # Only if no code span goes on in another line can a line tell what is code in it.
-    is_told = all(_has_whole_spans(out[at]) for at in prose)
+    # A code span that continues on another line hides what is code: then escape everywhere.
+    are_whole = all(_has_whole_spans(out[at]) for at in prose)
     for at in prose:
-        out[at] = _disarm_around_code(out[at]) if is_told else _disarm(out[at])
+        out[at] = _disarm_around_code(out[at]) if are_whole else _disarm(out[at])
     return "\n".join(out)
+
+
+def _closes_fence(line: str, mark: str) -> bool:
+    closing = _FENCE.fullmatch(line)
+    return (
+        closing is not None
+        and len(closing[1]) <= 3
+        and closing[2][0] == mark[0]
+        and len(closing[2]) >= len(mark)
+        and not closing[3].strip()
+    )
 
 
 def _has_whole_spans(line: str) -> bool:
@@ -137,12 +141,12 @@ def _disarm_around_code(line: str) -> str:
 
 
 def _disarm(text: str) -> str:
-    """The text with tags and doubtful links as what they look like."""
+    """Escape tags and links to other schemes, so that a browser shows them as text."""
     return _LINK.sub("&#93;", _TAG.sub("&lt;", text))
 
 
 def _without_heading(line: str, before: str) -> list[str]:
-    """The line with a heading two levels down, and no underline that would make one."""
+    """Move a heading two levels down; keep an underline from making the line before one."""
     heading = _HEADING.match(line)
     if heading:
         level = min(6, len(heading[2]) + _DEEPER)

@@ -1,8 +1,8 @@
 """Replace the secrets of texts, JSON values and names. Pure; knows nothing of sessions.
 
-``text.secrets`` knows the forms that secrets have, but not all there are: whoever publishes an
-export should still read it. A value knows more than its text does: a field called ``password``
-holds one whatever it looks like, and the words of a command may stand in a list.
+``text.secrets`` knows many forms of secrets, but not all: read an export before you publish it.
+A value says more than its text: a field called ``password`` holds a secret whatever it looks like,
+and a list may hold the words of a command (``["--token", …]``).
 """
 
 from __future__ import annotations

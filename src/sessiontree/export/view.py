@@ -1,7 +1,7 @@
-"""A session to be read: what exports and listings of one session need, without any way to write.
+"""Read one session for exports and listings; never write.
 
-``open_view`` reads a file as it is; an older version is migrated in memory and the file stays as it
-was. ``view_of`` looks at a session that is already open.
+``open_view`` reads a file and migrates an older version in memory only. ``view_of`` gives a view
+of a session that is already open.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """One session: its header, its name, all its entries, and the path to where it stands.
+    """One session: its header, its name, all its entries, and the path to its leaf.
 
-    Entries are read from the file when they are asked for, so close the view after use (``with``).
+    Entries are read from the file when accessed, so close the view after use (``with``).
     """
 
     header: Mapping[str, Any]
@@ -55,7 +55,7 @@ class SessionView:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self.on_close is not None:
             self.on_close()
 
@@ -72,9 +72,9 @@ class SessionView:
         return as_text(self.header.get("timestamp"))
 
     def at(self, entry_id: str) -> SessionView:
-        """The same session standing at another entry (the beginning of its id is enough).
+        """Return the same session with another entry (or a prefix of its id) as the leaf.
 
-        Raises EntryNotFoundError, also when several entries begin so.
+        Raises EntryNotFoundError if no entry, or more than one, matches.
         """
         found = [entry.id for entry in self.tree.entries if entry.id.startswith(entry_id)]
         if entry_id in self.tree.by_id:
@@ -90,9 +90,9 @@ def open_view(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> SessionView:
-    """The session in this file, unchanged on disk.
+    """Open the session in this file for reading.
 
-    Raises SessionNotFoundError if there is nothing, NotASessionError for another kind of file,
+    Raises SessionNotFoundError if there is no such file, NotASessionError for another kind of file,
     PersistenceError if it can't be read.
     """
     file = os.path.abspath(path)
@@ -119,7 +119,7 @@ def open_view(
 
 
 def view_of(manager: SessionManager) -> SessionView:
-    """The open session as it stands now."""
+    """Return a view of the open session in its present state."""
     tree = SessionTree()
     for entry in manager.get_entries():
         tree.add(entry)

@@ -1,1 +1,1 @@
-"""Sessions of other agents: found, viewed and brought in. Never written to."""
+"""Find, view and import sessions of Claude Code and Codex. Their files are only read."""

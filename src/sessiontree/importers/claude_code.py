@@ -1,19 +1,19 @@
-"""Claude Code's transcripts as sessions of ours. Pure: records in, entries and a report out.
+"""Convert a Claude Code transcript. Pure: records in, entries and a report out.
 
-The format is not documented and changes with every release, so every field is optional here. What
+The format is undocumented and changes with every release, so every field is optional. What
 is known of it (versions 1.0 to 2.1):
 
-- Records that carry a ``uuid`` hang on each other by ``parentUuid``; the others are notes on the
-  file (titles, snapshots, queue) and stand where they were written.
+- Records with a ``uuid`` form a tree by ``parentUuid``; the others are notes on the
+  file (titles, snapshots, queue) and keep their position.
 - One answer of the model is several ``assistant`` records that share ``message.id``, one a block.
-  They become one message, and the results of its calls follow in the order they came in, although
-  in the file each result hangs on the record of its own call.
-- ``system``/``compact_boundary`` starts a new root; ``logicalParentUuid`` says what it follows, the
+  They become one message, and the results of its calls follow in order of arrival, although
+  in the file each result's parent is the record of its own call.
+- ``system``/``compact_boundary`` starts a new root; ``logicalParentUuid`` is what it follows, the
   ``isCompactSummary`` prompt after it is the summary, and ``preservedSegment`` names the records
   that stay in context.
 - Sidechains (subagents) are conversations of their own, in the same file or in ``agent-*.jsonl``.
-  They become roots of their own in the same session, each below a ``claude-code.sidechain`` entry
-  that says who asked for it: whoever stands there sees what the subagent saw, and nothing of it
+  They become separate roots in the same session, each below a ``claude-code.sidechain`` entry
+  that names its caller: the context there is what the subagent saw, and none of it
   enters the main conversation.
 """
 
@@ -40,7 +40,7 @@ _TITLES = (
 
 @dataclass(slots=True)
 class Sidechain:
-    """One subagent's transcript: the records of its own file, and what is noted beside it."""
+    """One subagent's transcript: the records of its file, and its metadata."""
 
     agent_id: str
     records: list[WireRecord] = field(default_factory=list)
@@ -55,7 +55,7 @@ def convert_claude_code(
     fallback_ms: int = 0,
     is_subagent: bool = False,
 ) -> Transcript:
-    """The session that a transcript's records tell. Never fails: what is odd is kept or reported.
+    """Convert a transcript's records. Never fails: odd records are kept or reported.
 
     ``session_id`` is the name of the file; ``fallback_ms`` the time of records that have none. With
     ``is_subagent`` the file is a subagent's, and its sidechain is the conversation.
@@ -105,7 +105,7 @@ def _add_sidechain(
     spending: Spending,
     elsewhere: set[str],
 ) -> None:
-    """The subagent's conversation, under a root that says what it is."""
+    """Add the subagent's conversation under a root that describes it."""
     if not chain.records:
         return
     found_ms = _started(chain.records)
@@ -129,7 +129,7 @@ def _add_sidechain(
 
 
 class _Sidechains:
-    """Sorts the sidechain records of the main file to the subagents they belong to."""
+    """Assign the sidechain records of the main file to their subagents."""
 
     def __init__(self, chains: Sequence[Sidechain]) -> None:
         self._by_agent = {
@@ -139,10 +139,10 @@ class _Sidechains:
         self._by_record: dict[str, Sidechain] = {}
 
     def take(self, record: WireRecord) -> bool:
-        """Add the record to its chain, if it is a sidechain's.
+        """Add the record to its chain, if it belongs to a sidechain.
 
-        Older files name no agent: a record without a parent starts a chain, and the others follow
-        the record they hang on.
+        Older files name no agent: a record without a parent starts a chain, and the others join
+        the chain of their parent.
         """
         uuid = get_text(record, "uuid")
         if record.get("isSidechain") is not True or uuid is None:
@@ -156,7 +156,7 @@ class _Sidechains:
         return True
 
     def drop_repeated(self, main: Sequence[WireRecord], report: ConversionReport) -> None:
-        """Leave out what the main conversation or an earlier subagent holds already.
+        """Leave out records that the main conversation or an earlier subagent already holds.
 
         A subagent that compacts the conversation (``agent-acompact-*``) begins with a copy of it.
         """
@@ -166,7 +166,7 @@ class _Sidechains:
             kept = [each for each in chain.records if get_text(each, "uuid") not in seen]
             if len(kept) < len(chain.records):
                 report.left_out["repeated records"] += len(chain.records) - len(kept)
-                # Notes alone, without the conversation they are about, say nothing.
+                # Notes without the conversation they describe are useless.
                 is_bare = not any(get_text(each, "uuid") for each in kept)
                 chain.records = [] if is_bare else kept
             seen |= uuids
@@ -181,7 +181,7 @@ class _Sidechains:
         }
 
     def in_order(self) -> list[Sidechain]:
-        """By their first moment."""
+        """Sort the sidechains by their first record's time."""
         return sorted(
             self._by_agent.values(),
             key=lambda chain: (_started(chain.records) or 0, chain.agent_id),
@@ -189,7 +189,7 @@ class _Sidechains:
 
 
 def _find_callers(records: Sequence[WireRecord]) -> dict[str, str]:
-    """For each subagent, the tool call that its result answered."""
+    """Map each subagent to the tool call that its result answered."""
     callers: dict[str, str] = {}
     for record in records:
         agent_id = get_text(get_object(record, "toolUseResult"), "agentId")
@@ -209,7 +209,7 @@ def _find_title(
                 if title is not None:
                     return title, source
     for record in reversed(records):
-        # Old versions also wrote summaries of other sessions into a file; theirs are not ours.
+        # Old versions also wrote summaries of other sessions into a file: ignore them.
         if record.get("type") == "summary" and thread.has_record(record.get("leafUuid")):
             title = get_text(record, "summary")
             if title is not None:
@@ -233,7 +233,7 @@ def _first(records: Sequence[WireRecord], key: str) -> str | None:
 
 
 def _started(records: Sequence[WireRecord]) -> int | None:
-    """When the conversation began. Notes at the top of a file may be written again; records not."""
+    """Return the conversation's start by its records; notes at the top may be rewritten later."""
     for wanted in ("uuid", "timestamp"):
         for record in records:
             time_ms = read_time(record.get("timestamp")) if wanted in record else None

@@ -1,7 +1,7 @@
-"""Claude Code's content blocks, prompts and usage in our words. Knows nothing of threads or files.
+"""Convert Claude Code's content blocks, prompts and usage. Knows nothing of threads or files.
 
-Blocks are those of Anthropic's Messages API. What has no counterpart is handed back as left over,
-never dropped.
+Blocks are those of Anthropic's Messages API. Blocks without a counterpart are returned as left
+over, so that the caller can keep them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MARKUP_TAGS = (
 
 @dataclass(slots=True)
 class Content:
-    """Blocks that could be said, and those that could not."""
+    """Converted blocks, and blocks without a counterpart."""
 
     blocks: list[dict[str, Any]] = field(default_factory=list)
     left_over: list[Any] = field(default_factory=list)
 
 
 def convert_prompt(content: object) -> Content:
-    """Text and images of a user's content; ``tool_result`` blocks are left to the caller."""
+    """Convert text and images of a user's content; the caller handles ``tool_result`` blocks."""
     if isinstance(content, str):
         return Content([{"type": "text", "text": content}] if content else [])
     converted = Content()
@@ -64,9 +64,9 @@ def convert_tool_result(content: object) -> Content:
 
 
 def convert_reply(content: object, provider: str) -> Content:
-    """An assistant's blocks. A signature stays only where the provider that made it can be named.
+    """Convert an assistant's blocks. Keep a signature only if its provider is known.
 
-    Anthropic verifies the signature of a thinking block and refuses a foreign one, so reasoning of
+    Anthropic verifies a thinking block's signature and refuses a foreign one, so reasoning of
     a model behind another provider keeps its text alone.
     """
     if isinstance(content, str):
@@ -82,7 +82,7 @@ def convert_reply(content: object, provider: str) -> Content:
 
 
 def _reply_block(block: object, provider: str) -> dict[str, Any] | None:
-    """The block in our words; empty if there is nothing in it; None if it has no counterpart."""
+    """Convert a block; empty if it has no content, None if it has no counterpart."""
     if not isinstance(block, dict):
         return None
     match block.get("type"):
@@ -112,7 +112,7 @@ def _thinking(block: WireRecord, provider: str) -> dict[str, Any]:
     signature = get_text(block, "signature")
     if signature is not None and provider == "anthropic":
         made["thinkingSignature"] = signature
-    # Newer files may keep only the signature of a thought, not its text.
+    # Newer files may keep only a thought's signature, without its text.
     return made if made["thinking"] or "thinkingSignature" in made else {}
 
 
@@ -143,7 +143,7 @@ def _text_or_image(block: object) -> dict[str, Any] | None:
 
 
 def find_provider(model: str) -> str:
-    """Who answered, by how the model is spelled: Anthropic, Bedrock, Vertex, or another."""
+    """Guess the provider by the model's spelling: Anthropic, Bedrock, Vertex, or another."""
     if "anthropic.claude" in model:
         return "amazon-bedrock"
     if model.startswith("claude"):
@@ -155,13 +155,13 @@ def find_provider(model: str) -> str:
 
 
 def find_stop_reason(value: object, has_calls: bool) -> str:
-    """Our word for a stop reason; an answer without one either called tools or just ended."""
+    """Convert a stop reason; an answer without one either called tools or simply ended."""
     known = _STOP_REASONS.get(value) if isinstance(value, str) else None
     return known or ("toolUse" if has_calls else "stop")
 
 
 def read_usage(usage: WireRecord, cost: object) -> dict[str, Any]:
-    """Anthropic's token counts as ours; ``cost`` in dollars, where an old file names one."""
+    """Convert Anthropic's token counts; ``cost`` is in dollars, if an old file has one."""
     return make_usage(
         get_count(usage, "input_tokens"),
         get_count(usage, "output_tokens"),
@@ -211,17 +211,17 @@ def plain_text(content: object) -> str:
     return "\n".join(block["text"] for block in blocks if block["type"] == "text")
 
 
-# Plain searches, not patterns: a hostile text must not cost more than its length.
+# Plain searches, not patterns: a hostile text must cost no more than its length.
 
 
 def is_command_markup(text: str) -> bool:
-    """Whether a prompt is nothing but the tags of a slash command or of its output."""
+    """Whether a prompt consists only of the tags of a slash command or its output."""
     stripped = text.strip()
     return stripped.startswith(_MARKUP_TAGS) and stripped.endswith(">")
 
 
 def is_queued_prompt(attachment: WireRecord) -> bool:
-    """Whether this is a prompt that was typed while the model was at work."""
+    """Whether the user typed this prompt while the model was working."""
     return (
         attachment.get("type") == "queued_command"
         and attachment.get("commandMode", "prompt") == "prompt"
@@ -229,14 +229,14 @@ def is_queued_prompt(attachment: WireRecord) -> bool:
 
 
 def typed_command(text: str) -> str | None:
-    """The slash command that markup names, with its arguments: what the person typed."""
+    """Return the slash command in markup, with its arguments, as the user typed it."""
     name = (_between(text, "<command-name>", "</command-name>") or "").strip()
     arguments = (_between(text, "<command-args>", "</command-args>") or "").strip()
     return f"{name} {arguments}".strip() if name else None
 
 
 def command_output(text: str) -> str | None:
-    """What a slash command printed."""
+    """Return the output of a slash command."""
     for stream in ("stdout", "stderr"):
         opening, closing = f"<local-command-{stream}>", f"</local-command-{stream}>"
         if text.strip().startswith(opening):
@@ -260,7 +260,7 @@ _AROUND = (
 def split_prompt(
     blocks: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What was put around a prompt, and what a person typed; nothing of it is changed or lost."""
+    """Split content into what Claude Code added and what the user typed, keeping every byte."""
     around: list[dict[str, Any]] = []
     typed: list[dict[str, Any]] = []
     for block in blocks:
@@ -299,7 +299,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _leading_element(text: str, start: int) -> tuple[int, int] | None:
-    """From where to where the element goes that a text begins with; None if it begins with none."""
+    """Return start and end of the element that a text begins with; None without one."""
     start = _skip_space(text, start)
     for tag in _AROUND:
         if text.startswith((f"<{tag}>", f"<{tag} "), start):
@@ -310,7 +310,7 @@ def _leading_element(text: str, start: int) -> tuple[int, int] | None:
 
 
 def _trailing_element(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """From where to where the element goes that a text ends with; None if it ends with none."""
+    """Return start and end of the element that a text ends with; None without one."""
     while end > start and text[end - 1].isspace():
         end -= 1
     for tag in _AROUND:
@@ -321,7 +321,7 @@ def _trailing_element(text: str, start: int, end: int) -> tuple[int, int] | None
 
 
 def bash_input(text: str) -> str | None:
-    """The shell command a user ran with ``!``."""
+    """Return the shell command that the user ran with ``!``."""
     stripped = text.strip()
     if stripped.startswith("<bash-input>") and stripped.endswith("</bash-input>"):
         return _between(stripped, "<bash-input>", "</bash-input>")
@@ -329,7 +329,7 @@ def bash_input(text: str) -> str | None:
 
 
 def bash_output(text: str) -> str | None:
-    """What such a command printed."""
+    """Return such a command's output."""
     stripped = text.strip()
     if not stripped.startswith("<bash-stdout>"):
         return None
@@ -349,7 +349,7 @@ def _between(text: str, opening: str, closing: str) -> str | None:
 
 
 def thinking_level(record: WireRecord) -> str | None:
-    """The thinking level a prompt was sent with, if its record says so."""
+    """Return the thinking level a prompt was sent with, if its record names one."""
     metadata = get_object(record, "thinkingMetadata")
     if metadata.get("disabled") is True:
         return "off"
@@ -369,7 +369,7 @@ _LEVELS = {
 
 
 def has_interruption(content: object) -> bool:
-    """Whether a user's content says that the answer before it was broken off."""
+    """Whether a user's content reports that the answer before it was interrupted."""
     texts = [content] if isinstance(content, str) else get_list({"content": content}, "content")
     for block in texts:
         text = block if isinstance(block, str) else _block_text(block)

@@ -1,15 +1,15 @@
-"""What belongs together in a Claude Code thread, found before any record is converted.
+"""Group the records of a Claude Code thread before converting them.
 
-Records reach the file in the order in which they were finished, not in the order of the
-conversation, and some reach it twice. So this goes three steps, none of which decides about
+Claude Code writes records in the order in which they were finished, not in the order of the
+conversation, and writes some of them twice. The plan takes three steps, none of which makes
 entries:
 
-1. Each record gets a time and a place in an order in which parents come before their children.
-2. The parts of one answer are found, the results of its calls, a compaction's summary, a shell
+1. Give each record a time, and sort parents before their children.
+2. Group the parts of one answer, the results of its calls, a compaction's summary, and a shell
    command's output.
-3. Copies are found. Rewinding and resuming may write history once more under new uuids; what gives
-   it away is that the answers keep the ``message.id`` of the provider. A copied answer is matched
-   with its original, and from both the walk goes up as long as the records say the same.
+3. Find copies. Rewinding and resuming may write history again under new uuids, but a copied answer
+   keeps the provider's ``message.id``. Match each copied answer with its original, then walk up
+   from both and match their ancestors as long as their content is equal.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ one not to take forever."""
 
 @dataclass(slots=True)
 class Line:
-    """A record and what follows from where it stands in its file.
+    """A record, with its time and position in the file.
 
-    ``scope`` names the record with a uuid before it, which is what a record without one goes by.
+    ``scope`` is the uuid before it in the file, which identifies a record without one.
     """
 
     record: WireRecord
@@ -53,9 +53,9 @@ class Answer:
 
 
 class Spending:
-    """What each answer used: shared by all threads of a session, so that nothing counts twice.
+    """The usage of each answer, shared by all threads of a session so that none counts twice.
 
-    An answer is known by the id that the provider gave it. Its parts repeat the counts, the early
+    The provider's id identifies an answer. Its parts repeat the counts, the early
     ones with fewer output tokens than were paid for.
     """
 
@@ -65,7 +65,7 @@ class Spending:
         self._taken: set[str] = set()
 
     def read(self, records: Iterable[WireRecord]) -> None:
-        """Note the counts of all answers among records."""
+        """Record the counts of all answers."""
         for record in records:
             key = self._key(record)
             usage = get_object(get_object(record, "message"), "usage")
@@ -76,7 +76,7 @@ class Spending:
                 self._best[key] = usage
 
     def take(self, records: Sequence[WireRecord]) -> WireRecord | None:
-        """The counts of the answer in these records; None if an earlier copy of it has them."""
+        """Take the counts of the answer in these records; None if an earlier copy took them."""
         key = next((key for record in records if (key := self._key(record))), None)
         if key is None:
             return max(
@@ -93,7 +93,7 @@ class Spending:
         message_id = get_text(get_object(record, "message"), "id")
         if record.get("type") != "assistant" or message_id is None:
             return None
-        # A gateway may give the same id to every answer; then the request tells them apart.
+        # A gateway may give every answer the same id; then the request id tells them apart.
         request = get_text(record, "requestId")
         first = self._requests.setdefault(message_id, request or "")
         return message_id if request is None or request == first else f"{message_id}\0{request}"
@@ -104,9 +104,9 @@ def _output(usage: WireRecord) -> int:
 
 
 def read_lines(records: Iterable[WireRecord], fallback_ms: int) -> tuple[list[Line], int]:
-    """The records as lines in file order, and how many were left out as written twice.
+    """Return the records as lines in file order, and the number of duplicates left out.
 
-    A record without a time has that of the one before it, the first ones that of the first after.
+    A record without a time gets that of the record before it, else of the first one that has one.
     """
     lines: list[Line] = []
     seen: set[str] = set()
@@ -132,7 +132,7 @@ def read_lines(records: Iterable[WireRecord], fallback_ms: int) -> tuple[list[Li
 
 
 def parents_first(lines: Sequence[Line]) -> Iterator[Line]:
-    """The lines in file order, but none before the one it hangs on, if that is among them."""
+    """Sort the lines in file order, except that each parent precedes its children."""
     there = {line.uuid for line in lines if line.uuid is not None}
     done: set[str | None] = set()
     waiting: dict[str, list[Line]] = {}
@@ -159,7 +159,7 @@ def parents_first(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 class ThreadPlan:
-    """Which lines of a thread make one entry together."""
+    """The lines of a thread, grouped by entry."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = list(parents_first(lines))
@@ -185,7 +185,7 @@ class ThreadPlan:
                 self._plan(line, line.uuid)
 
     def has(self, uuid: str) -> bool:
-        """Whether a record of this uuid is in the thread."""
+        """Whether the thread has a record with this uuid."""
         return uuid in self._by_uuid
 
     def _plan(self, line: Line, uuid: str) -> None:
@@ -226,16 +226,16 @@ class ThreadPlan:
         self.answer_of[uuid] = answer
 
     def _continues(self, line: Line, answer: Answer) -> bool:
-        """Whether a record is a further part of an answer: it hangs on it, or on nothing here."""
+        """Whether a record continues an answer: its parent is the answer, or not in this thread."""
         parent = self._canonical(line.parent)
         if parent is None:
             return False
         return parent in answer.reach or parent not in self._by_uuid
 
     def _follow(self, line: Line, uuid: str, body: object) -> None:
-        """A record that hangs on an answer belongs to its turn, unless it is a new prompt.
+        """Assign a record whose parent is an answer to that turn, unless it is a new prompt.
 
-        The result of a call belongs to the answer that made the call, whatever it hangs on.
+        The result of a call belongs to the answer that made the call, whatever its parent.
         """
         answer = self.answer_of.get(self._canonical(line.parent) or "")
         if line.kind != "user":
@@ -265,7 +265,7 @@ class ThreadPlan:
         self.answer_of[uuid] = answer
 
     def _match(self, copy: Line, original: Line) -> None:
-        """A copied answer stands for its original, and so does what both of them follow."""
+        """Match a copied answer, and what it follows, with the original and what that follows."""
         above: Line | None = copy
         other: Line | None = original
         while above is not None and other is not None and above is not other:
@@ -275,7 +275,7 @@ class ThreadPlan:
             above, other = self._said_above(above), self._said_above(other)
 
     def _said_above(self, line: Line) -> Line | None:
-        """The prompt, result or answer that a line follows; each way up is gone once."""
+        """Find the prompt, result or answer that a line follows, caching each path upwards."""
         way: list[str] = []
         at = self._by_uuid.get(line.parent or "")
         while at is not None and at.kind not in ("user", "assistant"):
@@ -309,7 +309,7 @@ class ThreadPlan:
 
 
 def _find_part(answers: Sequence[Answer], body: object) -> Line | None:
-    """The part of one of these answers that says just this."""
+    """Find the part with this content among these answers."""
     for answer in answers:
         for part in answer.parts[:_MOST_COPIES]:
             if get_object(part.record, "message").get("content") == body:
@@ -323,5 +323,5 @@ def _says_the_same(one: Line, other: Line) -> bool:
     first, second = get_object(one.record, "message"), get_object(other.record, "message")
     if first.get("content") != second.get("content"):
         return False
-    # What the provider has given an id to is its own proof; an empty prompt proves nothing.
+    # An id from the provider proves equality; an empty prompt proves nothing.
     return first.get("id") == second.get("id") and bool(first.get("content"))

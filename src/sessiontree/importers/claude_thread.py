@@ -1,11 +1,23 @@
-"""One thread of a Claude Code transcript: records that hang on each other, as a chain of entries.
+"""Convert one thread of a Claude Code transcript, a tree of records, to entries.
 
-Goes through the records once, parents first; which of them belong together is in the plan. Where an
-entry goes follows two rules: a record hangs on the entry its parent became, and what was put in
-between (a note, a result, a compaction) is what the next one hangs on.
+A thread is the main conversation or one subagent's. ``ThreadPlan`` has grouped its records (parts
+of an answer, copies); the converter passes over them once, parents first, and keeps two maps:
 
-An entry's id follows from the first record it was made of, so an answer that grew is the same entry
-with more in it.
+- ``_entry_of``: from each record's uuid to the entry that it became. A group is converted with its
+  first record, and its other records are then in this map already.
+- ``_after``: from an entry to one that was inserted after it. ``_end_of`` follows these links.
+
+Two rules place an entry. Its parent is the entry that the record's parent became; and if something
+was inserted after that (a note, a tool result, a compaction), the last of the inserted entries is
+the parent. A record with a missing parent, after a torn line or a rewrite, follows the entry before
+it: one connected conversation is worth more than two halves.
+
+A compaction is the hard case. ``compact_boundary`` starts a new root in the file, but the records
+it preserves are not written again and the conversation continues from the last of them. So its
+entry goes after the last preserved record, and later children of that record follow the compaction.
+
+Entry ids derive from the first record of each group. An answer that has grown since the last import
+therefore is the same entry with more content.
 """
 
 from __future__ import annotations
@@ -27,7 +39,7 @@ from sessiontree.importers.transcript import TranscriptBuilder
 
 
 class ThreadConverter:
-    """Adds one thread's entries to a transcript."""
+    """Add one thread's entries to a transcript."""
 
     def __init__(
         self,
@@ -39,8 +51,8 @@ class ThreadConverter:
         elsewhere: Container[str] = (),
         fallback_ms: int = 0,
     ) -> None:
-        """``base`` is the entry the thread hangs on; ``elsewhere`` holds the uuids of the records
-        that the other threads of the session have."""
+        """``base`` is the entry that the thread follows; ``elsewhere`` holds the uuids of the
+        records of the session's other threads."""
         self.leaf_id: str | None = base
         self.entry_of_call: dict[str, str] = {}
         self.first_command: str | None = None
@@ -58,11 +70,11 @@ class ThreadConverter:
         self._after: dict[str | None, str] = {} if base is None else {None: base}
 
     def has_record(self, uuid: object) -> bool:
-        """Whether a record of this uuid is in the thread."""
+        """Whether the thread has a record with this uuid."""
         return isinstance(uuid, str) and self._plan.has(uuid)
 
     def convert(self) -> None:
-        """Go through all records once, parents first."""
+        """Convert all records in one pass, parents first."""
         for line in self._plan.lines:
             self._convert(line)
 
@@ -72,7 +84,7 @@ class ThreadConverter:
             self._note(line)
             return
         if line.uuid in self._entry_of:
-            return  # a part of an answer that stands already, or what another record told
+            return  # converted with an earlier record of its group
         original = self._entry_of.get(self._plan.original_of.get(line.uuid, ""))
         if original is not None:
             self._entry_of[line.uuid] = original
@@ -90,10 +102,10 @@ class ThreadConverter:
     # -- places ----------------------------------------------------------------------------
 
     def _end_of(self, entry_id: str | None) -> str | None:
-        """The entry that what follows ``entry_id`` hangs on.
+        """Return the entry that a child of ``entry_id`` must follow.
 
-        Links lead from older to newer entries, so there is an end; the way there is shortened for
-        the next one who asks.
+        Links lead from older to newer entries, so the search ends; it shortens the path for
+        the next search.
         """
         end = entry_id
         while end in self._after:
@@ -107,7 +119,7 @@ class ThreadConverter:
         return any(get_text(record, key) in self._entry_of for key in _PARENT_KEYS)
 
     def _place(self, record: WireRecord) -> str | None:
-        """Where the record's entry hangs."""
+        """Return the parent of the record's entry."""
         uuid = get_text(record, "uuid") or ""
         answer = self._plan.answer_of.get(uuid)
         if answer is not None and id(answer) in self._answers:
@@ -119,18 +131,18 @@ class ThreadConverter:
         parent = get_text(record, "parentUuid")
         if parent is None:
             return self._end_of(None)
-        # A torn line, a rewritten file: what came before is the best guess for what is not there,
-        # and a conversation in one piece is worth more than two halves.
+        # The parent is missing (a torn line, a rewrite): the record before is the best guess,
+        # and one connected conversation is worth more than two halves.
         if parent not in self._elsewhere and not self._plan.has(parent):
             self._builder.report.note("some records hang on records that are not in the file")
         return self.leaf_id if self.leaf_id is not None else self._end_of(None)
 
     def _set(self, uuid: str, entry_id: str) -> None:
-        """The record became this entry; the thread stands there now."""
+        """Record that the record became this entry, and make it the thread's leaf."""
         answer = self._plan.answer_of.get(uuid)
         first = self._answers.get(id(answer)) if answer is not None else None
         if first is not None and first != entry_id:
-            # A follower: whatever hangs on any record of the answer comes after the last of them.
+            # Children of any record of the answer follow its last entry.
             self._entry_of[uuid] = first
             self._after.setdefault(self._builder.by_id[entry_id]["parentId"], entry_id)
         else:
@@ -140,7 +152,7 @@ class ThreadConverter:
     # -- records ---------------------------------------------------------------------------
 
     def _note(self, line: Line) -> None:
-        """A record without a place goes where it was written, and the thread goes on from it."""
+        """Keep a record without a parent where it was written, as the thread's leaf."""
         record, kind = line.record, line.kind
         if kind in _TITLE_TYPES or (kind == "summary" and self.has_record(record.get("leafUuid"))):
             self._builder.report.left_out["titles"] += 1
@@ -167,7 +179,7 @@ class ThreadConverter:
         self._keep(record, uuid)
 
     def _command(self, uuid: str, place: str | None, text: str) -> str:
-        """A slash command as it was typed, or what it printed."""
+        """Add a slash command as the user typed it, or its output."""
         typed = content.typed_command(text)
         self.first_command = self.first_command or typed
         shown = typed or content.command_output(text) or text
@@ -175,7 +187,7 @@ class ThreadConverter:
         return self._builder.add_custom_message((uuid,), place, "command", shown, True, details)
 
     def _compaction(self, record: WireRecord, uuid: str, summary: WireRecord | None) -> None:
-        """A boundary and its summary; without the text of one there is nothing to put in place."""
+        """Add a compaction from a boundary and its summary, if the summary has text."""
         text = content.plain_text(get_object(summary or {}, "message").get("content"))
         if not text:
             self._builder.report.note("a compaction without a summary hides nothing here")
@@ -202,18 +214,18 @@ class ThreadConverter:
         segment = get_object(metadata, "preservedSegment")
         head = self._entry_of.get(get_text(segment, "headUuid") or "")
         tail = self._entry_of.get(get_text(segment, "tailUuid") or "")
-        # An entry that keeps nothing names itself: no entry before it is in context.
+        # A compaction that keeps nothing names itself: no entry before it stays in context.
         self._builder.by_id[added]["firstKeptEntryId"] = added
         if head is not None and self._is_above(head, parent):
             self._builder.by_id[added]["firstKeptEntryId"] = head
             end = self._end_of(tail)
             if tail is not None and end is not None and self._is_above(end, parent):
-                # The records that stay in context are not written again: the conversation goes on
-                # from the last of them, so in our order the compaction comes in between.
+                # Preserved records are not written again: the conversation continues
+                # from the last of them, so the compaction is inserted after that one.
                 self._after[end] = added
 
     def _is_above(self, entry_id: str, at: str | None) -> bool:
-        """Whether an entry is on the way from the root to ``at``."""
+        """Whether an entry is on the path from the root to ``at``."""
         while at is not None and at != entry_id:
             at = self._builder.by_id[at]["parentId"]
         return at is not None
@@ -221,7 +233,7 @@ class ThreadConverter:
     def _attachment(self, record: WireRecord, uuid: str) -> None:
         attachment = get_object(record, "attachment")
         is_queued = content.is_queued_prompt(attachment)
-        # A prompt typed while the model was at work stands here and nowhere else.
+        # A prompt typed while the model was working is recorded only here.
         if not is_queued or not self._prompt(record, uuid, attachment.get("prompt")):
             self._keep(record, uuid)
 
@@ -259,7 +271,7 @@ class ThreadConverter:
             self._left_over(name, uuid, converted.left_over)
 
     def _prompt(self, record: WireRecord, uuid: str, body: object) -> bool:
-        """A user's text and images, as whatever they are; False if there is nothing of the kind."""
+        """Add a user's text and images by their kind; False if there are none."""
         converted = content.convert_prompt(body)
         if not converted.blocks and not converted.left_over:
             return False
@@ -288,7 +300,7 @@ class ThreadConverter:
         body: object,
         converted: content.Content,
     ) -> None:
-        """What a person typed; what Claude Code put around it comes before, hidden."""
+        """Add what the user typed, after a hidden entry with what Claude Code put around it."""
         around, typed = content.split_prompt(converted.blocks)
         if around:
             added = self._builder.add_custom_message(
@@ -324,7 +336,7 @@ class ThreadConverter:
 
     def _assistant(self, record: WireRecord, uuid: str) -> None:
         answer = self._plan.answer_of.get(uuid)
-        # A copy whose original is not there is an answer of its own.
+        # A copy without its original is an answer of its own.
         parts = [part.record for part in answer.parts] if answer is not None else [record]
         names = [part["uuid"] for part in parts]
         bodies = [get_object(part, "message") for part in parts]
@@ -360,14 +372,14 @@ class ThreadConverter:
             self._answers[id(answer)] = added
             self.entry_of_call |= dict.fromkeys(answer.calls, added)
         self._left_over(names[0], uuid, converted.left_over)
-        # Right behind the calls, wherever in the file they stand: what follows hangs on them.
+        # Results go right after the calls, wherever they are in the file: the rest follows them.
         for line in answer.results if answer is not None else ():
             self._convert(line)
 
     def _model(
         self, bodies: list[WireRecord], names: list[str], place: str | None
     ) -> tuple[str, str | None]:
-        """The model that answered; messages that Claude Code made up itself have the one before."""
+        """Return the answer's model; a message that Claude Code made up gets the one before."""
         model = next((name for body in bodies if (name := get_text(body, "model"))), None)
         if model is not None and model != content.SYNTHETIC_MODEL:
             spelled = f"{content.find_provider(model)}/{model}"
@@ -378,7 +390,7 @@ class ThreadConverter:
         return model or content.SYNTHETIC_MODEL, place
 
     def _left_over(self, name: str, uuid: str, blocks: list[Any], place: str | None = None) -> None:
-        """Blocks that could not be said follow their message as an entry of their own."""
+        """Add an entry with the blocks that have no counterpart, after their message."""
         if not blocks:
             return
         for block in blocks:

@@ -1,22 +1,23 @@
-"""Codex's rollouts as sessions of ours. Pure: records in, entries and a report out.
+"""Convert a Codex rollout to a Transcript. Pure: records in, entries and a report out.
 
-A rollout is two logs in one file. ``response_item`` is what the model exchanged and is what becomes
-messages; ``event_msg`` is what the screen showed and is read for what only it knows (token counts,
-exit codes, rollbacks, names, and what an interrupted turn left). What is known of the format:
+A rollout is two logs in one file. ``response_item`` records are the exchange with the model and
+become messages. ``event_msg`` records are what the screen showed; they add what only they hold
+(token counts, exit codes, rollbacks, names, and parts of interrupted turns). The format, as far as
+it is known:
 
 - ``session_meta`` comes first; in a fork or a subagent's file those of its ancestors may follow,
   with a copy of their history.
 - The items of one answer (reasoning, text, calls) are separate records; they become one message.
 - ``turn_context`` names the model and the effort of the turn.
-- ``compacted`` puts a summary in place of what came before. Its text may be missing, when only the
-  provider can read the summary: then nothing is hidden here.
-- ``thread_rolled_back`` takes turns back: here it moves the leaf, and the turns stay as a branch.
+- ``compacted`` puts a summary in place of what came before. Its text is missing if only the
+  provider can read the summary; then the import hides nothing.
+- ``thread_rolled_back`` removes turns: here it moves the leaf, and the turns stay as a branch.
 - Files of 2025's first versions have bare items without an envelope.
 """
 
 from __future__ import annotations
 
-from sessiontree.importers.codex_lines import read_line
+from sessiontree.importers.codex_items import read_line
 from sessiontree.importers.codex_rollout import RolloutWriter
 from sessiontree.importers.codex_steps import Gatherer
 from sessiontree.importers.records import RecordList, WireRecord, get_object, get_text, read_time
@@ -33,10 +34,10 @@ def convert_codex(
     fallback_ms: int = 0,
     inherited: int = 0,
 ) -> Transcript:
-    """The session that a rollout's records tell. Never fails: what is odd is kept or reported.
+    """Convert a rollout's records. Never fails: odd records are kept or reported.
 
-    ``session_id`` is the one in the file's name, ``title`` the one in Codex's index, if any. The
-    first ``inherited`` records are another session's, which counts their tokens.
+    ``session_id`` comes from the file's name, ``title`` from Codex's index, if any. The
+    first ``inherited`` records belong to another session, which counts their tokens.
     """
     lines = [read_line(record) for record in source.records]
     meta = next((line.payload for line in lines if line.kind == "session_meta"), {})

@@ -1,8 +1,8 @@
-"""Which events of a rollout hold what no item says.
+"""Find the events of a rollout whose content is in no item.
 
-A rollout is two logs in one: what the model exchanged (items) and what the screen showed (events).
-Most events repeat an item. When a turn is interrupted, its answer, its reasoning and even its
-prompt may be in events alone; so each event is compared with the items of its own turn.
+A rollout is two logs in one: the exchange with the model (items) and what the screen showed
+(events). Most events repeat an item. After an interrupted turn its answer, its reasoning and even
+its prompt may exist only as events, so each event is compared with the items of its turn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sessiontree.importers import codex_items as items
-from sessiontree.importers.codex_lines import RolloutLine
+from sessiontree.importers.codex_items import RolloutLine
 from sessiontree.importers.records import WireRecord, get_text
 
 _TURN_EVENTS = ("task_started", "turn_started")
@@ -26,7 +26,7 @@ _NEAREST = 50
 
 @dataclass(slots=True)
 class _Said:
-    """What an item or an event says, where it stands, and in which turn."""
+    """The text of an item or an event, its position, and its turn."""
 
     index: int
     turn: int
@@ -36,7 +36,7 @@ class _Said:
 
 
 def find_untold(lines: Sequence[RolloutLine]) -> dict[int, WireRecord]:
-    """For each event that says what no item says, by its line's index: the item it stands for."""
+    """Map the line index of each event without an item to the item it stands for."""
     items_said, events_said = _collect(lines)
     if not events_said:
         return {}
@@ -95,9 +95,9 @@ def _read(index: int, turn: int, item: WireRecord) -> _Said | None:
 
 
 def _unmatched(items_said: Sequence[_Said], events: Sequence[_Said]) -> list[_Said]:
-    """The events, all of one type, that have no item of the same text.
+    """Return those events, all of one type, that have no item with the same text.
 
-    First within a turn, then in the next: its first records may stand before its beginning.
+    Compare within a turn, then with the next one, whose first records may come before its start.
     """
     matched: set[int] = set()
     for reach in (0, 1):
@@ -106,7 +106,7 @@ def _unmatched(items_said: Sequence[_Said], events: Sequence[_Said]) -> list[_Sa
         for is_event, said in sorted(both, key=lambda pair: pair[1].index):
             if said.index in matched:
                 continue
-            # What have nothing unmatched of this text between them are a pair.
+            # Two with no unmatched record of this text between them are a pair.
             waiting = open_ones[said.kind, said.text]
             if waiting and waiting[-1][0] != is_event and said.turn - waiting[-1][1].turn <= reach:
                 matched |= {said.index, waiting.pop()[1].index}
@@ -116,7 +116,7 @@ def _unmatched(items_said: Sequence[_Said], events: Sequence[_Said]) -> list[_Sa
 
 
 def _is_part(event: _Said, said: Sequence[_Said]) -> bool:
-    """Whether one of the items of the turn says what the event says, and more, or a bit less."""
+    """Whether an item of the turn contains the event's text, or nearly all of it."""
     if len(event.text) < _SHORT:
         return False
     before = bisect_left(said, event.index, key=lambda each: each.index)

@@ -1,7 +1,7 @@
-"""How much of a rollout is a copy of another one's history.
+"""Count the records at the start of a rollout that are copied from another one. Pure.
 
-A fork, and a subagent that is to know what its caller knows, begin with the lines of the other
-rollout, written anew with new times. Its answers were paid for there. Pure.
+A fork, and a subagent that inherits its caller's context, begin with the lines of the other
+rollout, rewritten with new times. The other rollout counts the tokens of those answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAD = 20
 
 
 def find_parent(records: Sequence[WireRecord]) -> str | None:
-    """The id of the thread that a rollout may hold a copy of."""
+    """Return the id of the thread that a rollout may have copied."""
     metas = [
         get_object(record, "payload")
         for record in records[:_HEAD]
@@ -37,7 +37,7 @@ def find_parent(records: Sequence[WireRecord]) -> str | None:
 
 
 def count_copied(records: Sequence[WireRecord], original: Sequence[WireRecord]) -> int:
-    """How many of the first records say what the original says, in its order."""
+    """Count the first records that equal the original's, in its order."""
     at = 0
     for index, record in enumerate(records):
         if record.get("type") == "session_meta":
@@ -52,7 +52,7 @@ def count_copied(records: Sequence[WireRecord], original: Sequence[WireRecord]) 
 
 
 def count_burst(records: Sequence[WireRecord]) -> int:
-    """How many of the first records were written in one go: the best guess without the original."""
+    """Count the first records that were written at once: the best guess without the original."""
     count = 1
     for before, after in pairwise(read_time(record.get("timestamp")) for record in records):
         if before is None or after is None or not 0 <= after - before < _PAUSE_MS:

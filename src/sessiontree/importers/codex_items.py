@@ -1,10 +1,12 @@
-"""Codex's response items in our words: content, reasoning, tool calls, outputs, usage.
+"""Convert Codex's response items: content, reasoning, tool calls, outputs, usage.
 
-Items are those of OpenAI's Responses API as Codex keeps them. Knows nothing of files or places.
+Items are those of OpenAI's Responses API as Codex stores them. ``read_line`` brings the lines of
+both rollout formats into one form.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sessiontree.importers.records import WireRecord, get_count, get_list, get_object, get_text
@@ -26,7 +28,7 @@ _LONGEST_TAG = 40
 
 
 def convert_content(content: object) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Text and image blocks of a message or an output, and the blocks that are neither."""
+    """Return the text and image blocks of a message or an output, and all other blocks."""
     if isinstance(content, str):
         return ([{"type": "text", "text": content}] if content else []), []
     blocks: list[dict[str, Any]] = []
@@ -52,7 +54,7 @@ def _convert_block(block: object) -> dict[str, Any] | None:
 
 
 def convert_image(url: str) -> dict[str, Any]:
-    """An image of a data URL; one that lies elsewhere is only named."""
+    """Convert an image with a data URL; of any other image return its URL as text."""
     head, comma, data = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return {"type": "image", "data": data, "mimeType": head[5:-7] or "image/png"}
@@ -60,9 +62,9 @@ def convert_image(url: str) -> dict[str, Any]:
 
 
 def convert_reasoning(item: WireRecord, provider: str) -> dict[str, Any] | None:
-    """A thinking block. Encrypted reasoning stays with it only where OpenAI itself can read it.
+    """Make a thinking block. It keeps encrypted reasoning only if OpenAI itself can read it.
 
-    The signature is the whole item, which is what goes back to the provider.
+    The signature is the whole item, as it goes back to the provider.
     """
     texts = reasoning_texts(item)
     made: dict[str, Any] = {"type": "thinking", "thinking": "\n\n".join(texts)}
@@ -72,7 +74,7 @@ def convert_reasoning(item: WireRecord, provider: str) -> dict[str, Any] | None:
 
 
 def reasoning_texts(item: WireRecord) -> list[str]:
-    """The paragraphs of a reasoning item that can be read."""
+    """Return the unencrypted paragraphs of a reasoning item."""
     return [
         text
         for key in ("summary", "content")
@@ -82,7 +84,7 @@ def reasoning_texts(item: WireRecord) -> list[str]:
 
 
 def convert_search(item: WireRecord, call_id: str) -> dict[str, Any]:
-    """A web search as the tool call it is; the provider ran it."""
+    """Convert a web search, which the provider ran, to a tool call."""
     action = {key: value for key, value in get_object(item, "action").items() if key != "type"}
     kind = get_text(get_object(item, "action"), "type") or "search"
     name = "web_search" if kind in ("search", "other") else f"web_{kind}"
@@ -90,7 +92,7 @@ def convert_search(item: WireRecord, call_id: str) -> dict[str, Any]:
 
 
 def search_text(item: WireRecord) -> str:
-    """What was searched for, or which page was opened."""
+    """Return the search terms, or the page that was opened."""
     action = get_object(item, "action")
     words = [action.get(key) for key in ("query", "url", "pattern")]
     words += get_list(action, "queries")
@@ -98,7 +100,7 @@ def search_text(item: WireRecord) -> str:
 
 
 def convert_call(item: WireRecord) -> dict[str, Any] | None:
-    """A tool call; None for one that cannot be answered because it has no id."""
+    """Convert a tool call; None without an id, since no result could name it."""
     call_id = get_text(item, "call_id") or get_text(item, "id")
     if call_id is None:
         return None
@@ -116,7 +118,7 @@ def convert_call(item: WireRecord) -> dict[str, Any] | None:
 
 
 def convert_output(item: WireRecord) -> tuple[list[dict[str, Any]], list[Any], bool | None]:
-    """Content of a tool's output, blocks left over, and whether it says that it failed."""
+    """Return a tool output's content, the blocks left over, and whether it reports failure."""
     output = item.get("output")
     is_error: bool | None = None
     if isinstance(output, dict):
@@ -133,7 +135,7 @@ def convert_output(item: WireRecord) -> tuple[list[dict[str, Any]], list[Any], b
 
 
 def _exit_failed(output: str) -> bool | None:
-    """Older versions answer with JSON text that carries the exit code."""
+    """Read the exit code from the JSON text that older versions give as output."""
     if not output.startswith('{"output":') or len(output) > 1_000_000:
         return None
     parsed = _parse(output)
@@ -151,7 +153,7 @@ def _parse(text: object) -> object:
 
 
 def read_usage(counts: WireRecord) -> dict[str, Any]:
-    """OpenAI's token counts as ours: its input includes what came from the cache."""
+    """Convert OpenAI's token counts, whose input includes cached tokens."""
     cached = get_count(counts, "cached_input_tokens")
     return make_usage(
         max(0, get_count(counts, "input_tokens") - cached),
@@ -162,7 +164,7 @@ def read_usage(counts: WireRecord) -> dict[str, Any]:
 
 
 def is_context(text: str) -> bool:
-    """Whether a user message is something Codex put there itself: surroundings, instructions."""
+    """Whether Codex itself wrote this user message: environment or instructions."""
     stripped = text.strip()
     if stripped.startswith(_CONTEXT_HEADS):
         return True
@@ -176,7 +178,7 @@ def is_context(text: str) -> bool:
 
 
 def context_cwd(text: str) -> str | None:
-    """The working folder that Codex told the model about, for files that name none elsewhere."""
+    """Return the working folder in Codex's context message, for files that name none elsewhere."""
     if not text.lstrip().startswith("<environment_context>"):
         return None
     for opening, closing in (("<cwd>", "</cwd>"), ("Current working directory: ", "\n")):
@@ -218,7 +220,7 @@ def _between(text: str, opening: str, closing: str) -> str | None:
 
 
 def as_item(event: WireRecord) -> WireRecord | None:
-    """A display event as the item it shows; ``shown_by`` tells its type. None for other events."""
+    """Return the item that a display event shows (``shown_by``: its type); None for others."""
     kind = get_text(event, "type") or ""
     made = _shown(kind, event)
     return {**made, "shown_by": kind} if made is not None else None
@@ -257,3 +259,58 @@ def _shown_prompt(event: WireRecord) -> WireRecord | None:
     urls = (url for url in get_list(event, "images") if isinstance(url, str))
     content += ({"type": "input_image", "image_url": url} for url in urls)
     return {"type": "message", "role": "user", "content": content} if content else None
+
+
+@dataclass(slots=True)
+class RolloutLine:
+    """A record of either rollout format: its kind and payload."""
+
+    kind: str
+    payload: WireRecord
+    timestamp: object
+    record: WireRecord
+
+
+def read_line(record: WireRecord) -> RolloutLine:
+    """Read a record of either rollout format."""
+    kind = get_text(record, "type")
+    timestamp = record.get("timestamp")
+    payload = record.get("payload")
+    if kind is not None and isinstance(payload, dict):
+        return RolloutLine(kind, payload, timestamp, record)
+    if kind is None and get_text(record, "id") and "timestamp" in record:
+        return RolloutLine("session_meta", record, timestamp, record)
+    if kind in ITEMS:
+        return RolloutLine("response_item", record, timestamp, record)
+    return RolloutLine(kind or get_text(record, "record_type") or "unknown", {}, timestamp, record)
+
+
+def find_endings(lines: list[RolloutLine]) -> dict[str, WireRecord]:
+    """Map each tool call to the event that reports its end."""
+    found = {}
+    for line in lines:
+        ending = ending_of(line.payload) if line.kind == "event_msg" else None
+        if ending is not None:
+            found[ending[0]] = ending[1]
+    return found
+
+
+def ending_of(event: WireRecord) -> tuple[str, WireRecord] | None:
+    """Return the id of the call that this event ends, and its data; None for other events."""
+    kind = get_text(event, "type") or ""
+    if kind == "item_completed":
+        item = get_object(event, "item")
+        call_id = get_text(item, "id")
+        return (call_id, item) if call_id is not None else None
+    call_id = get_text(event, "call_id")
+    if call_id is None or not kind.endswith("_end"):
+        return None
+    return call_id, event
+
+
+def has_failed(ending: WireRecord | None) -> bool:
+    """Whether a call failed."""
+    if ending is None:
+        return False
+    code = ending.get("exit_code")
+    return (isinstance(code, int) and code != 0) or ending.get("success") is False

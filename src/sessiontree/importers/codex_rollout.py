@@ -1,11 +1,11 @@
-"""The steps of a Codex conversation as entries. What becomes of what is told in ``codex``."""
+"""Convert the steps of a Codex conversation to entries; ``codex`` describes the mapping."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sessiontree.importers import codex_items as items
-from sessiontree.importers.codex_lines import RolloutLine, find_endings, has_failed
+from sessiontree.importers.codex_items import RolloutLine, find_endings, has_failed
 from sessiontree.importers.codex_steps import (
     Answer,
     Compaction,
@@ -22,14 +22,14 @@ from sessiontree.model import codec
 
 _EFFORTS = frozenset(("minimal", "low", "medium", "high", "xhigh"))
 
-# Fields that a later version of Codex adds to, or takes from, an item it has written before.
+# Fields that later versions of Codex add to, or remove from, items written before.
 _UNSTABLE = frozenset(
     ("id", "status", "phase", "internal_chat_message_metadata_passthrough", "shown_by")
 )
 
 
 class RolloutWriter:
-    """Adds the entries of a rollout, step by step."""
+    """Add the entries of a rollout step by step."""
 
     def __init__(self, builder: TranscriptBuilder, provider: str, lines: list[RolloutLine]) -> None:
         self.tail: str | None = None
@@ -67,19 +67,19 @@ class RolloutWriter:
                 self.tail = self._builder.add("custom", (name,), self.tail, fields)
 
     def _name(self, item: WireRecord) -> str:
-        """The name of what was said: by content, and by how often it was said before."""
+        """Name an item by its content and how often that occurred before."""
         kept = {key: value for key, value in item.items() if key not in _UNSTABLE}
         self._said = self._names.name(kept)
         return self._said
 
     def _note(self, note: Note) -> None:
-        # Notes are counted from what was said last: Codex drops and repeats them.
+        # Count notes from the last message on: Codex drops and repeats them.
         kept = {key: value for key, value in note.data.items() if key not in _UNSTABLE}
         name = self._names.name(kept, self._said)
         self.tail = self._builder.keep((name, self._said), self.tail, note.kind, note.data)
 
     def _prompt(self, prompt: Prompt) -> None:
-        """A message to the model: typed by the user, or put there by Codex."""
+        """Add a message to the model, typed by the user or written by Codex."""
         name = self._name(prompt.item)
         role = prompt.item.get("role")
         if role == "user":
@@ -141,7 +141,7 @@ class RolloutWriter:
             place = self._builder.switch_thinking(first, place, level)
         calls = [block for block in answer.blocks if block["type"] == "toolCall"]
         self._tool_names |= {call["id"]: call["name"] for call in calls}
-        # A web search is over when the answer is: nobody has to reply to it.
+        # A web search needs no result: it is over when the answer is.
         is_waiting = len(calls) > len(answer.searches)
         message = {
             "role": "assistant",
@@ -160,7 +160,7 @@ class RolloutWriter:
             self._note(note)
 
     def _found(self, name: str, index: int, call: dict[str, Any]) -> None:
-        """What a web search found: Codex tells the model, but seldom writes it down."""
+        """Add the result of a web search, which Codex seldom records."""
         ending = self._endings.get(call["id"])
         results = get_list(ending or {}, "results")
         text = codec.encode(results).decode() if results else "[The results were not recorded.]"
@@ -204,7 +204,7 @@ class RolloutWriter:
                 "details": {"replacementHistory": len(history)},
             },
         )
-        # It names itself: no entry before it is in context.
+        # It names itself as the first entry kept: none before it stays in context.
         self._builder.by_id[added]["firstKeptEntryId"] = added
         self.tail = added
         retained = _retained_prompts(history, summary)
@@ -215,7 +215,7 @@ class RolloutWriter:
 
 
 def _retained_prompts(history: list[Any], summary: str) -> list[dict[str, Any]]:
-    """The user's prompts that a compaction keeps word for word, without the summary itself."""
+    """Return the user's prompts that a compaction keeps verbatim, without the summary."""
     retained = []
     for item in history:
         if not isinstance(item, dict) or item.get("role") != "user":

@@ -1,13 +1,13 @@
-"""The steps of a Codex conversation: a rollout's lines gathered into prompts, answers and outputs.
+"""Gather a rollout's lines into the steps of the conversation: prompts, answers, outputs.
 
-One pass over the lines, with no ids made and nothing written, so that a listing counts messages the
-way an import makes them.
+One pass over the lines, without making ids, so that a listing counts messages exactly as an import
+does.
 
-**Whose token count is it?** Each count tells what one request to the model used. Over the versions
-it has stood before the items of the answer, behind them, and behind the outputs of its calls; it is
-repeated whenever something else of the status line changes. So: a count whose running total is that
-of the count before it is a repetition. Any other belongs to the last answer if that has none yet,
-else to the next one. An answer that has its count is complete: what follows is another request's.
+**Token counts.** Each count reports the usage of one request to the model. Depending on the version
+it comes before the items of the answer, after them, or after the outputs of its calls, and Codex
+repeats it whenever another part of the status line changes. Therefore a count with the running
+total of the count before it is a repetition. Any other belongs to the last answer if that has none
+yet, else to the next one. An answer with a count is complete: what follows is another request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from sessiontree.importers import codex_items as items
 from sessiontree.importers.codex_events import find_untold
-from sessiontree.importers.codex_lines import RolloutLine, ending_of
+from sessiontree.importers.codex_items import RolloutLine, ending_of
 from sessiontree.importers.records import WireRecord, get_object, get_text
 
 _SCREEN = frozenset(
@@ -50,7 +50,7 @@ _LIFECYCLE = frozenset(
 
 @dataclass(slots=True)
 class Prompt:
-    """A message to the model: what was typed, and what Codex put there."""
+    """A message to the model, typed by the user or written by Codex."""
 
     line: RolloutLine
     item: WireRecord
@@ -61,7 +61,7 @@ class Prompt:
 
 @dataclass(slots=True)
 class Answer:
-    """The items of one answer, and what was noted while they came in."""
+    """The items of one answer, and the notes recorded between them."""
 
     line: RolloutLine
     parts: list[WireRecord] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Output:
-    """What a tool gave back."""
+    """The output of a tool."""
 
     line: RolloutLine
     item: WireRecord
@@ -84,7 +84,7 @@ class Output:
 
 @dataclass(slots=True)
 class Note:
-    """What has no counterpart here."""
+    """A record without a counterpart."""
 
     line: RolloutLine
     kind: str
@@ -93,7 +93,7 @@ class Note:
 
 @dataclass(slots=True)
 class Compaction:
-    """A summary in place of what came before it, which was this many tokens."""
+    """A summary in place of what came before it, and how many tokens that had."""
 
     line: RolloutLine
     tokens: int
@@ -101,14 +101,14 @@ class Compaction:
 
 @dataclass(slots=True)
 class RollBack:
-    """The last turns are taken back."""
+    """The removal of the last turns."""
 
     line: RolloutLine
 
 
 @dataclass(slots=True)
 class Meta:
-    """What the file says of itself."""
+    """The file's metadata."""
 
     line: RolloutLine
 
@@ -117,7 +117,7 @@ Step = Prompt | Answer | Output | Note | Compaction | RollBack | Meta
 
 
 class Gatherer:
-    """Gathers the steps of a rollout."""
+    """Gather the steps of a rollout."""
 
     def __init__(self, lines: Sequence[RolloutLine], provider: str, inherited: int = 0) -> None:
         """``inherited`` is how many of the first lines are another session's, which has counted
@@ -141,7 +141,7 @@ class Gatherer:
         self._counts = _Counts()
 
     def gather(self) -> list[Step]:
-        """Go through all lines once."""
+        """Gather all lines in one pass."""
         for index, line in enumerate(self._lines):
             self._counts.is_inherited = index < self._inherited
             self._take(index, line)
@@ -192,7 +192,7 @@ class Gatherer:
         self.steps.append(Prompt(line, item, typed, context, left_over))
 
     def _part(self, line: RolloutLine, kind: str, item: WireRecord) -> bool:
-        """An item of the model's answer; False if it cannot be a part of a message."""
+        """Add an item to the model's answer; False if it can't be part of a message."""
         blocks: list[dict[str, Any]] = []
         left_over: list[Any] = []
         if kind == "message":
@@ -242,7 +242,7 @@ class Gatherer:
     # -- everything else -------------------------------------------------------------------
 
     def _note(self, line: RolloutLine, kind: str, data: WireRecord) -> None:
-        """Kept here, or after the answer that is coming in: it must not cut that in two."""
+        """Add a note here, or after an unfinished answer so as not to split it."""
         note = Note(line, kind, data)
         (self.steps if self._answer is None else self._answer.notes).append(note)
 
@@ -301,7 +301,7 @@ class Gatherer:
 
 
 class _Counts:
-    """The token counts of a rollout: which are new, and the one whose answer is still to come."""
+    """The token counts of a rollout: tells new ones from repetitions; holds one for an answer."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -311,7 +311,7 @@ class _Counts:
         self._last: WireRecord | None = None
 
     def is_new(self, total: WireRecord | None, last: WireRecord, is_waited_for: bool) -> bool:
-        """Whether this is not only said once more."""
+        """Whether this count is not a repetition."""
         if not last:
             return False
         if not total:
@@ -321,17 +321,17 @@ class _Counts:
         before, self._total, self._last = self._total, total, last
         if total == before:
             return False
-        # The first count of a session that goes on with another one may be that one's last.
+        # The first count of a session that continues another may repeat the other's last.
         return before is not None or is_waited_for or _amount(total) <= _amount(last)
 
     def read(self, last: WireRecord) -> dict[str, Any]:
-        """The usage that a count tells of; none of an inherited answer's."""
+        """Return the usage in a count; none for an inherited answer."""
         usage = items.read_usage(last)
         self.tokens = usage["totalTokens"]
         return items.read_usage({}) if self.is_inherited else usage
 
     def take_waiting(self) -> dict[str, Any] | None:
-        """The count that stood before the answer it belongs to."""
+        """Take the count that came before its answer."""
         waiting, self.waiting = self.waiting, None
         return waiting
 
@@ -341,7 +341,7 @@ def _amount(usage: WireRecord) -> int:
 
 
 def _search_events(lines: Sequence[RolloutLine]) -> dict[str, list[str]]:
-    """The ids of web searches by what was searched for: items often have none of their own."""
+    """Map search terms to the ids of web searches: the items often have no id."""
     found: dict[str, list[str]] = {}
     for line in lines:
         if line.kind == "event_msg" and line.payload.get("type") == "web_search_end":
@@ -353,7 +353,7 @@ def _search_events(lines: Sequence[RolloutLine]) -> dict[str, list[str]]:
 
 
 def count_messages(steps: Sequence[Step]) -> int:
-    """How many messages an import of these steps makes."""
+    """Count the messages that an import of these steps makes."""
     return sum(map(_count_of, steps))
 
 
@@ -370,7 +370,7 @@ def _count_of(step: Step) -> int:
 
 
 def typed_prompts(steps: Sequence[Step]) -> Iterator[str]:
-    """What the person typed, prompt by prompt."""
+    """Yield the text of each prompt that the user typed."""
     for step in steps:
         if isinstance(step, Prompt) and step.item.get("role") == "user":
             text = "\n".join(block["text"] for block in step.typed if block["type"] == "text")
@@ -379,6 +379,6 @@ def typed_prompts(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def told_cwd(steps: Sequence[Step]) -> str | None:
-    """The working folder that the model was told of, for files that name none elsewhere."""
+    """Return the working folder in the model's context, for files that name none elsewhere."""
     texts = (block["text"] for step in steps if isinstance(step, Prompt) for block in step.context)
     return next(filter(None, map(items.context_cwd, texts)), None)

@@ -1,7 +1,7 @@
-"""Sessions of other agents as they lie on disk: read whole, converted in memory, never written.
+"""Read a foreign session from disk and convert it in memory. Never writes.
 
-Owns which files make one session (subagents' transcripts beside Claude Code's, the rollout that a
-Codex session continues). Where to look for sessions is in ``listing``.
+A session may consist of several files: Claude Code's subagent transcripts, or the rollout that a
+Codex session continues. ``foreign_listing`` finds sessions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AGENTS: tuple[Agent, ...] = ("claude-code", "codex")
 
 _MAX_ANCESTORS = 50
 _CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
-# A tuple: what a file says is a type need not be hashable.
+# A tuple, not a set: the file's ``type`` may be an unhashable value.
 _CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 # One document, not lines: some of its lines would pass for those of a session.
@@ -55,9 +55,9 @@ _JSON_EXPORT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"sessiontre
 
 @dataclass(slots=True)
 class ForeignSource:
-    """What was read from disk for one session, and the hash of all of it.
+    """One session read from disk, and the hash of all its files.
 
-    ``size`` and ``own_hash`` are those of the file at ``path`` alone.
+    ``size`` and ``own_hash`` describe the file at ``path`` alone.
     """
 
     agent: Agent
@@ -70,9 +70,9 @@ class ForeignSource:
 
 
 class ForeignDocument:
-    """A foreign session in memory, with the reading half of a ``SessionManager``.
+    """A foreign session in memory, with the read methods of a ``SessionManager``.
 
-    Good for showing, searching and exporting; there is nothing to write to.
+    Use it to show, search and export; it cannot write.
     """
 
     def __init__(self, source: ForeignSource) -> None:
@@ -84,14 +84,14 @@ class ForeignDocument:
 
     @cached_property
     def tree(self) -> SessionTree:
-        """The entries as a tree, the leaf where the foreign conversation stands."""
+        """The entries as a tree with the foreign conversation's leaf."""
         tree, _ = plant(Entry.from_wire(entry) for entry in self.transcript.entries)
         tree.leaf_id = self.transcript.leaf_id
         return tree
 
     @property
     def header(self) -> Header:
-        """The header this session would have here."""
+        """The header that an import of this session would get."""
         made = make_header(
             self.transcript.session_id,
             spell_time(self.transcript.started_ms),
@@ -128,7 +128,7 @@ class ForeignDocument:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be mapped, one line each."""
+        """One line for each thing that could not be mapped."""
         return self.report.lines()
 
     def get_entries(self) -> list[Entry]:
@@ -153,14 +153,14 @@ class ForeignDocument:
         return found[0] if found is not None else None
 
     def build_session_context(self) -> SessionContext:
-        """What the model saw last."""
+        """Build the context that the model saw last."""
         return build_session_context(self.tree.entries, self.leaf_id, self.tree.by_id)
 
 
 def load_foreign(path: str | os.PathLike[str], *, agent: Agent | None = None) -> ForeignDocument:
-    """The session in another agent's file, in memory.
+    """Load the session in another agent's file into memory.
 
-    Raises NotASessionError for a file of neither agent, PersistenceError if it cannot be read.
+    Raises NotASessionError for any other file, PersistenceError if it can't be read.
     """
     return ForeignDocument(read_source(path, agent=agent))
 
@@ -194,7 +194,7 @@ def has_grown(path: str, size: int, own_hash: str) -> bool:
 
 
 class _SourceFiles:
-    """Reads the files of one session and remembers which, and the hash of all they held."""
+    """Read the files of one session; record their paths and the hash of their content."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -219,7 +219,7 @@ class _SourceFiles:
 
 
 def detect_agent(path: str, records: RecordList) -> Agent:
-    """Whose file this is, by what its first records look like; NotASessionError if nobody's."""
+    """Detect the agent by the file's first records; NotASessionError if neither wrote it."""
     for record in records.records[:50]:
         kind = record.get("type")
         if kind == "session" and "version" in record:
@@ -280,7 +280,7 @@ def _codex(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
 
 
 def _count_copied(path: str, records: RecordList, home: str | None) -> int:
-    """How many of the first records a fork has copied from the rollout it came from."""
+    """Count the first records that a fork copied from its parent rollout."""
     parent = find_parent(records.records)
     if parent is None:
         return 0
@@ -297,7 +297,7 @@ def _count_copied(path: str, records: RecordList, home: str | None) -> int:
 def _join_ancestors(records: RecordList, home: str | None, files: _SourceFiles) -> str | None:
     """Put the history that a rollout only refers to before its own.
 
-    Gives the id of the first ancestor that could not be found, if any.
+    Returns the id of the first ancestor that was not found, if any.
     """
     base = _history_base(records.records[:1])
     while base is not None and len(files.paths) <= _MAX_ANCESTORS:

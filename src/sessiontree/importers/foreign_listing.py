@@ -1,7 +1,7 @@
-"""Finding the sessions of other agents, and saying what is in them without converting them.
+"""Find and summarize foreign sessions without converting them.
 
-A listing decodes a handful of fields of each line and passes over the rest, so that years of
-sessions take seconds. Nothing is cached and nothing is written.
+A listing decodes only a few fields of each line, so years of sessions take seconds. It caches
+nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError
 from sessiontree.importers import claude_content, codex_items, foreign_places
-from sessiontree.importers.codex_lines import RolloutLine, read_line
+from sessiontree.importers.codex_items import RolloutLine, read_line
 from sessiontree.importers.codex_steps import Gatherer, count_messages, told_cwd, typed_prompts
 from sessiontree.importers.foreign import AGENTS, Agent, read_source
 from sessiontree.importers.records import get_object, get_text, read_time
@@ -50,7 +50,7 @@ class ForeignSession:
 
     @property
     def name(self) -> str:
-        """What to call it in a list."""
+        """The name to show in a list."""
         return self.title or self.first_message or self.id
 
 
@@ -60,9 +60,9 @@ def find_foreign_sessions(
     *,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> list[ForeignSession]:
-    """Every Claude Code and Codex session of this user, newest first.
+    """List this user's Claude Code and Codex sessions, newest first.
 
-    ``home`` stands for another home folder; without it the agents' own variables count. Sessions
+    ``home`` is another home folder; without it the agents' environment variables count. Sessions
     without a message are left out, and so are files that cannot be read.
     """
     where = os.fspath(home) if home is not None else None
@@ -82,7 +82,7 @@ def find_foreign_sessions(
 def find_foreign_files(
     agent: Agent | None = None, home: str | os.PathLike[str] | None = None
 ) -> list[tuple[Agent, str]]:
-    """The files of Claude Code and Codex that may hold a session, oldest first, unread."""
+    """List the files that may hold a Claude Code or Codex session, oldest first, unread."""
 
     def age(found: tuple[Agent, str]) -> tuple[int, str]:
         try:
@@ -104,7 +104,7 @@ def _files(agent: Agent | None, home: str | None) -> list[tuple[Agent, str]]:
 def resolve_foreign(
     value: str, agent: Agent | None = None, home: str | os.PathLike[str] | None = None
 ) -> ForeignSession:
-    """The session of this path, id or beginning of an id.
+    """Find the session with this path, id or id prefix.
 
     Raises SessionNotFoundError, or AmbiguousSessionError with the candidates.
     """
@@ -126,7 +126,7 @@ def resolve_foreign(
 def describe_foreign(
     path: str, agent: Agent, thread_names: dict[str, str] | None = None
 ) -> ForeignSession | None:
-    """What a listing says of one file; None if it cannot be read."""
+    """Summarize one file for a listing; None if it can't be read."""
     scan: _ClaudeScan | _CodexScan
     scan = _ClaudeScan(path) if agent == "claude-code" else _CodexScan()
     try:
@@ -174,7 +174,7 @@ def _lines(read: Callable[[], bytes]) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Findings:
-    """What is known of a file so far."""
+    """What a scan has found in a file so far."""
 
     session_id: str | None = None
     cwd: str | None = None
@@ -207,7 +207,7 @@ _decode_blocks = msgspec.json.Decoder(list[_Block]).decode
 
 
 class _ClaudeScan:
-    """Counts what an import would make messages of, and looks for names."""
+    """Count the messages that an import would make, and look for names."""
 
     def __init__(self, path: str) -> None:
         self._found = _Findings()
@@ -236,7 +236,7 @@ class _ClaudeScan:
         try:
             fields = _decode_claude(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            # Odd, or damaged: as an import reads it.
+            # An odd or damaged line: read it as an import does.
             record = _decode(line)
             fields = _ClaudeLine(*(record.get(key) for key in _ClaudeLine.__struct_fields__[:-1]))
             fields.message = _odd_message(record)
@@ -323,7 +323,7 @@ def _odd_message(record: dict[str, Any]) -> _ClaudeMessage | None:
 
 
 def _count_results(content: bytes) -> tuple[int, bool]:
-    """How many tool results a user's content holds, and whether there is anything else."""
+    """Count the tool results of a user's content, and tell whether it has other blocks."""
     if not content.lstrip().startswith(b"["):
         return 0, bool(content)
     try:
@@ -348,12 +348,12 @@ class _CodexLine(msgspec.Struct, gc=False):
 
 _decode_codex = msgspec.json.Decoder(_CodexLine).decode
 
-# Of these, which are most of a rollout, a listing wants the type and the ids alone.
+# Most lines of a rollout are such; a listing needs only their type and ids.
 _BULKY = codex_items.CALLS | codex_items.OUTPUTS
 
 
 class _CodexScan:
-    """Gathers the steps of the conversation as an import does, from lines without their bulk."""
+    """Gather the steps of a conversation as an import does, from lines without large fields."""
 
     def __init__(self) -> None:
         self._rollout: list[RolloutLine] = []
@@ -395,7 +395,7 @@ class _CodexScan:
         found.count = count_messages(steps)
         if get_object(meta, "history_base"):
             with contextlib.suppress(SessionTreeError):
-                # The other rollout's history comes first.
+                # The history of the rollout it continues comes first.
                 found.count = read_source(path, agent="codex").transcript.report.messages
         return found
 

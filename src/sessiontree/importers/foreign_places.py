@@ -1,7 +1,7 @@
-"""Where Claude Code and Codex keep their files, and which of them belong together.
+"""Locate the files of Claude Code and Codex, and those that belong to one session.
 
-Names only: reads no more of a file than it takes to say whose it is. Links to folders are not
-followed; nothing here writes.
+Works by file names; reads at most the few bytes that identify a file. Does not follow links to
+folders, and never writes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def codex_home(home: str | None = None) -> str:
 
 
 def claude_files(home: str | None = None) -> list[str]:
-    """Every main transcript, and those of subagents whose main transcript is gone."""
+    """List main transcripts, and subagents' transcripts without a main one."""
     found = []
     for project in _folders(claude_projects_dir(home)):
         files = _files(project)
@@ -51,7 +51,7 @@ def claude_files(home: str | None = None) -> list[str]:
 
 
 def codex_files(home: str | None = None) -> list[str]:
-    """Every rollout, the archived ones included."""
+    """List every rollout, including archived ones."""
     root = codex_home(home)
     return [
         path
@@ -62,7 +62,7 @@ def codex_files(home: str | None = None) -> list[str]:
 
 
 def session_id_of(path: str) -> str | None:
-    """The session id that a file's name carries; for a subagent also that of its session.
+    """Return the session id in a file's name, prefixed for a subagent by its session's id.
 
     Different sessions may have subagents of one name.
     """
@@ -93,7 +93,7 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
 
 
 def meta_of_sidechain(path: str) -> dict[str, object]:
-    """What Claude Code notes beside a subagent's transcript."""
+    """Read the metadata that Claude Code keeps beside a subagent's transcript."""
     try:
         with open_for_reading(path.removesuffix(SUFFIX) + ".meta.json") as file:
             records = read_records(file.read(_PROBE_BYTES).replace(b"\n", b" ")).records
@@ -113,7 +113,7 @@ def codex_home_of(path: str) -> str | None:
 
 
 def find_rollout(home: str, thread_id: str, known: Sequence[str]) -> str | None:
-    """The newest rollout of a thread that is not among those already ``known``."""
+    """Find the newest rollout of a thread that is not in ``known``."""
     if _SAFE_ID.fullmatch(thread_id) is None:
         return None
     found = [
@@ -126,7 +126,7 @@ def find_rollout(home: str, thread_id: str, known: Sequence[str]) -> str | None:
 
 
 def read_thread_names(home: str) -> dict[str, str]:
-    """The names that users gave to threads; the latest one counts."""
+    """Read the names that users gave to threads; the latest counts."""
     try:
         with open_for_reading(os.path.join(home, "session_index.jsonl")) as file:
             records = read_records(file.read()).records
@@ -162,7 +162,7 @@ def _first_session_id(path: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _probe_session_id(path: str, size: int, mtime_ns: int) -> str | None:  # noqa: ARG001
-    """Remembered for each state of a file: every session of a project asks for all of them."""
+    """Cached by file state: every session of a project asks for all files of the project."""
     with open_for_reading(path) as file:
         for line in file.read(_PROBE_BYTES).split(b"\n"):
             for record in read_records(line).records:

@@ -1,7 +1,4 @@
-"""Bringing foreign sessions in, one or all. Which file they go to, and how, is in ``target``.
-
-The source is only read.
-"""
+"""Import foreign sessions, one or all. ``target`` writes them; the source is only read."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ _NO_MESSAGE = "holds no message"
 
 @dataclass(slots=True)
 class ImportAllReport:
-    """What importing many sessions did; one that fails does not stop the others.
+    """The result of importing many sessions; a failure does not stop the others.
 
-    ``empty`` counts the files without a message. ``skipped`` are the files that hold no session,
-    ``failed`` those that could not be read or written; both with an error that names the file.
+    ``empty`` counts the files without a message. ``skipped`` lists the files without a session,
+    ``failed`` those that could not be read or written, each with an error that names the file.
     """
 
     imported: list[ImportReport] = field(default_factory=list)
@@ -47,9 +44,9 @@ def import_session(
     session_dir: str | os.PathLike[str] | None = None,
     now_ms: int | None = None,
 ) -> ImportReport:
-    """Import the Claude Code or Codex session in this file, or bring its import up to date.
+    """Import the Claude Code or Codex session in this file, or update its earlier import.
 
-    Raises NotASessionError for a file of neither, PersistenceError if reading or writing fails.
+    Raises NotASessionError for any other file, PersistenceError if reading or writing fails.
     """
     source = read_source(path, agent=agent)
     target = ImportTarget(
@@ -80,9 +77,9 @@ def import_all(
     session_dir: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int, str], object] | None = None,
 ) -> ImportAllReport:
-    """Import every session that can be found, oldest first, each into its own project.
+    """Import every session found, oldest first, each into its own project.
 
-    ``on_progress`` is called after each file, with how many are done, how many there are, and its
+    ``on_progress`` is called after each file with the number done, the total, and the file's
     path.
     """
     found = find_foreign_files(agent, home)

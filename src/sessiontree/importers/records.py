@@ -1,6 +1,6 @@
-"""Reading what another agent wrote: records from JSONL, and values of unsure shape from records.
+"""Read records from other agents' JSONL files, and values of unsure shape from records.
 
-Knows no agent. Nothing here raises on odd data: a field that is not what it should be is absent.
+Knows no agent. Nothing here raises on odd data: a field of the wrong type counts as absent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 
 @dataclass(slots=True)
 class RecordList:
-    """The records of one file, in order, and the lines that held none."""
+    """The records of one file in order, and the lines without a record."""
 
     records: list[WireRecord] = field(default_factory=list)
     skipped: list[tuple[int, str]] = field(default_factory=list)
 
 
 def read_records(data: bytes) -> RecordList:
-    """Every JSON object of a JSONL file; what is none is listed with its line and the reason."""
+    """Read every JSON object of a JSONL file; list each other line with the reason."""
     found = RecordList()
     found.records = parse_jsonl_lenient(
         data, on_skip=lambda line, reason: found.skipped.append((line, reason))
@@ -89,15 +89,15 @@ def fingerprint(value: object) -> str:
 
 
 class Fingerprints:
-    """Names records that have no id of their own: by content, and by how often it came before."""
+    """Name records without an id by their content and how often it occurred before."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
     def name(self, value: object, scope: str = "") -> str:
-        """A name that is the same each time the same file, or a longer one, is read.
+        """Return a name that stays the same when the same file, or a longer version, is read again.
 
-        How often counts within ``scope``.
+        Occurrences are counted within ``scope``.
         """
         made = fingerprint(value)
         self._seen[scope + made] += 1
@@ -105,7 +105,7 @@ class Fingerprints:
 
 
 def _sorted(value: object, depth: int = 0) -> object:
-    # Hostile nesting is left unsorted below a depth that no real record reaches.
+    # Keys below a depth that no real record reaches stay unsorted: nesting may be hostile.
     if depth > 40:
         return value
     if isinstance(value, dict):

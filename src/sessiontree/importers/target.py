@@ -1,26 +1,30 @@
-"""The file an import goes to: found again, made, or brought up to date.
+"""Write an imported session: create its file, or update the file of an earlier import.
 
-A first import writes the whole session at once. A later one makes the file what a first import
-would make it now, plus what was done here since:
+The first import writes the whole session at once. A later one updates the file to what a first
+import would write now, plus everything added here since:
 
-- As a rule the source has only grown. Then the new entries are appended, under the file's lock, one
-  line each, and every other byte stays.
-- Part of what was imported may have changed at its source: an answer was half written, its token
-  count came later, its records were out of order. Then the file is written as a whole, atomically.
-  The ledger in the import's entry tells what the imports before wrote, so an entry that somebody
-  changed here is left alone.
-- If the source was rewritten, though, what it no longer says is kept: agents tidy their files.
-- What was said here stays, with all it follows. If the conversation was continued here, it still
-  stands where it stood.
+- Usually the source has only grown. The import then takes the file's lock and appends the new
+  entries, one line each; every other byte stays.
+- Entries imported before may have changed at the source: an answer was half written, its token
+  count came later, records were out of order. The import then replaces the whole file atomically.
+- If the source was rewritten, entries that it no longer has stay: agents tidy their files.
+- Entries added here stay, with all entries they follow. If the user continued the conversation
+  here, its leaf stays too.
 
-Cut short, an import leaves a shorter session that the next one completes. The file's time is that
-of what was said last: importing is not talking.
+Provenance is recorded in the header (``importedFrom``) and, for every import that added something,
+in one ``custom`` entry. That entry also holds the ledger: a digest of each imported entry. By it
+the next import can tell an entry that changed at its source from one that the user changed here,
+and leaves the latter alone.
+
+A crash leaves a shorter session, which the next import completes. The file's mtime is the time of
+the last message, because an import is not activity.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -30,27 +34,13 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource, has_grown
-from sessiontree.importers.provenance import (
-    ENTRY_TYPE,
-    FILE_KEY,
-    HEADER_KEY,
-    LEDGER_KEY,
-    TITLE_KEY,
-    Ledger,
-    Provenance,
-    derive_session_id,
-    is_import_of,
-    make_ledger,
-    read_ledger,
-    spell_ledger,
-)
 from sessiontree.importers.records import get_count, get_object, get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, session_name, spell_model_change
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import make_header
-from sessiontree.model.ids import derived_entry_id
+from sessiontree.model.ids import ENTRY_ID_LENGTH, derived_entry_id, new_session_id, new_uuid7
 from sessiontree.profiles import Dialect, Profile
 from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
@@ -63,13 +53,13 @@ from sessiontree.stores.files.store import FileStore
 
 _MAX_REPLACEMENTS = 20
 
-# Entries a user may add to an imported session without carrying its conversation on.
+# Entries a user may add to an imported session without continuing its conversation.
 _ANNOTATIONS = frozenset(("label", "session_info", "title_change"))
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did, and what it could not say in our words."""
+    """What an import wrote, and what it could not map."""
 
     source: str
     agent: str
@@ -84,13 +74,13 @@ class ImportReport:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether everything was there already."""
+        """Whether the file already had everything."""
         return not self.is_new and self.added == 0 and self.changed == 0
 
 
 @dataclass(slots=True)
 class ImportTarget:
-    """Where an import goes: profile, storage, project, folder, and the time it is made at."""
+    """The destination of an import: profile, storage, project, folder, and its time."""
 
     profile: Profile
     storage: SessionStorage
@@ -108,7 +98,7 @@ class ImportTarget:
 
 
 def bring_in(source: ForeignSource, target: ImportTarget) -> ImportReport:
-    """Write the session, or bring the file of an earlier import up to date. Raises OSError too."""
+    """Write the session, or update the file of an earlier import. Also raises OSError."""
     transcript = source.transcript
     session_id, existing = _find_target(source, target)
     provenance = Provenance(
@@ -243,14 +233,14 @@ def _update(
 
 
 def _append_held(storage: SessionStorage, path: str, update: _Update) -> bool:
-    """Append what is new with the file locked; False if that does not do."""
+    """Append what is new with the file locked; False if the file must be rewritten."""
     for _ in range(_MAX_REPLACEMENTS):
         writer = storage.open_writer(path, create=False)
         try:
             size = writer.lock()
             try:
-                # A rewrite puts another file under the name: what is appended to the old one is
-                # lost, so whoever waited for the lock looks again.
+                # A rewrite replaces the file under this name; lines appended to the old file are
+                # lost. After waiting for the lock, check that the name still means this file.
                 if size is not None:
                     return update.append(writer)
             finally:
@@ -261,7 +251,7 @@ def _append_held(storage: SessionStorage, path: str, update: _Update) -> bool:
 
 
 class _Update:
-    """One import of a session that was imported before."""
+    """An import of a session that was imported before."""
 
     def __init__(
         self,
@@ -291,9 +281,9 @@ class _Update:
         )
 
     def append(self, writer: SessionStorageWriter) -> bool:
-        """Append the entries that the file does not have; False if others have to change.
+        """Append the entries that the file lacks; False if others have to change.
 
-        The file is locked, and only written if it has all that was imported before, as it is now.
+        The file is locked, and only written if it holds all earlier imports unchanged.
         """
         document = load_document(self._target.storage, self._path)
         if document is None:
@@ -321,7 +311,7 @@ class _Update:
             for entry in added:
                 writer.write_line(_to_line(entry, self._target))
             writer.fsync()
-            # Still under the lock: nobody can have continued it meanwhile.
+            # Still under the lock: no other process can have continued it meanwhile.
             said_ns = _last_talked_ns(new, self._target) or 0
             set_time(self._target.storage, self._path, max(before_ns, said_ns))
             self.report.added = len(added)
@@ -331,8 +321,8 @@ class _Update:
         return True
 
     def rewrite(self) -> None:
-        """Write the file as a whole: what is imported as it is now, then what was done here."""
-        # Not through a SessionManager: that would make this the session its terminal continues.
+        """Write the whole file: the entries imported now, then those added here."""
+        # A SessionManager would write a breadcrumb: -c in this terminal would open this session.
         target = self._target
         before_ns = target.storage.stat(self._path).mtime_ns
         log = FileStore(target.storage, target.profile).open(self._path)
@@ -375,7 +365,7 @@ class _Update:
         self.report.entries = len(tree.entries)
 
     def _entry(self, wire: WireEntry, tree: SessionTree, changed: set[str]) -> Entry:
-        """The entry as it is imported now; the one in the file if it says the same."""
+        """Return the entry as imported now, or the one in the file if both are equal."""
         there = tree.by_id.get(wire["id"])
         if there is None or there.id in changed:
             return Entry.from_wire(_spell(wire, self._target.dialect))
@@ -389,7 +379,7 @@ class _Update:
         return _closing_entries(self._target, tree.by_id.keys() | new, leaf, note, None)
 
     def _find_changed(self, tree: SessionTree, past: _Past) -> set[str]:
-        """The entries that were imported and read otherwise now."""
+        """Find the imported entries that have changed at the source."""
         changed = set()
         for wire in self._transcript.entries:
             there = tree.by_id.get(wire["id"])
@@ -397,7 +387,7 @@ class _Update:
                 continue
             known = past.ledger.get(there.id)
             if known is None:
-                # An import that was cut short wrote it and did not come to list it.
+                # An interrupted import wrote this entry before it could list it.
                 if there.raw() != _trimmed(_spell(wire, self._target.dialect), self._target):
                     changed.add(there.id)
             elif known not in ("", self._ledger[there.id]):
@@ -405,7 +395,7 @@ class _Update:
         return changed
 
     def _find_gone(self, tree: SessionTree, past: _Past) -> set[str]:
-        """What an earlier import wrote, this one would not, and nothing here depends on."""
+        """Find entries that only an earlier import would write and that nothing here depends on."""
         gone = {key for key in past.ledger if key not in self._ledger and key in tree.by_id}
         if not gone:
             return gone
@@ -423,24 +413,24 @@ class _Update:
         return gone
 
     def _is_elsewhere(self, tree: SessionTree, past: _Past) -> bool:
-        """Whether the conversation went back to an entry that was there already."""
+        """Whether the source's conversation went back to an entry imported before."""
         at = _stands_at(tree)
         is_moved = at is not None and at.id != self._transcript.leaf_id
         return is_moved and not self.report.keeps_local_leaf and past.is_begun_by(self._source)
 
     def _is_renamed(self, past: _Past, document: SessionDocument | None) -> bool:
-        """Whether the source has a new title, and nobody gave the session one here."""
+        """Whether the source has a new title and the user has not renamed the session here."""
         if document is None:
             return False
         info = document.tree.info_name()
         name = session_name(self._target.dialect, document.title, info)
         if name == self._title or (name is not None and name != past.title):
             return False
-        # A source that was tidied has lost its title, not given it up.
+        # A tidied source has lost its title; nobody removed it on purpose.
         return self._title is not None or past.is_begun_by(self._source)
 
     def take_name(self) -> None:
-        """Give the session the title that it has at its source, if that is another than before."""
+        """Take over the source's title if it has changed since the last import."""
         if not self._has_new_name:
             return
         target = self._target
@@ -455,7 +445,7 @@ class _Update:
 
 @dataclass(slots=True)
 class _Past:
-    """What the imports before wrote, and what the last of them knew of its source."""
+    """What earlier imports wrote, and what the last of them recorded of its source."""
 
     ledger: Ledger
     title: str | None = None
@@ -463,7 +453,7 @@ class _Past:
     own_hash: str | None = None
 
     def is_begun_by(self, source: ForeignSource) -> bool:
-        """Whether the source is what it was then, and more."""
+        """Whether the source still begins with what the last import read."""
         return self.own_hash is None or has_grown(source.path, self.size, self.own_hash)
 
 
@@ -477,7 +467,7 @@ def _read_past(tree: SessionTree) -> _Past:
         if ledger is not None:
             past.ledger |= ledger
         elif not past.ledger:
-            # Of a version that kept no ledger: a first import wrote all that is before its entry.
+            # Versions without a ledger: a first import wrote all entries before its own.
             past.ledger = dict.fromkeys((each.id for each in tree.entries[:index]), "")
         known = data if isinstance(data, dict) else {}
         past.title = get_text(known, TITLE_KEY)
@@ -500,13 +490,13 @@ def _hang_on_what_stays(entry: Entry, tree: SessionTree, gone: set[str]) -> None
 
 
 def _was_continued(tree: SessionTree, imported: Collection[str]) -> bool:
-    """Whether the conversation stands elsewhere than the last import left it."""
+    """Whether the conversation's leaf is another than the last import left."""
     at = _stands_at(tree)
     return at is not None and at.id not in imported
 
 
 def _stands_at(tree: SessionTree) -> Entry | None:
-    """The entry that the conversation stands at; what was only noted after it does not count."""
+    """Return the conversation's leaf; notes after it (labels, names) don't count."""
     at = tree.by_id.get(tree.leaf_id or "")
     while at is not None and (at.type in _ANNOTATIONS or _is_note(at)):
         at = tree.by_id.get(at.parent_id or "")
@@ -528,7 +518,7 @@ def _closing_entries(
     note: dict[str, Any],
     name: str | None,
 ) -> list[WireEntry]:
-    """The entries that end an import. The last line is where agents take up a session."""
+    """Return the entries that end an import. Agents continue a session at its last line."""
     entries = []
     if name is not None:
         entries.append(_make_entry(target, taken, leaf_id, "session_info", {"name": name}))
@@ -553,7 +543,7 @@ def _make_entry(
 
 
 def _spell(entry: WireEntry, dialect: Dialect) -> WireEntry:
-    """The entry as the dialect has it: converters speak omp's."""
+    """Translate an entry from omp's dialect, which the converters write, to ``dialect``."""
     change = read_model_change(entry) if entry["type"] == "model_change" else None
     if change is None or dialect != "pi":
         return entry
@@ -562,7 +552,7 @@ def _spell(entry: WireEntry, dialect: Dialect) -> WireEntry:
 
 
 def _to_line(entry: WireEntry, target: ImportTarget) -> bytes:
-    """The entry's line; what it refers to is stored first."""
+    """Return the entry's line, after storing the blobs it refers to."""
     trimmed = trim(entry, target.dialect)
     for blob in trimmed.blobs:
         target.blobs.put(blob)
@@ -584,3 +574,77 @@ def _clean_title(title: str | None) -> str | None:
 def _last_talked_ns(entries: Sequence[WireEntry], target: ImportTarget) -> int | None:
     said = ((entry["type"], entry["timestamp"]) for entry in entries)
     return last_talked_ns(said, target.now_ms)
+
+
+HEADER_KEY = "importedFrom"
+ENTRY_TYPE = "sessiontree.import"
+LEDGER_KEY = "entries"
+TITLE_KEY = "title"
+FILE_KEY = "file"
+
+_HALF = ENTRY_ID_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The origin of one import: session, file, content hash, and time."""
+
+    agent: str
+    session_id: str
+    path: str
+    content_hash: str
+    imported_ms: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the object for the header and the entry."""
+        return {
+            "agent": self.agent,
+            "sessionId": self.session_id,
+            "path": self.path,
+            "hash": f"sha256:{self.content_hash}",
+            "when": spell_time(self.imported_ms),
+        }
+
+
+Ledger = dict[str, str]
+"""A digest of each imported entry by its id; an empty digest if its content is unknown."""
+
+
+def make_ledger(entries: Iterable[WireEntry]) -> Ledger:
+    """The digest of each entry as it is imported, its place included."""
+    return {
+        entry["id"]: hashlib.sha256(codec.encode(entry)).hexdigest()[:_HALF] for entry in entries
+    }
+
+
+def spell_ledger(ledger: Ledger) -> str:
+    """The ledger as one string: ids and digests in turn, eight digits each."""
+    return "".join(f"{entry_id}{digest}" for entry_id, digest in ledger.items())
+
+
+def read_ledger(data: object) -> Ledger | None:
+    """The ledger in the data of an import's entry; None if it has none."""
+    text = get_text(data if isinstance(data, dict) else {}, LEDGER_KEY)
+    if text is None:
+        return None
+    step = 2 * _HALF
+    return {text[at : at + _HALF]: text[at + _HALF : at + step] for at in range(0, len(text), step)}
+
+
+def is_import_of(origin: object, agent: str, session_id: str) -> bool:
+    """Whether the origin in a header or an entry names this session."""
+    found = origin if isinstance(origin, dict) else {}
+    return get_text(found, "agent") == agent and get_text(found, "sessionId") == session_id
+
+
+def derive_session_id(
+    dialect: Dialect, agent: str, session_id: str, started_ms: int, attempt: int = 0
+) -> str:
+    """Derive an imported session's id here: the same each time, and sorted by start time.
+
+    If another session has that id, raise ``attempt`` to get the next one.
+    """
+    seed = f"{agent}\x00{session_id}\x00{attempt}".encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(seed).digest()
+    make = new_uuid7 if dialect == "pi" else new_session_id
+    return make(started_ms, lambda length: digest[:length])

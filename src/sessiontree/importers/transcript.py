@@ -1,8 +1,8 @@
-"""A foreign session said in our words: the value that importers make, and the hand that makes it.
+"""Transcript, the result of converting a foreign session, and its builder. Pure.
 
-Owns the deterministic ids: an entry's id follows from the foreign session and from the record it
-begins with. So reading the same file again gives the same entries, and a longer file gives the same
-ones, some of them with more in them, and new ones. Pure: no I/O, no clock.
+The builder derives each entry's id from the foreign session and the entry's first record. So
+reading the same file again gives the same entries; a file that has grown gives the same entries,
+some of them with more content, and new ones.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sessiontree.model.ids import derived_entry_id
 
 @dataclass(slots=True)
 class ConversionReport:
-    """What became of a foreign file's records.
+    """How a foreign file's records were converted.
 
-    ``kept`` counts by type what had no counterpart and became ``custom`` entries; ``left_out`` what
-    only repeats other records; ``skipped`` the lines that were no records at all.
+    ``kept`` counts, by type, records without a counterpart, which became ``custom`` entries;
+    ``left_out`` those that only repeat others; ``skipped`` lists the lines without a record.
     """
 
     records: int = 0
@@ -33,17 +33,17 @@ class ConversionReport:
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Add a note to the report, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     @property
     def unmapped(self) -> int:
-        """How many records or parts of records have no counterpart here."""
+        """The number of records, or parts of records, without a counterpart."""
         return sum(self.kept.values()) + len(self.skipped)
 
     def lines(self) -> list[str]:
-        """What could not be mapped, one line each, for people."""
+        """One line for the user for each thing that could not be mapped."""
         said = [f"kept as custom entries: {name} ({count})" for name, count in self.kept.items()]
         said += [f"line {line} left out: {reason}" for line, reason in self.skipped]
         return said + self.notes
@@ -51,9 +51,9 @@ class ConversionReport:
 
 @dataclass(slots=True)
 class Transcript:
-    """One foreign session as entries of ours, in the omp dialect, oldest first.
+    """One foreign session as entries in the omp dialect, oldest first.
 
-    ``leaf_id`` is where its conversation stands, which need not be the last entry. ``is_dated``
+    ``leaf_id`` is the conversation's leaf, not necessarily the last entry. ``is_dated``
     tells whether its records say when it began.
     """
 
@@ -76,7 +76,7 @@ SAID = frozenset(("message", "custom_message", "compaction"))
 
 @dataclass(slots=True)
 class _PathState:
-    """What holds at an entry because of the entries above it."""
+    """The model and settings in effect at an entry, set by the entries above it."""
 
     model: str | None = None
     thinking_level: str | None = None
@@ -95,14 +95,14 @@ class TranscriptBuilder:
         self._now_ms = fallback_ms
 
     def tell_time(self, value: object) -> int:
-        """The moment of a record in ms; one that has none happened with the record before it."""
+        """Return a record's time in ms; without one, that of the record before it."""
         time_ms = read_time(value)
         if time_ms is not None:
             self._now_ms = time_ms
         return self._now_ms
 
     def set_time(self, time_ms: int) -> None:
-        """What is added from here on happened at this moment."""
+        """Set the time of the entries added next."""
         self._now_ms = time_ms
 
     def add(
@@ -114,7 +114,7 @@ class TranscriptBuilder:
         *,
         is_place: bool = False,
     ) -> str:
-        """Add an entry that begins with the record named in ``source``; its id.
+        """Add an entry whose first record is named in ``source``; return its id.
 
         With ``is_place`` it stands where that record stands in the conversation, and has the id
         that a message made of the record would have: more records may show that it is one.
@@ -151,7 +151,7 @@ class TranscriptBuilder:
         display: bool,
         details: dict[str, Any] | None = None,
     ) -> str:
-        """Add text that the model saw but the user did not type."""
+        """Add text that the model saw and the user did not type."""
         fields: dict[str, Any] = {
             "customType": f"{self._agent}.{name}",
             "content": content,
@@ -170,17 +170,17 @@ class TranscriptBuilder:
         *,
         is_place: bool = False,
     ) -> str:
-        """Add a ``custom`` entry for what has no counterpart, and say so in the report."""
+        """Add a ``custom`` entry for a record without a counterpart, and count it in the report."""
         self.report.kept[name] += 1
         fields = {"customType": f"{self._agent}.{name}", "data": data}
         return self.add("custom", source, parent_id, fields, is_place=is_place)
 
     def model_at(self, entry_id: str | None) -> str | None:
-        """The model ("provider/id") that holds at an entry."""
+        """The model ("provider/id") in effect at an entry."""
         return self._states[entry_id].model
 
     def switch_model(self, source: Sequence[str], parent_id: str | None, model: str) -> str | None:
-        """Under ``parent_id`` the model is ``model``: the entry to go on from."""
+        """Set the model under ``parent_id``, if it is another; return the next parent."""
         state = self._states[parent_id]
         if state.model == model:
             return parent_id
@@ -191,7 +191,7 @@ class TranscriptBuilder:
     def switch_thinking(
         self, source: Sequence[str], parent_id: str | None, level: str
     ) -> str | None:
-        """Under ``parent_id`` the thinking level is ``level``: the entry to go on from."""
+        """Set the thinking level under ``parent_id``, if it is another; return the next parent."""
         state = self._states[parent_id]
         if state.thinking_level == level:
             return parent_id
@@ -203,7 +203,7 @@ class TranscriptBuilder:
 def make_usage(
     input_tokens: int, output_tokens: int, cache_read: int, cache_write: int, cost: float = 0.0
 ) -> dict[str, Any]:
-    """A message's ``usage``. Foreign files name no prices, so only a total can be known."""
+    """Make a message's ``usage``. Foreign files hold no prices, at most a total cost."""
     return {
         "input": input_tokens,
         "output": output_tokens,

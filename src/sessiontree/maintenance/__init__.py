@@ -1,1 +1,1 @@
-"""Looking after what sessions leave on disk: the trash, damage, what nothing needs any more."""
+"""Maintain session files: check and repair damage, move to trash, remove garbage."""

@@ -1,6 +1,10 @@
-"""A look at everything a profile keeps: damage, drafts, leftovers, missing blobs, the catalogue.
+"""Check everything a profile keeps, and repair what can be repaired.
 
-Only looks. What can be mended is said with each finding, and done by ``repair``.
+``check_profile`` only reads. It reports damage, drafts, leftovers, missing blobs and a stale
+catalogue as findings, and each finding knows whether it can be repaired. ``repair_findings``
+repairs those, each after copying its file to ``<agent dir>/backups/<time>/`` (under the path that
+the file has below the agent folder). So a crash during a repair leaves the file as it was, or the
+repaired file and its backup. A repaired session keeps its mtime: it must not become the newest.
 """
 
 from __future__ import annotations
@@ -11,19 +15,22 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import msgspec
 
-from sessiontree.discovery import paths
+from sessiontree.clock import Clock, now_ms
+from sessiontree.discovery import catalogue, paths
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.drafts import find_drafts
 from sessiontree.discovery.heads import read_head
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.discovery.talked import set_time
+from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeError
 from sessiontree.history.damage import is_damage
+from sessiontree.history.database import HistoryDatabase
 from sessiontree.maintenance.gc import find_leftovers
 from sessiontree.maintenance.secrets import (
     find_regular_files,
@@ -34,14 +41,16 @@ from sessiontree.maintenance.secrets import (
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import CURRENT_VERSION, get_version
+from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.opening import make_blob_store
-from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.reader import load_document, require_session
 from sessiontree.stores.files.references import references_in
+from sessiontree.stores.files.store import FileStore
 from sessiontree.stores.files.trash import list_trash
 
 Kind = Literal[
@@ -71,7 +80,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say about one path."""
+    """One observation about one path."""
 
     kind: Kind
     path: str
@@ -88,7 +97,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Checkup:
-    """What was looked at, and what there is to say."""
+    """How many sessions were checked, and the findings."""
 
     sessions: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -106,10 +115,10 @@ def check_profile(
     secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Checkup:
-    """Look at all sessions of a profile, or at those of one folder.
+    """Check all sessions of a profile, or those of one folder.
 
-    ``deep`` also reads every blob and compares it with its hash; ``secrets`` looks for passwords
-    and keys in what the sessions recorded and in their artifacts.
+    ``deep`` also reads every blob and compares it with its hash; ``secrets`` searches the sessions
+    and their artifacts for passwords and keys.
     """
     storage = FileSessionStorage()
     folders = [session_dir] if session_dir else paths.list_session_folders(profile, storage)
@@ -163,7 +172,7 @@ def _check_file(
         if secrets and (text := search_document(document)):
             yield Finding("secret", path, text)
     except (OSError, PersistenceError) as error:
-        # Another program has just cut it short, or the medium has begun to fail.
+        # Another program has just truncated the file, or the disk is failing.
         yield Finding("unreadable", path, _reason(error))
     finally:
         document.payloads.reader.close()
@@ -184,18 +193,18 @@ def _judge(document: SessionDocument) -> Iterator[Finding]:
         first = document.skipped[0]
         text = f"{_count(skipped, 'damaged line')}, the first is line {first.line}: {first.reason}"
         yield Finding("damaged", path, text)
-    orphans, mended = [], []
+    orphans, fixable = [], []
     for warning in document.warnings:
         if _ORPHAN.search(warning.reason):
             orphans.append(str(warning))
         elif not warning.reason.startswith(("skipped:", "version ")):
-            mended.append(str(warning))
-    if mended:
-        yield Finding("damaged", path, _first_of(mended))
+            fixable.append(str(warning))
+    if fixable:
+        yield Finding("damaged", path, _first_of(fixable))
     if orphans:
-        # Their lines say what they always said; there is nothing to put in the parent's place.
+        # The lines are intact; a repair has no parent to give them.
         yield Finding("lost parent", path, _first_of(orphans))
-    if not skipped and not mended and not document.has_final_newline:
+    if not skipped and not fixable and not document.has_final_newline:
         yield Finding("damaged", path, "its last line has no end")
     if document.is_migrated:
         yield Finding("other version", path, "an older version; upgraded when it is next opened")
@@ -215,7 +224,7 @@ _decode_body = msgspec.json.Decoder(_Body).decode
 
 
 def _check_messages(document: SessionDocument) -> Iterator[Finding]:
-    """Entries that say they are messages and hold none: everybody passes over them."""
+    """Find entries of type ``message`` without a message; every agent ignores them."""
     empty = [
         entry
         for entry in document.tree.entries
@@ -275,7 +284,7 @@ def _has_hash(path: str, digest: str) -> bool:
 
 
 def _check_privacy(path: str, profile: Profile) -> Iterator[Finding]:
-    """Other agents let everybody on the machine read their sessions; that is their choice."""
+    """Check our own profile only: other agents choose the permissions of their sessions."""
     if profile.name != "sessiontree" or os.name != "posix":
         return
     with contextlib.suppress(OSError):
@@ -300,7 +309,7 @@ def _check_artifacts(folder: str, storage: SessionStorage) -> Iterator[Finding]:
         yield from _search_file(path, storage, shown)
     yield from unread
     if others:
-        # Not a finding for each: a folder of links can hold thousands.
+        # One finding for all of them: a folder can hold thousands of links.
         text = _first_of(["a link, a pipe or a device: not looked into for secrets"] * len(others))
         yield Finding("not searched", others[0], text)
 
@@ -317,11 +326,11 @@ def _search_file(path: str, storage: SessionStorage, shown: str | None = None) -
         yield Finding("secret", shown or path, text)
 
 
-# -- what lies around ------------------------------------------------------------------------------
+# -- other files -----------------------------------------------------------------------------------
 
 
 def _check_beside(folder: str) -> Iterator[Finding]:
-    """Copies that repairs set aside, and artifact folders whose session is gone."""
+    """Find copies that repairs set aside, and artifact folders without a session."""
     try:
         names = set(os.listdir(folder))
     except OSError as error:
@@ -338,7 +347,10 @@ def _check_beside(folder: str) -> Iterator[Finding]:
 
 
 def _check_twins(files: list[str], storage: SessionStorage) -> Iterator[Finding]:
-    """Files that say they are the same session: another program wrote on where it had been."""
+    """Find files with the same session id.
+
+    They appear when another program goes on writing to the path that a session was moved from.
+    """
     seen: dict[str, str] = {}
     for path in sorted(files):
         with contextlib.suppress(OSError):
@@ -358,7 +370,7 @@ def _check_drafts(profile: Profile, session_dir: str | None) -> Iterator[Finding
 
 
 def _check_catalogue(folders: list[str], storage: FileSessionStorage) -> Iterator[Finding]:
-    """Whether what the catalogue remembers is what the files say now."""
+    """Compare the catalogue's summaries with those read from the files."""
     files = [found for folder in folders for found in list_session_files(storage, folder)]
     remembered = {found.path: summary for found, summary in survey(files, storage).found}
     read = {found.path: summary for found, summary in survey(files, _uncached(storage)).found}
@@ -369,7 +381,7 @@ def _check_catalogue(folders: list[str], storage: FileSessionStorage) -> Iterato
 
 
 class _Uncached:
-    """A storage that the catalogue does not know, so that every file is read."""
+    """Hide the storage's type from the catalogue, so that ``survey`` reads every file."""
 
     def __init__(self, storage: FileSessionStorage) -> None:
         self._storage = storage
@@ -416,3 +428,116 @@ def _reason(error: OSError | PersistenceError) -> str:
 
 def _count(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+_CHUNK = 1 << 20
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What was repaired, what failed, and the folder of the backups (None if none was needed)."""
+
+    backup_dir: str | None = None
+    repaired: list[Finding] = field(default_factory=list)
+    failed: list[tuple[Finding, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """One for each recovered file: what was recovered, and the path of the damaged file."""
+
+
+def repair_findings(
+    findings: Iterable[Finding], profile: Profile, *, clock: Clock = now_ms
+) -> RepairReport:
+    """Repair what can be repaired; a failure does not stop the other repairs."""
+    report = RepairReport()
+    stamp = format_timestamp(clock()).replace(":", "-").replace(".", "-")
+    backup = _Backup(profile, os.path.join(profile.agent_dir, "backups", stamp))
+    done: set[tuple[str, str]] = set()
+    for finding in findings:
+        if not finding.can_be_repaired:
+            continue
+        try:
+            # One rewrite repairs all findings of a kind about one session.
+            if (finding.kind, finding.path) not in done:
+                report.warnings += _repair(finding, profile, backup)
+            done.add((finding.kind, finding.path))
+            report.repaired.append(finding)
+        except (SessionTreeError, OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            report.failed.append((finding, str(error)))
+    report.backup_dir = backup.folder if backup.is_used else None
+    return report
+
+
+def _repair(finding: Finding, profile: Profile, backup: _Backup) -> list[str]:
+    match finding.kind:
+        case "no header":
+            # The file may have been replaced since the checkup.
+            require_session(FileSessionStorage(), finding.path)
+            backup.keep(finding.path)
+            return _rewrite(finding.path, profile)[:1]  # the warning that names both files
+        case "damaged":
+            backup.keep(finding.path)
+            _rewrite(finding.path, profile)
+        case "damaged blob":
+            # The next session that stores this content writes the blob again.
+            if os.path.lexists(finding.path):
+                backup.keep(finding.path, follow_link=False)
+                os.unlink(finding.path)
+        case "not private":
+            os.chmod(finding.path, 0o600)
+        case "catalogue":
+            catalogue.forget_process_memory()
+            for companion in ("", "-wal", "-shm", "-journal"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(catalogue.SCHEMA.path + companion)
+        case "history":
+            backup.keep(finding.path)
+            database = HistoryDatabase(finding.path)
+            database.rebuild()
+            database.close()
+        case _:
+            pass
+    return []
+
+
+def _rewrite(path: str, profile: Profile) -> list[str]:
+    """Rewrite the session from what is readable; return the warnings.
+
+    Damaged lines go to ``.rejected``.
+    """
+    times = os.stat(path)
+    storage = FileSessionStorage()
+    # A SessionManager would write a breadcrumb: this terminal's -c would then open this session.
+    log = FileStore(storage, profile).open(path)
+    try:
+        log.rewrite()
+        log.flush()
+    finally:
+        log.close()
+    set_time(storage, path, times.st_mtime_ns)
+    return [str(warning) for warning in log.warnings]
+
+
+class _Backup:
+    """The backup folder of one repair run; created with the first file kept."""
+
+    def __init__(self, profile: Profile, folder: str) -> None:
+        self.folder = folder
+        self.is_used = False
+        self._root = profile.agent_dir
+
+    def keep(self, path: str, *, follow_link: bool = True) -> None:
+        """Copy a file to the backup, or the link to it. OSError for what is not a regular file."""
+        below = os.path.relpath(path, self._root)
+        if below.startswith(".."):
+            below = os.path.join("elsewhere", os.path.abspath(path).lstrip("/\\").replace(":", ""))
+        target = os.path.join(self.folder, below)
+        storage = FileSessionStorage()
+        storage.ensure_dir(os.path.dirname(target))
+        if os.path.islink(path) and not follow_link:
+            os.symlink(os.readlink(path), target)
+        else:
+            with open_for_reading(path) as file:
+                storage.write_atomic(target, iter(lambda: file.read(_CHUNK), b""))
+                times = os.fstat(file.fileno())
+            set_time(storage, target, times.st_mtime_ns)
+        self.is_used = True

@@ -1,9 +1,13 @@
-"""What nothing needs any more: blobs that no file refers to, and what crashes left behind.
+"""Find and remove garbage: unreferenced blobs, and files that crashes left behind.
 
-``find_garbage`` only looks; ``remove_garbage`` takes its report and checks each piece once more. A
-blob stays if any session, draft, trashed session or set-aside file of any profile names it, or if
-it is younger than an hour: its line may be about to be written. What can't be read stops
-everything, since an unread file may refer to anything.
+``find_garbage`` only reads; ``remove_garbage`` takes its report and checks each file again. A blob
+stays if any session, draft, trashed session or set-aside file of any profile names it, or if it is
+younger than an hour: a session stores the blob first and writes the line that names it later. An
+unreadable file stops the search, because it may refer to any blob.
+
+Another process may store the same blob while this one removes it. Storing touches a blob that
+exists, so removal renames the file first and looks at its time afterwards: an earlier touch shows
+in the time, and a later one fails, so that process writes the blob again.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """One piece that can go."""
+    """One file, folder or link that can be removed."""
 
     kind: Kind
     path: str
@@ -45,7 +49,7 @@ class Garbage:
 
 @dataclass(slots=True)
 class GarbageReport:
-    """What can go, and why the rest of the blobs stays."""
+    """What can be removed, and how many blobs stay because they are referenced or young."""
 
     garbage: list[Garbage] = field(default_factory=list)
     referenced: int = 0
@@ -58,7 +62,7 @@ class GarbageReport:
 
 @dataclass(slots=True)
 class Removal:
-    """What went, and what could not be removed."""
+    """What was removed, what failed, and how many files were spared."""
 
     removed: list[Garbage] = field(default_factory=list)
     failed: list[PersistenceError] = field(default_factory=list)
@@ -72,10 +76,10 @@ class Removal:
 def find_garbage(
     profile: Profile, *, folders: Iterable[str] = (), clock: Clock = time.time
 ) -> GarbageReport:
-    """What can be removed of this profile. Changes nothing.
+    """Report what can be removed from this profile. Changes nothing.
 
-    ``folders`` are further places whose files may refer to its blobs. Raises PersistenceError if
-    anything that may hold a reference can't be read.
+    ``folders`` are further folders whose files may refer to its blobs. Raises PersistenceError if
+    a file that may hold a reference can't be read.
     """
     report = GarbageReport()
     blobs = list(_blobs(profile))
@@ -94,7 +98,7 @@ def find_garbage(
 
 
 def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Removal:
-    """Remove what a report found, unless it was used since."""
+    """Remove what the report lists, except files used since."""
     removal = Removal()
     for piece in report.garbage:
         try:
@@ -115,11 +119,7 @@ def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Remova
 
 
 def _remove_unless_used(path: str, clock: Clock) -> bool:
-    """Remove a file; False, and it stays, if somebody touched it in the meantime.
-
-    Whoever stores a blob that is there already touches it. Renaming comes first: a touch before it
-    is seen here, a touch after it fails, and then the blob is stored anew.
-    """
+    """Remove a file and return True, or keep it if another process touched it since."""
     aside = make_temp_path(path)
     os.rename(path, aside)
     if clock() - os.stat(aside).st_mtime >= SAFE_AGE_S:
@@ -130,7 +130,7 @@ def _remove_unless_used(path: str, clock: Clock) -> bool:
 
 
 def _blobs(profile: Profile) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Hash and file of each blob; omp adds links to it that end in the kind of image."""
+    """Yield hash and file of each blob, and of omp's links to it (``<hash>.png``)."""
     for item in walk_files(profile.blobs_dir, follow_links=False):
         name = _BLOB_NAME.fullmatch(item.name)
         if name is not None:
@@ -146,7 +146,7 @@ def _is_young(path: str, clock: Clock) -> bool:
 
 
 def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Garbage]:
-    """What crashes left behind: temporary files, drafts of answered sessions, empty folders."""
+    """Find what crashes leave: temporary files, drafts of answered sessions, empty folders."""
     for folder in (profile.sessions_dir, profile.blobs_dir):
         for item in walk_files(folder, follow_links=False):
             with contextlib.suppress(FileNotFoundError):
@@ -169,12 +169,12 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
 
 
 def _is_unused_link(path: str, clock: Clock) -> bool:
-    """Whether nobody needs the link any more that a move has left."""
+    """Whether the link that a move left is old and no process has the file open through it."""
     return clock() - os.lstat(path).st_mtime >= SAFE_AGE_S and not find_users(path)
 
 
 def _is_abandoned(path: str, name: str) -> bool:
-    """Whether this is a temporary file whose writer is gone. FileNotFoundError."""
+    """Whether this is a temporary file of a process that ended. Raises FileNotFoundError."""
     if not name.startswith(".") or not name.endswith(TEMP_SUFFIX):
         return False
     owner = _TEMP_OWNER.search(name)
@@ -182,7 +182,7 @@ def _is_abandoned(path: str, name: str) -> bool:
 
 
 def is_answered_draft(path: str) -> bool:
-    """Whether this is the draft of a session whose file has all that the draft has."""
+    """Whether this is a draft whose entries are all in its session's file."""
     session = paths.session_of_draft(path)
     if session is None or not os.path.exists(session):
         return False

@@ -1,8 +1,8 @@
-"""Giving a name to a session that nobody has open here.
+"""Rename a session that this process does not have open.
 
-Not through a ``SessionManager``: that would make it the session which its terminal continues.
-The file keeps its time, since a new name is no work on the session: other agents list sessions by
-the times of their files.
+This does not use a ``SessionManager``, which would write a breadcrumb: this terminal's ``-c`` would
+then open the renamed session. The file keeps its mtime, because other agents sort by it and a new
+name is not activity.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def rename_session(
     name: str,
     on_warning: Callable[[SessionWarning], object] | None = None,
 ) -> str | None:
-    """Name the session in this file, or clear its name; what it is called now.
+    """Set or clear (with an empty name) the name of the session in this file; return the name.
 
-    ``on_warning`` hears what reading or writing the file had to repair. Raises SessionTreeError;
-    OSError if the file is not there.
+    ``on_warning`` receives a warning for each thing that reading or writing had to repair. Raises
+    SessionTreeError, or OSError if the file does not exist.
     """
     before = storage.stat(path)
     live = LiveSession(FileStore(storage).open(path))

@@ -1,7 +1,7 @@
-"""Passwords and keys in what a session recorded and in the files beside it. Only looks.
+"""Search a session and the files beside it for passwords and keys. Only reads.
 
-Says which kinds there are and where, never the secret itself. What a secret looks like is in
-``text.secrets``.
+A report names kinds and places, never the secret. ``text.secrets`` defines what a secret looks
+like.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def search_document(document: SessionDocument) -> str | None:
-    """What secrets a session holds, by header, entry and damaged line; None if there are none."""
+    """Report a session's secrets by header, entry and damaged line; None if there are none."""
     redactor = Redactor()
     redactor.redact_value(dict(document.header))
     where = ["the header"] if redactor.counts.total() else []
@@ -49,9 +49,9 @@ def search_document(document: SessionDocument) -> str | None:
 
 
 def search_file(storage: SessionStorage, path: str) -> str | None:
-    """What secrets a file of any kind and size holds, by line; None if there are none.
+    """Report the secrets of a file of any kind and size by line; None if there are none.
 
-    Raises OSError for what can't be read and for what is no regular file.
+    Raises OSError if the file can't be read or is not a regular file.
     """
     counts: Counter[str] = Counter()
     lines: dict[int, None] = {}
@@ -65,7 +65,7 @@ def search_file(storage: SessionStorage, path: str) -> str | None:
 
 
 def search_name(folder: str, path: str) -> tuple[str, str | None]:
-    """The path of a file below a folder fit to be shown, and what secrets its name holds."""
+    """Return a file's path with its secrets replaced, and a report of them (None without any)."""
     redactor = Redactor()
     shown = os.path.join(folder, redactor.redact_path(os.path.relpath(path, folder)))
     return shown, _report(redactor.counts, ["its name"])
@@ -76,10 +76,10 @@ def find_regular_files(
     on_other: Callable[[str], object],
     on_error: Callable[[str, OSError], object],
 ) -> Iterator[str]:
-    """All regular files below a folder, in order; a missing one is empty.
+    """Yield all regular files below a folder, sorted; a missing folder is empty.
 
-    No link is followed, the folder itself included: it may lead anywhere. ``on_other`` hears of
-    links, pipes and devices, ``on_error`` of folders that can't be read.
+    No link is followed, not even the folder itself: it may lead anywhere. ``on_other`` receives
+    links, pipes and devices, ``on_error`` the folders that can't be read.
     """
     if os.path.islink(folder):
         on_other(folder)
@@ -106,7 +106,7 @@ def find_regular_files(
 
 
 def _decode(reader: SessionStorageReader, start: int, end: int) -> Iterator[str]:
-    """Bytes as text, whatever they are: what is no UTF-8 becomes something no secret holds."""
+    """Decode UTF-8, or UTF-16 after a byte order mark; invalid bytes become U+FFFD."""
     is_wide = reader.read_at(start, 2) in _UTF_16
     decoder = codecs.getincrementaldecoder("utf-16" if is_wide else "utf-8")("replace")
     for chunk in read_chunks(reader, start, end, _CHUNK):

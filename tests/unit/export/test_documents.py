@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 
 from sessiontree.errors import EntryNotFoundError, NotASessionError, SessionNotFoundError
 from sessiontree.export import markdown_safety as safe
-from sessiontree.export.documents import MarkdownOptions, render_markdown
-from sessiontree.export.json_document import render_json
+from sessiontree.export.documents import MarkdownOptions, render_json, render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.model.entries import PayloadSource, WireEntry

@@ -20,8 +20,7 @@ from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.listing import list_all_sessions
 from sessiontree.history import HistoryStorage
 from sessiontree.maintenance import checkup as checkup_module
-from sessiontree.maintenance.checkup import Checkup, check_profile
-from sessiontree.maintenance.repair import repair_findings
+from sessiontree.maintenance.checkup import Checkup, check_profile, repair_findings
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore

@@ -17,8 +17,7 @@ from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.core.compaction import CompactionError, CompactionSettings, plan_compaction
 from sessiontree.core.usage import estimate_context, total_usage
-from sessiontree.export.documents import render_markdown
-from sessiontree.export.json_document import render_json
+from sessiontree.export.documents import render_json, render_markdown
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.model import codec

@@ -12,9 +12,8 @@ import click
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import Count, Scope, with_scope
 from sessiontree.errors import PersistenceError
-from sessiontree.maintenance.checkup import Checkup, Finding, check_profile
+from sessiontree.maintenance.checkup import Checkup, Finding, check_profile, repair_findings
 from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
-from sessiontree.maintenance.repair import repair_findings
 from sessiontree.stores.files.folders import walk_files
 from sessiontree.stores.files.trash import TrashItem, delete_forever, list_trash
 

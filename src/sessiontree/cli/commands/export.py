@@ -21,7 +21,7 @@ from sessiontree.cli.resolve import (
     open_target,
     session_argument,
 )
-from sessiontree.export.formats import BUNDLE, FORMATS, choose_format
+from sessiontree.export import BUNDLE, FORMATS, choose_format
 from sessiontree.profiles import PROFILE_NAMES
 
 # -- export ----------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _render(
     view: Any, kind: str, redactor: Any, no_thinking: bool, no_tools: bool
 ) -> Iterator[str]:
     if kind == "json":
-        from sessiontree.export.json_document import render_json
+        from sessiontree.export.documents import render_json
 
         return render_json(view, redactor=redactor)
     from sessiontree.export.documents import MarkdownOptions, render_markdown

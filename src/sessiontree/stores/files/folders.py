@@ -1,8 +1,8 @@
-"""Every folder in which something of a profile may lie, also those that only the user knows.
+"""List every folder that may hold files of a profile, including custom session folders.
 
-Sessions may be kept in any folder (``--session-dir``), with their blobs in the profile's store.
-Whoever wants to know that nothing refers to a blob must look into those folders too, so they are
-noted when they are used, one a line in ``<agent dir>/session-dirs``.
+``--session-dir`` may keep sessions in any folder, with their blobs in the profile's store. Before
+garbage collection removes a blob it must search those folders for references too. So opening a
+session there appends the folder to ``<agent dir>/session-dirs``, one a line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sessiontree.storage.file import FileSessionStorage
 
 
 def remember_session_dir(profile: Profile, folder: str) -> None:
-    """Note that sessions of this profile are kept in this folder. Best effort: never raises."""
+    """Record that this folder holds sessions of the profile. Best effort: never raises."""
     folder = os.path.realpath(folder)
     if "\n" in folder or folder in known_session_dirs(profile):
         return
@@ -31,7 +31,7 @@ def remember_session_dir(profile: Profile, folder: str) -> None:
 
 
 def known_session_dirs(profile: Profile) -> list[str]:
-    """The folders noted for this profile, and those that terminals' breadcrumbs lead to."""
+    """Return the recorded folders, and those of the sessions that breadcrumbs name."""
     found: dict[str, None] = {}
     with contextlib.suppress(OSError):
         noted = FileSessionStorage().read(os.path.join(profile.agent_dir, USERS_FILE))
@@ -52,10 +52,10 @@ def _breadcrumb_targets(profile: Profile) -> Iterator[str]:
 
 
 def files_with_references(profile: Profile, folders: Iterable[str] = ()) -> Iterator[str]:
-    """Every file that may refer to a blob of this profile.
+    """Yield every file that may refer to a blob of this profile.
 
-    All profiles' files are among them: a session can be opened under another profile than the one
-    it lies in, and then keeps its blobs there. Raises PersistenceError for what can't be read.
+    Files of all profiles are included: a session opened under another profile than that of its
+    folder keeps its blobs in the other one. Raises PersistenceError for what can't be read.
     """
     profiles = {profile.agent_dir: profile}
     for other in list_profiles():
@@ -69,7 +69,7 @@ def files_with_references(profile: Profile, folders: Iterable[str] = ()) -> Iter
         if each.session_dir is not None:
             flat[each.session_dir] = None
     for folder in flat:
-        # Not below it: it may well be somebody's home.
+        # Without subfolders: the folder may be a home directory.
         for item in _files_in(folder):
             if ".jsonl" in item.name:
                 yield item.path
@@ -88,11 +88,12 @@ def _files_in(folder: str) -> list[os.DirEntry[str]]:
 def walk_files(
     folder: str, *, skip: frozenset[str] = frozenset(), follow_links: bool = True
 ) -> Iterator[os.DirEntry[str]]:
-    """All regular files below a folder, each folder once; a missing one is empty.
+    """Yield all regular files below a folder, entering each folder once.
 
-    Whoever looks for what is needed follows links to folders below it; whoever looks for what can
-    go does not, since a link may lead anywhere. The folder itself may be a link in either case.
-    Raises PersistenceError for what can't be read: to pass over it would be to guess.
+    Follow links to folders when searching for references, so that none is missed; do not follow
+    them when searching for files to remove, since a link may lead anywhere. The folder itself may
+    be a link, or missing. Raises PersistenceError for what can't be read: an unread file may hold
+    a reference.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [folder]

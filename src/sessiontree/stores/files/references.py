@@ -1,4 +1,4 @@
-"""Which blobs files refer to: by their bytes, so that whatever kind of file it is counts."""
+"""Find the blobs that files refer to, by searching the bytes of files of any kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 
 
 def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
-    """The hashes of all blobs that any file names. Raises PersistenceError."""
+    """Return the hashes of all blobs that any file names. Raises PersistenceError."""
     named: set[str] = set()
     for path in files_with_references(profile, folders):
         named |= references_in(path)
@@ -24,7 +24,7 @@ def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
 
 
 def references_in(path: str) -> set[str]:
-    """The hashes that a file names, whatever kind of file it is. Raises PersistenceError."""
+    """Return the blob hashes that a file of any kind names. Raises PersistenceError."""
     found: set[str] = set()
     rest = b""
     try:

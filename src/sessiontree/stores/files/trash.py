@@ -1,8 +1,9 @@
-"""The trash of a profile: a removed session can always be put back, on any system.
+"""Move sessions to a profile's trash, restore them, or delete them for good.
 
 ``<agent dir>/trash/<item>/`` holds what belonged to one session (its file, draft, artifacts and
-the copies that repairs left beside it) and ``manifest.json``, which is written first and says where
-each piece comes from. So a crash at any moment leaves a removal that ``restore`` can take back.
+the copies that repairs left beside it) and ``manifest.json``. Removal writes the manifest first,
+with the original path of each piece, and then renames the pieces one by one. So after a crash at
+any moment ``restore`` can undo the removal.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def move_to_trash(
 
     Sessions removed together share a ``batch``, so that they can be put back together. Raises
     SessionNotFoundError if there is none, NotASessionError for a file of another program,
-    PersistenceError if it can't be moved, or is not called as sessions are; then all of it is where
-    it was.
+    PersistenceError if it can't be moved or does not have a session's file name. After an error
+    every piece is where it was.
     """
     store = storage if storage is not None else FileSessionStorage()
     named = os.path.abspath(path)
@@ -67,7 +68,7 @@ def move_to_trash(
     if not sources:
         raise SessionNotFoundError(file)
     if store.exists(file) and paths.parse_session_file_name(os.path.basename(file)) is None:
-        with contextlib.suppress(OSError):  # one that can't be read can be removed all the same
+        with contextlib.suppress(OSError):  # an unreadable session can still be removed
             require_session(store, file)
     stamp = format_timestamp(clock())
     item = _describe(store, file, profile, stamp, batch, sources)
@@ -83,11 +84,11 @@ def move_to_trash(
 
 
 def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
-    """Put a removed session back where it was; its file.
+    """Put a removed session back where it was; return the path of its file.
 
-    A program that had the session open may have written it anew meanwhile: a file that holds all
-    that was removed, and perhaps more, stays. Raises PersistenceError if something else is there
-    now, or can't be moved; then the item stays in the trash.
+    A program that had the session open may have written the file again since: a file that begins
+    with all of the removed one stays. Raises PersistenceError if another file is at the place, or
+    if moving fails; then the item stays in the trash.
     """
     store = storage if storage is not None else FileSessionStorage()
     moves = []
@@ -95,7 +96,7 @@ def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
     for old, name in item.pieces:
         kept = os.path.join(item.folder, name)
         if not store.exists(kept) and not _is_dir(store, kept):
-            continue  # a removal that a crash cut short never took it
+            continue  # a crash stopped the removal before this piece
         if _is_contained(store, kept, old):
             needless.append(kept)
             continue
@@ -124,7 +125,7 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
 
 
 def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> list[TrashItem]:
-    """What is in the profile's trash, removed last first."""
+    """List the profile's trash, the last removed first."""
     store = storage if storage is not None else FileSessionStorage()
     try:
         folders = store.list_dirs(profile.trash_dir)
@@ -138,7 +139,7 @@ def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> li
 def find_in_trash(
     value: str, profile: Profile, *, storage: SessionStorage | None = None
 ) -> list[TrashItem]:
-    """The items whose session id, trash id or path begins with or is ``value``."""
+    """Find the items whose session id or trash id begins with ``value``, or whose path is it."""
     return [
         item
         for item in list_trash(profile, storage=storage)
@@ -158,7 +159,7 @@ def require_session_name(store: SessionStorage, file: str) -> None:
 
 
 def belongings(store: SessionStorage, file: str) -> Iterator[str]:
-    """The session's file first, then everything beside it that is only there because of it."""
+    """Yield the session's file first, then every file and folder beside it that belongs to it."""
     if store.exists(file):
         yield file
     draft = paths.draft_path(file)
@@ -182,7 +183,7 @@ def _describe(
     batch: str | None,
     sources: list[str],
 ) -> TrashItem:
-    session_id, title, cwd = _know(store, sources[0], file, profile)
+    session_id, title, cwd = _identify(store, sources[0], file, profile)
     item_id = f"{stamp.replace(':', '-').replace('.', '-')}-{os.urandom(3).hex()}"
     return TrashItem(
         id=item_id,
@@ -193,15 +194,15 @@ def _describe(
         cwd=cwd,
         removed_at=stamp,
         batch=batch or item_id,
-        # Numbered: two pieces may not have the same name, whatever they were called before.
+        # Numbered, so that no two pieces have the same name.
         pieces=tuple((old, f"{n}-{os.path.basename(old)}") for n, old in enumerate(sources)),
     )
 
 
-def _know(
+def _identify(
     store: SessionStorage, source: str, file: str, profile: Profile
 ) -> tuple[str, str | None, str]:
-    """Id, title and project, as a listing has them; a damaged session can be removed as well."""
+    """Return id, title and project as a listing shows them, as far as a damaged file has them."""
     named = paths.parse_session_file_name(os.path.basename(file))
     session_id = named[1] if named else os.path.basename(file)
     try:
@@ -217,7 +218,7 @@ def _know(
 
 
 def _move_all(store: SessionStorage, moves: list[tuple[str, str]]) -> None:
-    """Move all of these or none."""
+    """Move all of these; if one fails, move those before it back and raise OSError."""
     done: list[tuple[str, str]] = []
     try:
         for source, target in moves:
@@ -240,18 +241,18 @@ def _is_contained(store: SessionStorage, kept: str, file: str) -> bool:
             kept_stat, found = ours.stat(), theirs.stat()
             size = kept_stat.size
             if found.size < size or found.is_same_file(kept_stat):
-                return False  # a link into the trash is no second copy
+                return False  # the same file through a link, not a second copy
             return all(
                 ours.read_at(at, min(_CHUNK, size - at))
                 == theirs.read_at(at, min(_CHUNK, size - at))
                 for at in range(0, size, _CHUNK)
             )
         except OSError:
-            return False  # no files, or not to be read: nothing is known of them
+            return False  # folders or unreadable files: their content is unknown
 
 
 def _remove_if_empty(store: SessionStorage, folder: str) -> None:
-    """Remove an item's folder, unless anything but its manifest is in it."""
+    """Remove an item's folder if nothing but its manifest is left."""
     left = [found.path for found in store.list_files(folder)] + store.list_dirs(folder)
     if all(os.path.basename(path) == MANIFEST for path in left):
         store.remove_dir(folder)
@@ -298,8 +299,10 @@ def _read_item(store: SessionStorage, folder: str) -> TrashItem | None:
 
 
 def _is_sane(item: TrashItem) -> bool:
-    """Whether restoring would move only what lies in the item's own folder, and only to the names
-    that a session's file and what belongs to it have.
+    """Whether ``restore`` is safe with this manifest.
+
+    It must take only files of the item's own folder, and move them only to the names that a
+    session's file and its belongings can have.
     """
     texts = (item.path, item.session_id, item.cwd, item.removed_at, item.batch)
     return (
@@ -320,7 +323,7 @@ def _is_sane(item: TrashItem) -> bool:
 
 
 def _can_be_a_path(text: str) -> bool:
-    """Whether a file can be named so: no NUL, no half character."""
+    """Whether a file can have this name: no NUL, no unpaired surrogate."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -328,7 +331,7 @@ def _can_be_a_path(text: str) -> bool:
 
 
 def _can_belong(path: str, file: str) -> bool:
-    """Whether something of this name can be among what ``belongings`` finds for a session."""
+    """Whether ``belongings`` could yield this path for the session."""
     own = (file, paths.draft_path(file), f"{file}.rejected", paths.artifacts_dir(file))
     is_copy = path.startswith(f"{file}.corrupt-") and os.path.dirname(path) == os.path.dirname(file)
     return path in own or is_copy

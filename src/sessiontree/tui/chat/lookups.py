@@ -25,9 +25,8 @@ async def export(session: AgentSession, argument: str) -> str:
 
 
 def _write_export(manager: SessionManager, wanted: str) -> str:
-    from sessiontree.export.documents import render_markdown
-    from sessiontree.export.formats import JSON, MARKDOWN, choose_format
-    from sessiontree.export.json_document import render_json
+    from sessiontree.export import JSON, MARKDOWN, choose_format
+    from sessiontree.export.documents import render_json, render_markdown
     from sessiontree.export.view import view_of
 
     name = os.path.expanduser(wanted) or f"session-{manager.session_id[:8]}.md"
