@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy ruff import-linter codespell pytest-cov
+TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy psutil ruff import-linter codespell pytest-cov
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -3,7 +3,7 @@
 Owns finding them: the command's process group, the further groups of its session, whatever
 descends from it, and whatever carries its mark in the environment, which is how a process that
 left the session and lost its parents is still known. Knows nothing of pipes, timeouts or tools.
-Where the system shows no process table (anything but Linux), the process group is all there is.
+Where the system shows no process table (`process_table`), the process group is all there is.
 """
 
 from __future__ import annotations
@@ -12,24 +12,15 @@ import contextlib
 import os
 import secrets
 import signal
-from typing import NamedTuple
 
-_DEAD = "ZX"
+from sessiontree.agents.process_table import ProcessTable, Seen, find_process_table
+
 _MARK = "SESSIONTREE_COMMAND"
 
 
 def new_mark() -> dict[str, str]:
     """Environment variables that mark one command and all that it starts."""
     return {_MARK: secrets.token_hex(8)}
-
-
-class _Seen(NamedTuple):
-    state: str
-    parent: int
-    group: int
-    session: int
-    started: int
-    """In clock ticks since boot: with the pid it names one process for ever."""
 
 
 class ProcessTree:
@@ -41,21 +32,22 @@ class ProcessTree:
 
     def __init__(self, leader: int, mark: dict[str, str] | None = None) -> None:
         self.leader = leader
-        self._known: dict[int, int] = {}
-        self._mark = b"" if mark is None else f"{_MARK}={mark[_MARK]}".encode()
+        self._table = find_process_table()
+        self._known: dict[int, float] = {}
+        self._mark = "" if mark is None else mark[_MARK]
 
     def living(self) -> set[int]:
         """The pids that still run. Without a process table: the leader, while its group lives."""
-        table = _process_table()
-        if not table:
+        seen_now = self._table.read() if self._table is not None else {}
+        if self._table is None or not seen_now:
             return {self.leader} if _group_exists(self.leader) else set()
-        self._learn(table)
+        self._learn(self._table, seen_now)
         return {
             pid
             for pid, started in self._known.items()
-            if (seen := table.get(pid)) is not None
+            if (seen := seen_now.get(pid)) is not None
             and seen.started == started
-            and seen.state not in _DEAD
+            and not seen.is_dead
         }
 
     def send(self, number: signal.Signals) -> None:
@@ -66,55 +58,58 @@ class ProcessTree:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.leader, number)
         for pid in living:
-            if pid in self._known:
-                _send_one(pid, self._known[pid], self.leader, number)
+            if self._table is not None and pid in self._known:
+                _send_one(self._table, pid, self._known[pid], self.leader, number)
 
-    def _learn(self, table: dict[int, _Seen]) -> None:
+    def _learn(self, table: ProcessTable, seen_now: dict[int, Seen]) -> None:
         children: dict[int, list[int]] = {}
-        for pid, seen in table.items():
+        for pid, seen in seen_now.items():
             children.setdefault(seen.parent, []).append(pid)
         pending = [
             pid
-            for pid, seen in table.items()
+            for pid, seen in seen_now.items()
             if self.leader in (pid, seen.group, seen.session)
             or self._known.get(pid) == seen.started
-            or self._is_marked(pid)
+            or (self._mark and table.has_variable(pid, _MARK, self._mark))
         ]
         reached: set[int] = set()
         while pending:
             pid = pending.pop()
             if pid not in reached:
                 reached.add(pid)
-                self._known[pid] = table[pid].started
+                self._known[pid] = seen_now[pid].started
                 pending.extend(children.get(pid, ()))
 
-    def _is_marked(self, pid: int) -> bool:
-        if not self._mark:
-            return False
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return self._mark in file.read().split(b"\0")
-        except OSError:
-            return False
 
-
-def _send_one(pid: int, started: int, leader: int, number: signal.Signals) -> None:
+def _send_one(
+    table: ProcessTable, pid: int, started: float, leader: int, number: signal.Signals
+) -> None:
     """Signal a process outside the group if it is still the one that was seen.
 
-    The descriptor is opened before the check, so that a pid given to another process meanwhile
-    cannot be hit.
+    On Linux its descriptor is opened before the check, so that a pid given to another process
+    meanwhile cannot be hit. Elsewhere there is none: a moment remains between check and signal.
     """
+    if not hasattr(os, "pidfd_open"):
+        if _is_outside(table, pid, started, leader):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return
     try:
-        seen = _look(pid)
-        if seen is not None and seen.started == started and seen.group != leader:
+        if _is_outside(table, pid, started, leader):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(handle, number)
     finally:
         os.close(handle)
+
+
+def _is_outside(table: ProcessTable, pid: int, started: float, leader: int) -> bool:
+    """Whether a pid still stands for the process that was seen, and its group is another."""
+    seen = table.look(pid)
+    return seen is not None and seen.started == started and seen.group != leader
 
 
 def _group_exists(leader: int) -> bool:
@@ -125,27 +120,3 @@ def _group_exists(leader: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _process_table() -> dict[int, _Seen]:
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return {}
-    return {pid: seen for pid in pids if (seen := _look(pid)) is not None}
-
-
-def _look(pid: int) -> _Seen | None:
-    """What the system says of a process, or None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            line = file.read()
-    except OSError:
-        return None
-    # The name stands in parentheses and may itself hold spaces and parentheses.
-    fields = line[line.rfind(b")") + 1 :].split()
-    if len(fields) < 20:
-        return None
-    return _Seen(
-        fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
-    )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sessiontree.agents import process_table, process_tree
 from sessiontree.agents.processes import GRACE_S, Completed, plain_text, run_command
 
 
@@ -114,6 +115,7 @@ async def test_a_command_that_cannot_start_raises(tmp_path: Path) -> None:
         await run_command([str(tmp_path / "none")], cwd="/", on_output=Printed())
 
 
+@pytest.mark.usefixtures("system")
 async def test_a_timeout_ends_the_command(tmp_path: Path) -> None:
     printed = Printed()
     began = time.monotonic()
@@ -144,6 +146,16 @@ async def started_tree(printed: Printed) -> list[int]:
     return pids
 
 
+@pytest.fixture(params=["Linux", "macOS"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """This system, and one without ``/proc`` and process descriptors, where psutil must do."""
+    if request.param == "macOS":
+        monkeypatch.setattr(process_tree, "find_process_table", process_table.PsutilTable)
+        monkeypatch.delattr(os, "pidfd_open")
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("system")
 async def test_cancelling_ends_children_grandchildren_and_those_that_left_the_group(
     tmp_path: Path,
 ) -> None:
@@ -156,6 +168,71 @@ async def test_cancelling_ends_children_grandchildren_and_those_that_left_the_gr
     assert [pid for pid in pids if alive(pid)] == []
 
 
+ORPHAN = """
+import os, time
+if os.fork():
+    time.sleep(300)
+os.setsid()
+parent = os.getpid()
+if os.fork():
+    os._exit(0)
+os.setsid()
+while os.getppid() == parent:
+    time.sleep(0.01)
+print(f"orphan={os.getpid()}", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.usefixtures("system")
+async def test_cancelling_ends_one_that_left_the_session_and_lost_its_parents(
+    tmp_path: Path,
+) -> None:
+    printed = Printed()
+    task = asyncio.create_task(
+        run_command([sys.executable, "-c", ORPHAN], cwd=str(tmp_path), on_output=printed)
+    )
+    orphan = int((await printed.until(r"orphan=(\d+)\n")).group(1))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(orphan)
+
+
+async def test_without_a_process_table_the_group_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_tree, "find_process_table", lambda: None)
+    printed = Printed()
+    task = asyncio.create_task(run("sleep 300 & echo child=$!; wait", tmp_path, printed))
+    child = int((await printed.until(r"child=(\d+)\n")).group(1))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(child)
+
+
+def test_psutil_says_what_linux_says() -> None:
+    ours, theirs = process_table.ProcFolder(), process_table.PsutilTable()
+    for pid in (os.getpid(), os.getppid()):
+        here, there = ours.look(pid), theirs.look(pid)
+        assert here is not None
+        assert there is not None
+        assert here[:4] == there[:4]
+        assert theirs.read()[pid] == there
+    assert theirs.look(2**22 + 1) is ours.look(2**22 + 1) is None
+    assert not theirs.has_variable(os.getpid(), "NO_SUCH_VARIABLE", "x")
+
+
+def test_without_proc_and_psutil_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    exists = os.path.exists
+    monkeypatch.setattr("os.path.exists", lambda path: path != "/proc/self/stat" and exists(path))
+    assert isinstance(process_table.find_process_table(), process_table.PsutilTable)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert process_table.find_process_table() is None
+
+
+@pytest.mark.usefixtures("system")
 async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     printed = Printed()
     inner = "trap '' TERM; echo sub=$$; while :; do sleep 60; done"
@@ -179,6 +256,7 @@ async def test_sigterm_comes_first_so_that_a_command_can_clean_up(tmp_path: Path
     assert (tmp_path / "note").read_text() == "bye\n"
 
 
+@pytest.mark.usefixtures("system")
 async def test_cancelling_again_while_it_ends_does_not_leave_it_running(tmp_path: Path) -> None:
     printed = Printed()
     task = asyncio.create_task(
@@ -218,6 +296,7 @@ def _running_with(marker: str) -> list[str]:
     return found
 
 
+@pytest.mark.usefixtures("system")
 async def test_what_a_finished_command_left_in_the_background_is_ended_and_counted(
     tmp_path: Path,
 ) -> None:
