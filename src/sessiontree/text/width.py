@@ -1,17 +1,36 @@
-"""How much room a safe line takes on a terminal, and lines that fit it. Pure."""
+"""How much room a safe line takes on a terminal, and lines that fit it. Pure.
+
+Command line and screen measure alike, with rich's table of characters, since rich draws the screen.
+The core installs without rich; then Python's own table has to do, which is as old as the Python and
+takes each part of a composed emoji for one.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 # Latin, Greek, the most of Cyrillic and typographic signs take one column each, and are common.
-_MAYBE_NOT_NARROW = re.compile("[^\x00-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e]")
+_MAYBE_NOT_NARROW = re.compile(
+    "[^\x00-\xac\xae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e]"
+)
+_MOST_A_COLUMN = 16
+"""More characters than any writing puts into one column: a family of emoji has seven in two."""
+_HIDDEN = ("Mn", "Mc", "Me", "Cf")
+_WIDE_BLOCKS = ((0x1F000, 0x1FAFF), (0x20000, 0x3FFFD))
+"""Where characters newer than the table are wide, too."""
 
 
 def text_width(text: str) -> int:
     """Columns that a safe line takes on a terminal."""
-    return len(text) if _is_narrow(text) else sum(map(_width_of, text))
+    if _is_narrow(text):
+        return len(text)
+    try:
+        from rich.cells import cell_len
+    except ImportError:
+        return sum(map(_width_of, text))
+    return cell_len(text)
 
 
 def _is_narrow(text: str) -> bool:
@@ -19,12 +38,25 @@ def _is_narrow(text: str) -> bool:
     return text.isascii() or _MAYBE_NOT_NARROW.search(text) is None
 
 
+def _letters(text: str) -> Iterable[tuple[int, int]]:
+    """Where each letter with all its marks ends, and the columns it takes."""
+    try:
+        from rich.cells import split_graphemes
+    except ImportError:
+        return enumerate(map(_width_of, text), 1)
+    return ((end, columns) for _, end, columns in split_graphemes(text)[0])
+
+
 @lru_cache(4096)
 def _width_of(character: str) -> int:
+    """Columns of one character, without rich."""
     import unicodedata
 
-    if unicodedata.combining(character) or character in "\u200b\u200c\u200d\ufe0e\ufe0f":
+    category = unicodedata.category(character)
+    if category in _HIDDEN and character != "\xad":
         return 0
+    if category == "Cn":
+        return 2 if any(low <= ord(character) <= high for low, high in _WIDE_BLOCKS) else 1
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
@@ -33,14 +65,18 @@ def fit(text: str, width: int) -> str:
     width = max(width, 0)
     if _is_narrow(text[: width + 1]):
         return text if len(text) <= width else _cut(text, width - 1)
+    beginning = text[: _MOST_A_COLUMN * (width + 1)]
     used = cut = 0
-    for end, wide in enumerate(map(_width_of, text), 1):
-        used += wide
+    for end, columns in _letters(beginning):
+        used += columns
         if used > width:
-            return _cut(text, cut if width else -1)
+            break
         if used < width:
             cut = end
-    return text
+    else:
+        if len(beginning) == len(text):
+            return text
+    return _cut(text, cut if width else -1)
 
 
 def _cut(text: str, end: int) -> str:

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sessiontree.text import escaping
 from sessiontree.text.escaping import one_line
+from sessiontree.text.width import fit
 
 __all__ = [
     "block",
@@ -52,15 +53,6 @@ def terminal_output(text: str) -> str:
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain).replace("\r", "")
     return block(plain)
-
-
-def fit(line: str, width: int) -> str:
-    """The safe line cut to ``width`` columns, the cut marked with ``…``."""
-    if width <= 0:
-        return ""
-    if cell_len(line) <= width:
-        return line
-    return set_cell_size(line, width - 1).rstrip() + "…"
 
 
 def fit_middle(line: str, width: int) -> str:
