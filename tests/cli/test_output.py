@@ -289,7 +289,7 @@ def test_only_the_output_module_writes_to_the_terminal() -> None:
     package = Path(sessiontree.cli.__file__).parent
     found = {
         file.name: lines
-        for file in sorted(package.glob("*.py"))
+        for file in sorted(package.rglob("*.py"))
         if file.name != "output.py"
         and (lines := [line for line in file.read_text().splitlines() if writes.search(line)])
     }

@@ -124,8 +124,7 @@ class _Keyboard:
 
     def page(self, words: str) -> str:
         """Ask for the next page: ``next``, ``all`` or ``no``."""
-        sys.stderr.write(words)
-        sys.stderr.flush()
+        output.write_prompt(words)
         try:
             with self._silent():
                 while True:
@@ -139,18 +138,15 @@ class _Keyboard:
                         case _:
                             continue
         finally:
-            sys.stderr.write("\r\x1b[K" if output.has_color(sys.stderr) else "\n")
-            sys.stderr.flush()
+            output.erase_prompt()
 
     def ask(self, words: str) -> bool:
         """A line that says yes, typed after a pause in which the question could be read."""
-        sys.stderr.write(words)
-        sys.stderr.flush()
+        output.write_prompt(words)
         with self._silent():
             while self._read(PAUSE_S):
                 pass
-        sys.stderr.write(" [y/N] ")
-        sys.stderr.flush()
+        output.write_prompt(" [y/N] ")
         line = b""
         while not line.endswith(b"\n"):
             typed = self._read(None)

@@ -191,6 +191,17 @@ def write_message(*spans: Span) -> None:
     write_line(*spans, stream=sys.stderr)
 
 
+def write_prompt(text: str) -> None:
+    """Write our own words to standard error without ending the line: a key is to follow."""
+    _write(sys.stderr, text)
+    flush()
+
+
+def erase_prompt() -> None:
+    """Take the line of a prompt away, or end it where the terminal can't."""
+    write_prompt("\r\x1b[K" if has_color(sys.stderr) else "\n")
+
+
 def write_warnings(warnings: Sequence[object]) -> None:
     """What reading or writing a session had to repair, on standard error: the first of it."""
     for warning in warnings[:_WARNINGS]:
