@@ -27,6 +27,7 @@ _HOMES = {
     "FileSessionStorage": "storage.file",
     "MemorySessionStorage": "storage.memory",
     "BlobStore": "storage.blobs",
+    "AsyncSessionManager": "session.async_manager",
     "SessionStore": "stores.base",
     "SessionLog": "stores.base",
     "open_store": "stores",
@@ -68,7 +69,7 @@ _HOMES = {
     "NothingToForkError": "runtime.sessions",
     "NotAPromptError": "runtime.navigation",
     "OperationInProgressError": "runtime.operations",
-    "SessionClosedError": "runtime.disk",
+    "SessionClosedError": "session.worker",
     "AgentBusyError": "runtime.agent",
     "ModelNotFoundError": "runtime.models",
     "AmbiguousModelError": "runtime.models",
@@ -118,13 +119,14 @@ if TYPE_CHECKING:
     from sessiontree.runtime.agent_base import AgentBase as AgentBase
     from sessiontree.runtime.agent_session import AgentSession as AgentSession
     from sessiontree.runtime.create import create_agent_session as create_agent_session
-    from sessiontree.runtime.disk import SessionClosedError as SessionClosedError
     from sessiontree.runtime.models import AmbiguousModelError as AmbiguousModelError
     from sessiontree.runtime.models import ModelNotFoundError as ModelNotFoundError
     from sessiontree.runtime.navigation import NotAPromptError as NotAPromptError
     from sessiontree.runtime.operations import OperationInProgressError as OperationInProgressError
     from sessiontree.runtime.sessions import NothingToForkError as NothingToForkError
+    from sessiontree.session.async_manager import AsyncSessionManager as AsyncSessionManager
     from sessiontree.session.manager import SessionManager as SessionManager
+    from sessiontree.session.worker import SessionClosedError as SessionClosedError
     from sessiontree.storage.base import SessionStorage as SessionStorage
     from sessiontree.storage.base import SessionStorageReader as SessionStorageReader
     from sessiontree.storage.base import SessionStorageWriter as SessionStorageWriter

@@ -26,11 +26,11 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.export.bundle_archive import BundleError
 from sessiontree.profiles import UnknownProfileError
 from sessiontree.runtime.agent import AgentBusyError
-from sessiontree.runtime.disk import SessionClosedError
 from sessiontree.runtime.models import AmbiguousModelError, ModelNotFoundError
 from sessiontree.runtime.navigation import NotAPromptError
 from sessiontree.runtime.operations import OperationInProgressError
 from sessiontree.runtime.sessions import NothingToForkError
+from sessiontree.session.worker import SessionClosedError
 
 EXAMPLES = [
     SessionTreeError("of no special kind"),

@@ -239,7 +239,14 @@ WITHOUT_A_DISK = {
     *("SessionTreeNode", "SessionWarning", "parse_jsonl_lenient", "migrate_entries"),
     *("SessionStorage", "SessionStorageReader", "SessionStorageWriter", "MemorySessionStorage"),
     *("SessionInfo", "RecentSessionInfo", "Profile", "get_profile", "Agent", "AgentBase"),
-    *("AgentSession", "FileSessionStorage", "SessionStore", "SessionLog", "MemoryStore"),
+    *(
+        "AgentSession",
+        "FileSessionStorage",
+        "SessionStore",
+        "SessionLog",
+        "MemoryStore",
+        "AsyncSessionManager",
+    ),
     "open_store",
 }
 

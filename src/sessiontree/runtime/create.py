@@ -16,7 +16,6 @@ from sessiontree.profiles import Profile, get_profile
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
 from sessiontree.runtime.agent_session import AgentSession
-from sessiontree.runtime.disk import DiskThread
 from sessiontree.runtime.hooks import Hooks
 from sessiontree.runtime.models import Model, ModelRegistry, clamp_thinking
 from sessiontree.runtime.modes import ModeRegistry
@@ -32,6 +31,7 @@ from sessiontree.runtime.sessions import SessionSource
 from sessiontree.runtime.settings import RuntimeSettings
 from sessiontree.runtime.state import Wiring
 from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import DiskThread
 from sessiontree.storage.base import SessionStorage
 from sessiontree.stores.base import Durability
 

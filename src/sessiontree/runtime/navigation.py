@@ -16,7 +16,6 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.runtime import events
 from sessiontree.runtime.compacting import Summary, summarise_branch, summary_budget
-from sessiontree.runtime.disk import run_to_end
 from sessiontree.runtime.events import Message
 from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.models import clamp_thinking
@@ -24,6 +23,7 @@ from sessiontree.runtime.restoring import names_thinking, restore_mode, restore_
 from sessiontree.runtime.state import SummaryCancelled, Wiring
 from sessiontree.runtime.switching import Snapshot, tell_replaced
 from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import run_to_end
 
 
 class NotAPromptError(SessionTreeError):

@@ -15,7 +15,6 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import Agent
-from sessiontree.runtime.disk import DiskThread
 from sessiontree.runtime.events import AgentEvent, Message, SessionEvent
 from sessiontree.runtime.hooks import Hooks, Listeners, Unsubscribe
 from sessiontree.runtime.masking import KeyMask
@@ -27,6 +26,7 @@ from sessiontree.runtime.recording import Recording
 from sessiontree.runtime.sessions import SessionSource
 from sessiontree.runtime.settings import RuntimeSettings
 from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import DiskThread
 
 logger = get_logger(__name__)
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from sessiontree.core.context import SessionContext
 from sessiontree.logs import get_logger
 from sessiontree.runtime import events
-from sessiontree.runtime.disk import run_to_end
 from sessiontree.runtime.events import HookPayload, Message
 from sessiontree.runtime.hooks import Cancel
 from sessiontree.runtime.models import Model
@@ -28,6 +27,7 @@ from sessiontree.runtime.recording import Recording
 from sessiontree.runtime.restoring import restore_mode, restore_model, restore_thinking
 from sessiontree.runtime.state import Wiring
 from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import run_to_end
 
 logger = get_logger(__name__)
 

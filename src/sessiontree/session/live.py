@@ -40,7 +40,9 @@ class LiveSession:
         self._builder_tree: SessionTree | None = None
         self._builder_revision = 0
         self._has_moved = False
+        self._is_deleted = False
         self._known = len(log.tree.entries)
+        self._own: list[set[str]] = []
 
     # -- state -----------------------------------------------------------------------------
 
@@ -105,6 +107,8 @@ class LiveSession:
         except EntryExistsError:  # somebody else drew the same number just now
             return self.append(entry_type, fields)
         self._stand_at(entry.id)
+        for own in self._own:
+            own.add(entry.id)
         if self._builder is not None or entry_type == "compaction":
             self._carry_context(entry)
         return entry.id
@@ -132,7 +136,16 @@ class LiveSession:
         entries, leaf_id = make_entries(self.log, wanted)
         self.log.append(entries)
         self._stand_at(leaf_id)
-        return [entry.id for entry in entries]
+        made = [entry.id for entry in entries]
+        for own in self._own:
+            own.update(made)
+        return made
+
+    def note_own(self) -> set[str]:
+        """A set to which the ids of all entries are added that are made here from now on."""
+        own: set[str] = set()
+        self._own.append(own)
+        return own
 
     def _compare(self, leaf_id: str | EllipsisType | None, revision: str | None) -> None:
         found_leaf, found_revision = self.latest_leaf, self.log.revision
@@ -239,7 +252,7 @@ class LiveSession:
         Best effort: it is let go of in any case, and the first error is raised.
         """
         try:
-            if not self.log.store.is_kept:
+            if self._is_deleted or not self.log.store.is_kept:
                 return
             self.log.check()
             if self._has_moved or self.log.is_touched:
@@ -267,6 +280,11 @@ class LiveSession:
                 self.append("custom", {"customType": LEAF_MARKER})
 
         self.log.settle(mark)
+
+    def delete(self, *, permanently: bool) -> None:
+        """Leave the session and delete it; what is in memory can still be read."""
+        self.log.delete(permanently=permanently)
+        self._is_deleted = True
 
     def abandon(self) -> None:
         """Close without flushing; for after an error that was raised already."""

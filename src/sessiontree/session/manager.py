@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +26,9 @@ from sessiontree.model.header import Header
 from sessiontree.model.lines import SessionWarning
 from sessiontree.model.messages import WireMessage
 from sessiontree.profiles import Profile
+from sessiontree.session import follow as following
 from sessiontree.session import fork as copies
+from sessiontree.session import records
 from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
 from sessiontree.session.tool_call import rewrite_tool_call
@@ -535,6 +537,14 @@ class SessionManager:
         """Name the session as pi does; see ``set_session_name`` for names of any dialect."""
         return self._session.append("session_info", {"name": name})
 
+    def get_record(self, key: str) -> Any:
+        """The value that ``set_record`` kept last for this key; None if there is none."""
+        return records.get_record(self._session, key)
+
+    def set_record(self, key: str, value: Any) -> str:
+        """Keep a value with the session: anything that JSON can hold. The model never sees it."""
+        return records.set_record(self._session, key, value)
+
     # -- the leaf --------------------------------------------------------------------------
 
     def branch(self, id: str) -> None:  # noqa: A002 - the name is fixed
@@ -648,6 +658,26 @@ class SessionManager:
     def refresh(self) -> int:
         """Read what other processes appended; how many entries that were."""
         return self._session.refresh()
+
+    def follow(self, timeout_s: float | None = None) -> Iterator[Entry]:
+        """Entries that others append, as they come; waits for them.
+
+        Ends when none has come for ``timeout_s`` seconds. The leaf stays where it is.
+        """
+        return following.follow(self._session, timeout_s)
+
+    def news(self) -> following.News:
+        """Tells, each time it is asked, which entries others have added since; does not wait."""
+        return following.News(self._session)
+
+    def delete(self, *, permanently: bool = False) -> None:
+        """Leave the session and move it to the trash, from where ``store.restore`` brings it back.
+
+        ``permanently`` removes it and all that is only there because of it: draft, artifacts, set
+        aside copies, what is in the trash of it, blobs that nobody else uses, the search index.
+        Writing to it raises PersistenceError from then on.
+        """
+        self._session.delete(permanently=permanently)
 
     def flush(self) -> None:
         """Everything appended is on the medium when this returns; PersistenceError if not."""

@@ -167,6 +167,9 @@ class SessionLog(Protocol):
     def destroy(self) -> None:
         """Remove a copy that nobody goes over to, whatever is in it. Best effort."""
 
+    def delete(self, *, permanently: bool = False) -> None:
+        """Let go of the session and delete it; every later write raises PersistenceError."""
+
     def flush(self) -> None:
         """Everything appended is on the medium when this returns."""
 

@@ -14,11 +14,11 @@ import pytest
 from sessiontree.runtime import events
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Progress
-from sessiontree.runtime.disk import SessionClosedError
 from sessiontree.runtime.models import ModelNotFoundError
 from sessiontree.runtime.modes import Mode, ModeRegistry, ModeState
 from sessiontree.runtime.operations import OperationInProgressError
 from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import SessionClosedError
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 
 from .rig import DEAR, PLAIN, THINKER, live, saved, texts

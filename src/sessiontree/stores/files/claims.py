@@ -41,6 +41,7 @@ def claim_id(log: FileLog) -> None:
             if taken is not None:
                 raise SessionExistsError(session_id, taken)
             log.start()
+            log.is_touched = True  # if nothing follows it goes when it is left
     except OSError as error:
         raise PersistenceError.from_os_error(folder, error) from error
 

@@ -529,6 +529,18 @@ class FileLog(SharedFile):
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
 
+    def delete(self, *, permanently: bool = False) -> None:
+        """Let go of the file and delete the session; every later write raises PersistenceError.
+
+        Raises PersistenceError.
+        """
+        self.check()
+        self._old_files.close(self._reader())
+        self._close_writer()
+        if self.is_started:
+            self.store.delete(self.path, permanently=permanently)
+        self._error = PersistenceError(self.path, "was deleted here")
+
     def destroy(self) -> None:
         """Remove a copy that nobody goes over to, with its artifacts. Best effort."""
         self._close_writer()

@@ -1,8 +1,7 @@
-"""The one place where the runtime crosses from async to sync.
+"""A thread for each session, and the one place where async code crosses over to it.
 
-Owns one thread for each live session. Everything that touches a `SessionManager` runs there, one
-call after the other: the manager is synchronous and not made for several threads, and the event
-loop must never wait for a disk.
+Everything that touches a `SessionManager` runs there, one call after the other: the manager is
+synchronous and not made for several threads, and the event loop must never wait for a disk.
 """
 
 from __future__ import annotations

@@ -1,0 +1,41 @@
+"""Entries that others append to an open session, as they come."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from sessiontree.model.entries import Entry
+from sessiontree.session.live import LiveSession
+
+
+class News:
+    """What others have added to a session since it was last asked for."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._tree = session.tree
+        self._count = len(session.tree.entries)
+        self._own = session.note_own()
+
+    def take(self) -> list[Entry]:
+        """Read on; the entries that are new and not our own, in the order of the session."""
+        self._session.refresh()
+        tree = self._session.tree
+        if tree is self._tree:
+            new = tree.entries[self._count :]
+        else:  # the session was written anew: its entries may stand in another order
+            new = [entry for entry in tree.entries if entry.id not in self._tree.by_id]
+        self._tree, self._count = tree, len(tree.entries)
+        return [entry for entry in new if entry.id not in self._own]
+
+
+def follow(session: LiveSession, timeout_s: float | None = None) -> Iterator[Entry]:
+    """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds."""
+    news = News(session)
+    with contextlib.closing(session.log.store.watch(session.log.ref)) as watch:
+        while True:
+            new = news.take()
+            yield from new
+            if not new and not watch.wait(timeout_s):
+                return

@@ -1,0 +1,59 @@
+"""Every store of this package keeps the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiontree import FileStore, MemorySessionStorage, MemoryStore, open_store
+from sessiontree.errors import StoreError
+from sessiontree.stores.base import SessionStore
+from sessiontree.testing import StoreContract
+
+
+class TestFileStore(StoreContract):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return FileStore()
+
+
+class TestFileStoreInOneDialect(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> SessionStore:
+        return open_store(f"file:{tmp_path}/agent", profile="pi")
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return open_store("memory:")
+
+
+class TestFileStoreOnAnotherStorage(StoreContract):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return FileStore(MemorySessionStorage())
+
+
+def test_a_memory_store_with_a_name_is_shared() -> None:
+    first, second = open_store("memory:shared"), open_store("memory:shared")
+    assert isinstance(first, MemoryStore)
+    assert isinstance(second, MemoryStore)
+    assert first.storage is second.storage
+    assert first.url == "memory:shared"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sessions", "is no store URL"),
+        ("redis://host", 'No store is called "redis:"'),
+        ("file:relative", "use an absolute path"),
+        ("postgresql://anna:secret@host/db", "sessiontree[postgres]"),
+    ],
+)
+def test_a_wrong_url_says_what_to_use(url: str, told: str) -> None:
+    with pytest.raises(StoreError, match=told.replace("[", r"\[")) as caught:
+        open_store(url)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,91 @@
+"""The asynchronous session: the same names, in order, and nothing torn by a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.samples import assistant, user
+
+from sessiontree import AsyncSessionManager, MemoryStore, SessionManager
+from sessiontree.session.worker import SessionClosedError
+
+NOT_AWAITED = {
+    *("close", "discard", "leave_breadcrumb", "list", "list_all", "news", "put_leaf_back"),
+}
+
+
+def test_every_method_of_a_session_has_an_awaitable_of_its_name() -> None:
+    names = {
+        name
+        for name, value in inspect.getmembers(SessionManager, callable)
+        if not name.startswith("_") and not isinstance(value, property)
+    }
+    missing = {name for name in names if not hasattr(AsyncSessionManager, name)}
+    assert missing <= NOT_AWAITED
+
+
+async def test_calls_run_in_the_order_they_were_made() -> None:
+    async with await AsyncSessionManager.create("/work", storage=MemoryStore()) as session:
+        made = await asyncio.gather(*(session.append_message(user(str(n))) for n in range(50)))
+        entries = await session.get_entries()
+        assert [entry.id for entry in entries] == made
+        assert session.leaf_id == made[-1]
+
+
+async def test_a_cancelled_append_is_whole_and_the_next_one_follows_it() -> None:
+    store = MemoryStore()
+    session = await AsyncSessionManager.create("/work", storage=store)
+    await session.append_message(assistant("first"))
+    for n in range(30):
+        task = asyncio.ensure_future(session.append_message(user(str(n))))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    ref = session.manager.ref
+    kept = await session.get_branch()
+    await session.close()
+    again = SessionManager.open(ref, storage=store)
+    assert [entry.id for entry in again.get_branch()] == [entry.id for entry in kept]
+    assert again.warnings == []
+
+
+async def test_a_follower_waits_while_the_session_is_used() -> None:
+    store = MemoryStore()
+    session = await AsyncSessionManager.create("/work", storage=store)
+    await session.append_message(assistant("first"))
+    theirs = SessionManager.open(session.manager.ref, storage=store)
+    heard: list[str] = []
+
+    async def listen() -> None:
+        async for entry in session.follow(timeout_s=20):
+            heard.append(entry.data["message"]["content"])
+            if len(heard) == 2:
+                return
+
+    listening = asyncio.ensure_future(listen())
+    await asyncio.sleep(0)
+    await session.append_message(user("mine"))
+    theirs.append_message(user("theirs"))
+    theirs.append_message(user("theirs, too"))
+    await asyncio.wait_for(listening, 20)
+    assert heard == ["theirs", "theirs, too"]
+    await session.close()
+
+
+async def test_a_closed_session_says_so(tmp_path: Path) -> None:
+    session = await AsyncSessionManager.create("/work", tmp_path)
+    await session.close()
+    with pytest.raises(SessionClosedError):
+        await session.append_message(user("late"))
+
+
+def test_the_package_does_not_load_asyncio_for_it() -> None:
+    told = "import sys, sessiontree; sessiontree.SessionManager; print('asyncio' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
