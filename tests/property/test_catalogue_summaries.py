@@ -23,7 +23,7 @@ from tests.samples import (
     user,
 )
 
-from sessiontree.discovery.catalogue import blocks
+from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.summary import Summary, read_summary
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.memory import MemorySessionStorage
@@ -110,8 +110,8 @@ def summarise(data: bytes, known: Summary | None = None) -> Summary:
 @contextmanager
 def pieces_of(size: int, long_line: int) -> Iterator[None]:
     with (
-        mock.patch.object(blocks, "BLOCK_BYTES", size),
-        mock.patch.object(blocks, "_LONG_LINE_BYTES", long_line),
+        mock.patch.object(fast_lines, "BLOCK_BYTES", size),
+        mock.patch.object(fast_lines, "_LONG_LINE_BYTES", long_line),
     ):
         yield
 

@@ -7,8 +7,8 @@ import atheris
 with atheris.instrument_imports(include=["sessiontree"]):
     from sessiontree import HistoryStorage
     from sessiontree.cli import output
-    from sessiontree.discovery.search.matching import Matcher, make_snippet
     from sessiontree.discovery.search.query import parse_query
+    from sessiontree.discovery.search.scan import Matcher, make_snippet
     from sessiontree.export import markdown_safety as safe
     from sessiontree.export.redact import Redactor
     from sessiontree.model.header import TitleSlot

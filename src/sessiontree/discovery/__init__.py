@@ -1,1 +1,1 @@
-"""discovery"""
+"""Find, list, search and resume sessions."""

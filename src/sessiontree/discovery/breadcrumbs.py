@@ -1,9 +1,8 @@
-"""Terminal breadcrumbs: which session this terminal worked on last.
+"""Read and write breadcrumbs: the last session of each terminal.
 
-Owns terminal ids (docs/discovery.md#resuming-and-continuing) and the two-line files under
-``terminal-sessions``, spelled as omp and xcsh spell them, so that the agents share them.
-Breadcrumbs are a convenience: writing one never raises, and one that does not hold is as good as
-none.
+This module owns terminal ids (docs/discovery.md#resuming-and-continuing) and the two-line files in
+``terminal-sessions``, in the format of omp and xcsh, so that the agents share them. A breadcrumb is
+a convenience: writing one never raises, and an invalid one counts as missing.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ _VARIABLES = (
 
 
 def terminal_id(env: Mapping[str, str] | None = None, stdin_fd: int = 0) -> str | None:
-    """The name of this terminal (``pts-3``, ``tmux-%4``); None when there is none to tell."""
+    """Return this terminal's id (``pts-3``, ``tmux-%4``); None if it can't be determined."""
     return _tty_id(stdin_fd) or _id_from_environment(os.environ if env is None else env)
 
 
 @dataclass(frozen=True, slots=True)
 class Breadcrumb:
-    """What a terminal worked on last: the project's folder, the session's file, and when.
+    """A terminal's last session: the project's folder, the session's file, and the time.
 
-    ``identity`` is the folder's device and inode at that time, None if that was not noted.
-    ``is_fresh`` says that the session had just begun and had no file yet, as after omp's ``/new``.
+    ``identity`` is the folder's device and inode at that time, None if not recorded.
+    ``is_fresh`` means that the session was new and had no file yet, as after omp's ``/new``.
     """
 
     cwd: str
@@ -72,7 +71,7 @@ def write_breadcrumb(
     terminal: str | None = None,
     storage: SessionStorage | None = None,
 ) -> None:
-    """Remember that this terminal now works on ``session_file``. Best effort: never raises."""
+    """Record ``session_file`` as this terminal's session. Best effort: never raises."""
     terminal = terminal or terminal_id()
     if terminal is None:
         return
@@ -99,10 +98,10 @@ def read_breadcrumb(
     terminal: str | None = None,
     storage: SessionStorage | None = None,
 ) -> str | None:
-    """This terminal's last session if it was in this folder and can still be opened, else None.
+    """Return this terminal's last session if it is of this folder and can be opened, else None.
 
-    A session that so far exists as a draft counts as there. One whose folder living omp has renamed
-    is found under its new name; one inside another session's artifacts stands for that session.
+    A draft counts as a session. If omp has renamed the session's folder since,
+    it is found under the new name; a file in another session's artifacts means that session.
     """
     store: SessionStorage = storage or FileSessionStorage()
     crumb = load_breadcrumb(profile, terminal=terminal, storage=store)
@@ -119,9 +118,9 @@ def began_new_session(
     terminal: str | None = None,
     storage: SessionStorage | None = None,
 ) -> bool:
-    """Whether this terminal left the last session here for a new one that was never written.
+    """Whether this terminal's last session here was a new one that was never written.
 
-    Going back to that last session would undo what the user asked for.
+    Continuing the session before it would undo the user's choice of a new one.
     """
     store: SessionStorage = storage or FileSessionStorage()
     crumb = load_breadcrumb(profile, terminal=terminal, storage=store)
@@ -139,7 +138,7 @@ def read_moved_breadcrumb(
     terminal: str | None = None,
     storage: SessionStorage | None = None,
 ) -> tuple[str, str] | None:
-    """This terminal's last session if its project is this folder, renamed since: file and old cwd.
+    """Return file and old cwd of this terminal's last session if its project is now this folder.
 
     That the old folder is gone proves nothing, since it may have been deleted, or lie on a disk
     that is not mounted. This folder must be the same directory, by device and inode. A new
@@ -159,7 +158,7 @@ def read_moved_breadcrumb(
 def load_breadcrumb(
     profile: Profile, *, terminal: str | None = None, storage: SessionStorage | None = None
 ) -> Breadcrumb | None:
-    """This terminal's breadcrumb, whatever it leads to; None if there is none that can be read."""
+    """Read this terminal's breadcrumb without following it; None if it is missing or invalid."""
     terminal = terminal or terminal_id()
     if terminal is None:
         return None
@@ -178,7 +177,7 @@ def load_breadcrumb(
 
 
 def _find_file(profile: Profile, crumb: Breadcrumb, storage: SessionStorage) -> str | None:
-    """The session file a breadcrumb leads to, if there is something to open."""
+    """Return the session file that a breadcrumb names, if it can be opened."""
     folder, name = os.path.split(crumb.session_file)
     folders = [folder]
     if os.path.dirname(folder) == profile.sessions_dir:
@@ -217,7 +216,7 @@ def _identity(cwd: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def _was_there(cwd: str | os.PathLike[str], time_ns: int) -> bool:
-    """Whether a folder, or something in it, is older than this.
+    """Whether a folder, or an entry in it, is older than this.
 
     Entries go by the time of their inode, which cannot be set back as the others can.
     """

@@ -1,7 +1,7 @@
-"""Drafts: prompts that were typed but never answered, found again (docs/reliability.md#promises).
+"""Find drafts: prompts that the user typed and no model answered (docs/reliability.md#promises).
 
-A draft lies hidden beside the session file it would have become. Listings don't show drafts;
-continuing and the doctor look here. What is in one is read by whoever opens it.
+A draft is a hidden file beside the session file that it would have become. Listings don't show
+drafts; ``--continue`` and ``doctor`` find them here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sessiontree.text.words import to_moment
 
 @dataclass(frozen=True, slots=True)
 class DraftInfo:
-    """A session that so far exists only as a draft. Open ``path`` to go on with it."""
+    """A session that exists only as a draft. Open ``path`` to continue it."""
 
     path: str
     session_file: str
@@ -44,7 +44,7 @@ def find_drafts(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> list[DraftInfo]:
-    """The drafts of a project, or without ``cwd`` of all, newest first."""
+    """List the drafts of a project, or of all without ``cwd``, newest first."""
     chosen = get_profile(profile)
     store = storage if storage is not None else FileSessionStorage()
     if session_dir is not None:
@@ -63,7 +63,7 @@ def find_drafts(
 
 
 def list_draft_files(storage: SessionStorage, folders: Iterable[str]) -> list[FileStat]:
-    """The draft files in some folders whose session file is not there yet."""
+    """List the draft files in some folders whose session file does not exist yet."""
     found = []
     for folder in folders:
         try:

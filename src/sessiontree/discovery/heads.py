@@ -1,7 +1,7 @@
-"""The head of a session file: header and earliest prompt, read off its first few kilobytes.
+"""Read the head of a session file: header and earliest prompt, from its first few kilobytes.
 
-For callers that look at many files and may not read them: a prefix that ends in the middle of a
-line, even of the header, still gives what stands before the cut.
+For callers that look at many files without reading them whole. A prefix that ends in the middle of
+a line, even of the header, still gives the fields before the cut.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?$")
 
 
 class Head(msgspec.Struct):
-    """What the first bytes of a session say. ``is_cut`` if the header itself goes on after them."""
+    """The content of a session's first bytes. ``is_cut`` if the header continues after them."""
 
     session_id: str
     cwd: str = ""
@@ -39,9 +39,9 @@ class Head(msgspec.Struct):
 
 
 def read_head(storage: SessionStorage, path: str) -> Head | None:
-    """The head of a file, its header complete; None if it is no session. Raises OSError.
+    """Read a file's head with the complete header; None if it is not a session. Raises OSError.
 
-    Through a reader, which refuses what is no file: a pipe of that name would wait for ever.
+    Uses a reader, which refuses anything but a regular file: a pipe would block for ever.
     """
     reader = storage.open_reader(path)
     try:
@@ -55,9 +55,9 @@ def read_head(storage: SessionStorage, path: str) -> Head | None:
 
 
 def parse_head(prefix: bytes, limit: int = PREFIX_BYTES) -> Head | None:
-    """The head that a file's first bytes show; None if they show no session header.
+    """Parse the head from a file's first bytes; None if they contain no session header.
 
-    A prefix of ``limit`` bytes is taken for cut: its last line goes on.
+    A prefix of ``limit`` bytes counts as cut: its last line continues in the file.
     """
     lines = prefix.split(b"\n")
     rest = lines.pop() if len(prefix) >= limit else b""
@@ -107,7 +107,7 @@ def _note_prompt(head: Head, value: dict[str, Any]) -> bool:
 
 
 def _from_cut_header(line: bytes, slot_title: str | None) -> Head | None:
-    """The fields that stand before the cut in a header longer than the prefix."""
+    """Parse the fields before the cut of a header longer than the prefix."""
     kind = _TYPE.match(line.removeprefix(BOM))
     if kind is None or kind[1] != b"session":
         return None
@@ -122,7 +122,7 @@ def _from_cut_header(line: bytes, slot_title: str | None) -> Head | None:
 
 
 def _cut_prompt(line: bytes) -> str | None:
-    """The beginning of a prompt whose line goes on after the prefix."""
+    """Return the beginning of a prompt whose line continues after the prefix."""
     text = line.decode("utf-8", "ignore")
     role = _USER.search(text)
     found = _TEXT.search(text, role.end()) if role else None

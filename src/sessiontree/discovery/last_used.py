@@ -1,16 +1,16 @@
-"""When a session was last used: the time of its last message, whatever its file's time says.
+"""Tell when a session was last used: the time of its last message, not the file's mtime.
 
-A copy, a restored backup or a clone gives every file a new time although nobody said anything in
-it. What the messages say of their own time stays true, so listings, the picker and ``--continue``
-go by that. What claims to come from the future was said now; a session without messages goes by its
-header's time, one without a header by its file's.
+A copy, a restored backup or a clone gives every file a new mtime without a new message. The
+messages' own times stay true, so listings, the picker and ``--continue`` use those. A time in the
+future counts as now; a session without messages has its header's time, and without a header its
+file's mtime.
 
-``by_last_use`` orders files this way without opening all of them. It looks at them newest first by
-their own time. No message in a file is later than the file's time, so once the latest message found
-so far is later than the next file's time, no file further down can beat it: usually one or two are
-opened. After a copy all files have the same new time and the bound settles nothing: then the
-catalogue is asked for the rest, and the ends of the files it does not know are read. Where a
-message is later than its own file, the files' times mean nothing and bound nothing.
+``by_last_use`` sorts files this way without opening all of them. It takes them newest mtime first.
+No message in a file is later than the file's mtime, so once the latest message found so far is
+later than the next mtime, no later file can beat it: usually one or two files are opened. After a
+copy all files have the same new mtime, which bounds nothing; then it takes the other times from the
+catalogue, and reads the ends of the files that the catalogue does not know. A message later than
+its own file proves that the mtimes are wrong; then it uses no bound at all.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 
 
 class _Use(msgspec.Struct, order=True, frozen=True):
-    """A file's place in the order: its last message, when it was begun, and what sets it apart."""
+    """A file's sort key: last message, start time, and what breaks ties."""
 
     used_ms: int
     begun: str
@@ -66,9 +66,9 @@ class _Use(msgspec.Struct, order=True, frozen=True):
 def by_last_use(
     storage: SessionStorage, files: Sequence[FileStat]
 ) -> Iterator[tuple[FileStat, datetime]]:
-    """Files in the order of their last messages, latest first, with the times of these. Lazy.
+    """Yield files with the times of their last messages, latest first. Lazy.
 
-    ``files`` come newest first. Of several used at the same time the one begun last comes first.
+    ``files`` must be sorted newest first. Of files with equal times the one begun last comes first.
     """
     present_ms = now_ms()
     stats = {stat.path: stat for stat in files}
@@ -92,7 +92,7 @@ def by_last_use(
 
 
 def last_use_ms(last_message_ms: int | None, header_time: str | None, stat: FileStat) -> int:
-    """When a session was last used, from what was read of its file; perhaps in the future."""
+    """Return the time of last use from data read from the file; it may be in the future."""
     if last_message_ms is not None:
         return last_message_ms
     began_ms = parse_timestamp(header_time)
@@ -100,7 +100,7 @@ def last_use_ms(last_message_ms: int | None, header_time: str | None, stat: File
 
 
 def read_last_use_ms(storage: SessionStorage, stat: FileStat) -> int:
-    """The same, read off the end of the file; a file that cannot be read goes by its own time."""
+    """Read that time from the end of the file; an unreadable file gives its mtime."""
     length = _TAIL_BYTES
     with contextlib.suppress(OSError):
         while length <= _LONGEST_TAIL_BYTES:
@@ -117,7 +117,7 @@ def read_last_use_ms(storage: SessionStorage, stat: FileStat) -> int:
 
 
 def _recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, int]:
-    """What the catalogue knows of these files."""
+    """Look these files up in the catalogue."""
     from sessiontree.discovery.catalogue import recall
 
     known = recall(files, storage)
@@ -158,6 +158,6 @@ def _from_wire(value: dict[str, Any]) -> _Line:
 
 
 def _begun(path: str) -> str:
-    """When a session was begun, as its file's name says it."""
+    """Return the session's start time in its file's name."""
     named = parse_session_file_name(session_of_draft(path) or path)
     return named[0] if named else ""

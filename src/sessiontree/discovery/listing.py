@@ -1,7 +1,7 @@
-"""Full listings of one project or of all (docs/discovery.md).
+"""List the sessions of one project or of all (docs/discovery.md).
 
-Owns ``SessionInfo``. Figures come from ``summary`` by way of the ``catalogue``; this decides which
-files belong to the question, which of them are shown, and in what order.
+The figures of a ``SessionInfo`` come from the ``catalogue``; this module decides which files belong
+to the listing, which of them are shown, and in what order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NS_PER_MS = 1_000_000
 
 
 class SessionInfo:
-    """What a listing says of one session. Times are aware, in UTC."""
+    """One session in a listing. Times are aware, in UTC."""
 
     __slots__ = (
         "_text",
@@ -99,7 +99,7 @@ class SessionInfo:
         return self._text
 
     def read_messages_text(self) -> str:
-        """The same, not kept: for whoever looks through the texts of thousands."""
+        """Read the same text without caching it, for searches through thousands of sessions."""
         return self._text if isinstance(self._text, str) else self._text()
 
     @property
@@ -123,10 +123,10 @@ _COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
 
 
 class SessionList(list[SessionInfo]):
-    """Sessions, newest first, and what the listing left out.
+    """Sessions, newest first, and those that the listing left out.
 
     The ``empty_count`` sessions in ``empty`` have no message; ``unreadable`` files could not be
-    read or are no sessions; ``moved`` names projects that may be this one under an older path, if
+    read or are not sessions; ``moved`` names projects that may be this one under an older path, if
     it has no sessions itself.
     """
 
@@ -139,7 +139,7 @@ class SessionList(list[SessionInfo]):
 
     @property
     def damaged(self) -> list[SessionInfo]:
-        """The listed sessions in which something could not be read."""
+        """The listed sessions with unreadable parts."""
         return [session for session in self if session.status == "damaged"]
 
 
@@ -151,9 +151,9 @@ def list_sessions(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> SessionList:
-    """The sessions of one project, newest first; those without a message are only counted.
+    """List the sessions of one project, newest first; those without a message are only counted.
 
-    With an explicit ``session_dir``, all that it holds; ``is_local`` tells this project's.
+    With an explicit ``session_dir``, list all in it; ``is_local`` marks this project's.
     """
     chosen = get_profile(profile)
     store = storage if storage is not None else FileSessionStorage()
@@ -178,7 +178,7 @@ def list_all_sessions(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> SessionList:
-    """The sessions of all projects of a profile, newest first."""
+    """List the sessions of all projects of a profile, newest first."""
     chosen = get_profile(profile)
     store = storage if storage is not None else FileSessionStorage()
     try:
@@ -193,7 +193,7 @@ def list_all_sessions(
 def make_session_info(
     stat: FileStat, summary: Summary, dialect: Dialect, storage: SessionStorage
 ) -> SessionInfo:
-    """The listing's line for one summarised file."""
+    """Make the listing's line for one summarized file."""
     path = stat.path
     named = parse_session_file_name(path) if summary.session_id is None else None
     session_id = summary.session_id
@@ -218,7 +218,7 @@ def make_session_info(
 
 
 def in_order(found: Iterable[tuple[FileStat, SessionInfo]]) -> list[SessionInfo]:
-    """Sessions as listings show them: those used last first.
+    """Sort sessions as listings show them: those used last first.
 
     A fork has its source's last message, so of several used at the same time creation decides.
     """

@@ -1,7 +1,7 @@
-"""Projects whose folder was moved or renamed: noticing them.
+"""Find projects whose folder was moved or renamed.
 
-A session remembers its project as a path. When the folder goes elsewhere the sessions stay behind
-under the old name; ``relink`` takes them along.
+A session records its project as a path. When the user moves the folder, the sessions keep the old
+path; ``relink`` updates them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_HEADS = 200
 
 @dataclass(frozen=True, slots=True)
 class MovedProject:
-    """A folder that is gone, has sessions, and had the name of one that is there."""
+    """A missing folder with sessions and the same name as an existing one."""
 
     cwd: str
     session_count: int
@@ -38,7 +38,7 @@ def find_moved_projects(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> list[MovedProject]:
-    """Projects that may be this one under an older path, newest first.
+    """Find projects that may be this one under an older path, newest first.
 
     Reads headers only in folders whose encoded name ends like this project's.
     """

@@ -1,8 +1,8 @@
-"""Where sessions lie: folder names for projects, file names for sessions, what lies beside them.
+"""Name the folders of projects, the files of sessions, and the files beside them.
 
-Owns how folders and files are spelled (docs/format.md#files-beside-a-session). Knows names only: it
-asks a storage whether a folder exists and reads no session. Which of several projects in one folder
-a session belongs to is in its header, so the readers of headers decide that, with ``same_cwd``.
+docs/format.md#files-beside-a-session describes the names. This module asks a storage whether a
+folder exists, but reads no session. Several projects may share a folder: the session's header names
+its project, and callers that read headers compare them with ``same_cwd``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILE_NAME = re.compile(
 
 
 def encode_cwd(cwd: str | os.PathLike[str]) -> str:
-    """The project's folder name as the reference documents spell it: ``--code-pi--``.
+    """Return the project's folder name in the documented spelling: ``--code-pi--``.
 
     Purely lexical: links are not followed. A Windows path keeps its drive on any system.
     """
@@ -38,7 +38,7 @@ def encode_cwd(cwd: str | os.PathLike[str]) -> str:
 
 
 def encode_cwd_home_relative(cwd: str | os.PathLike[str]) -> str:
-    """The project's folder name as omp 14 and later spell it: ``-projects-pi`` under home.
+    """Return the project's folder name in the spelling of omp 14 and later: ``-projects-pi``.
 
     Links are followed, as omp does: a path through a link to home is still under home.
     """
@@ -53,10 +53,10 @@ def encode_cwd_home_relative(cwd: str | os.PathLike[str]) -> str:
 
 
 def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
-    """Every folder in which this project's sessions may lie, existing or not, preferred first.
+    """List all folders that may hold this project's sessions, existing or not, preferred first.
 
-    A path through a link adds the spelling of the link to that of the place it leads to. If the
-    environment names one folder for all projects, it is that one.
+    A path through a link adds the link's spelling to that of its target. If the
+    environment names one folder for all projects, only that one is listed.
     """
     if profile.session_dir is not None:
         return [profile.session_dir]
@@ -71,7 +71,7 @@ def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
 def default_session_dir(
     profile: Profile, cwd: str | os.PathLike[str], storage: SessionStorage
 ) -> str:
-    """The folder for a new session of this project: the one that is there, else the agent's name.
+    """Return the folder for a new session of this project: an existing one, else the agent's.
 
     Living omp gives projects under home and the temporary folder names of its own, and at its start
     renames folders of the older spelling. So the living name comes first: nothing is then moved
@@ -100,7 +100,7 @@ def list_session_folders(profile: Profile, storage: SessionStorage) -> list[str]
 
 
 def other_places(profile: Profile, session_file: str, storage: SessionStorage) -> Iterator[str]:
-    """Where else in the profile a session of a project's folder may be, if it is there no more."""
+    """List other paths in the profile where a session of a project's folder may be now."""
     folder, name = os.path.split(session_file)
     if os.path.dirname(folder) != profile.sessions_dir:
         return
@@ -114,13 +114,13 @@ def other_places(profile: Profile, session_file: str, storage: SessionStorage) -
 
 
 def session_file_name(timestamp_iso: str, session_id: str) -> str:
-    """``2026-02-16T10-20-30-000Z_<id>.jsonl``; an id can not name another folder."""
+    """Return ``2026-02-16T10-20-30-000Z_<id>.jsonl``; the id can't lead to another folder."""
     stamp = _SEPARATORS.sub("-", timestamp_iso).replace(".", "-")
     return f"{_UNSAFE_IN_NAME.sub('-', stamp)}_{_UNSAFE_IN_NAME.sub('-', session_id)}.jsonl"
 
 
 def parse_session_file_name(name: str) -> tuple[str, str] | None:
-    """The ISO time and the id that a session's file name carries; None for any other name."""
+    """Return the ISO time and the id in a session's file name; None for any other name."""
     found = _FILE_NAME.fullmatch(os.path.basename(name))
     if found is None:
         return None
@@ -130,7 +130,7 @@ def parse_session_file_name(name: str) -> tuple[str, str] | None:
 
 
 def resolve_cwd(cwd: str | os.PathLike[str]) -> str:
-    """The one spelling of a folder, there or not: absolute, links followed, no trailing slash."""
+    """Normalize a folder, existing or not: absolute, links followed, no trailing slash."""
     text = os.fspath(cwd)
     try:
         return os.path.realpath(_absolute(text)) if not _is_windows_path(text) else _absolute(text)
@@ -159,13 +159,13 @@ def belongs_to(cwd: str | os.PathLike[str]) -> Callable[[str], bool]:
 
 
 def draft_path(session_file: str | os.PathLike[str]) -> str:
-    """The hidden draft beside a session file that is not written yet."""
+    """Return the path of the hidden draft of a session."""
     folder, name = os.path.split(os.fspath(session_file))
     return os.path.join(folder, f".{name}{DRAFT_SUFFIX}")
 
 
 def session_of_draft(draft: str | os.PathLike[str]) -> str | None:
-    """The session file a draft stands for; None if the name is not a draft's."""
+    """Return the session file of a draft; None if the path is not a draft's."""
     folder, name = os.path.split(os.fspath(draft))
     if not name.startswith(".") or not name.endswith(SESSION_SUFFIX + DRAFT_SUFFIX):
         return None
@@ -173,7 +173,7 @@ def session_of_draft(draft: str | os.PathLike[str]) -> str | None:
 
 
 def artifacts_dir(session_file: str | os.PathLike[str]) -> str:
-    """The session's artifact folder: its path without ``.jsonl``.
+    """Return the session's artifact folder: its path without ``.jsonl``.
 
     A session of any other name gets ``.artifacts`` appended, since the folder can not have the
     name of the file.

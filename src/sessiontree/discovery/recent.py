@@ -1,7 +1,7 @@
-"""Recent sessions: a glance at the newest files of one folder (docs/discovery.md).
+"""List the newest sessions of one folder quickly (docs/discovery.md).
 
-Reads the first 4 KB of each file it names, and the ends of the few that may be the newest. For
-everything about a session see ``listing``.
+It reads only the first 4 KB of each file it lists, and the ends of the few that may be the newest.
+``listing`` gives all figures of a session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sessiontree.text.words import format_time_ago, make_name
 
 
 class RecentSessionInfo(msgspec.Struct, frozen=True):
-    """One recent session. ``name`` and ``time_ago`` are made when they are asked for."""
+    """One recent session. ``name`` and ``time_ago`` are computed on access."""
 
     path: str
     modified: datetime
@@ -53,7 +53,7 @@ class RecentSessionInfo(msgspec.Struct, frozen=True):
 
     @property
     def time_ago(self) -> str:
-        """How long ago the session was used."""
+        """How long ago the session was used, in words."""
         return format_time_ago(self.modified, datetime.now(UTC))
 
 
@@ -67,7 +67,7 @@ def get_recent_sessions(
     *,
     storage: SessionStorage | None = None,
 ) -> list[RecentSessionInfo]:
-    """The sessions of a folder used last; [] if there is no such folder."""
+    """List the sessions of a folder that were used last; [] if the folder does not exist."""
     store = storage if storage is not None else FileSessionStorage()
     found: list[RecentSessionInfo] = []
     files = list(newest_first(store, os.fspath(session_dir)))
@@ -89,7 +89,7 @@ def get_recent_sessions(
 def find_most_recent_session(
     session_dir: str | os.PathLike[str], *, storage: SessionStorage | None = None
 ) -> str | None:
-    """The newest session file of a folder by mtime; None if it has none with a valid header."""
+    """Find a folder's newest session file by mtime; None without one with a valid header."""
     store = storage if storage is not None else FileSessionStorage()
     for stat in newest_first(store, os.fspath(session_dir)):
         try:
@@ -101,7 +101,7 @@ def find_most_recent_session(
 
 
 def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
-    """The session files of some folders, by mtime; of the same time, by name, later first."""
+    """Sort the session files of some folders by mtime, then by name, latest first."""
     files = [stat for folder in folders for stat in list_session_files(storage, folder)]
     # names are looked at only where times are the same: most callers want a few of thousands
     files.sort(key=_MTIME, reverse=True)
@@ -114,9 +114,9 @@ def list_session_files(
     folder: str,
     on_error: Callable[[str, OSError], object] | None = None,
 ) -> list[FileStat]:
-    """The session files right in a folder; hidden files are none.
+    """List the session files directly in a folder, without hidden files.
 
-    A folder that cannot be read has none; ``on_error`` hears of it.
+    An unreadable folder gives none and is reported to ``on_error``.
     """
     try:
         files = storage.list_files(folder, SESSION_SUFFIX)

@@ -1,8 +1,7 @@
-"""Which session is meant: by ``--resume VALUE``, or by going on where one left off.
+"""Choose the session that ``--resume VALUE`` or ``--continue`` means.
 
-Owns the rules of ``--resume`` and of ``continue_recent``
-(docs/discovery.md#resuming-and-continuing). An id is looked for in
-file names, so only the files that match are opened. Listings are asked only if no name has it.
+docs/discovery.md#resuming-and-continuing states the rules. An id is first searched in file names,
+so only matching files are opened; a full listing is made only if no name matches.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ _BEGINS_LIKE_A_FILE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSession:
-    """The one session that was meant. ``is_local`` if it belongs to the project asked from.
+    """The session that was found. ``is_local`` if it belongs to the caller's project.
 
-    ``cwd`` is empty if the session does not say, or its header is lost: then its folder decides.
+    ``cwd`` is empty if the header has none or is lost: then the session's folder decides.
     """
 
     path: str
@@ -68,7 +67,7 @@ def resolve_session(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> ResolvedSession:
-    """The session that a path, an id prefix or a session's exact name stands for.
+    """Find the session with this path, id prefix or exact name.
 
     A value with a slash or backslash, or one ending in ``.jsonl``, is a path. Else ids are tried,
     in this project and then (without ``session_dir``) in all; then, likewise, what files are called
@@ -102,7 +101,7 @@ def choose_recent(
     profile: str | Profile | None = None,
     storage: SessionStorage | None = None,
 ) -> str | None:
-    """The file to go on with: this terminal's last session here, else the project's last.
+    """Choose the file to continue: this terminal's last session here, else the project's last.
 
     None if this terminal had begun a new session here, which was never written.
     The path of a draft if that session was never answered; None if there is nothing to continue.
@@ -129,7 +128,7 @@ def choose_recent(
 
 
 def choose_newest(folders: list[str], storage: SessionStorage) -> str | None:
-    """The file, or draft, of the newest session in some folders, whatever its project."""
+    """Choose the file, or draft, of the newest session in some folders, of any project."""
     for stat in _newest_with_drafts(storage, folders):
         if _try_head(storage, stat.path) is not None:
             return stat.path
@@ -139,7 +138,7 @@ def choose_newest(folders: list[str], storage: SessionStorage) -> str | None:
 def find_by_id(
     prefix: str, folders: list[str], *, profile: Profile, storage: SessionStorage
 ) -> list[SessionInfo]:
-    """The sessions and drafts in some folders whose id begins with ``prefix``, newest first."""
+    """Find the sessions and drafts in some folders whose id begins with ``prefix``."""
     query = _Query(prefix, "", None, profile, storage)
     return query.infos([path for path, _ in query.find_ids(folders)])
 
@@ -157,7 +156,7 @@ class _Query:
         return [self.session_dir] if self.session_dir else session_folders(self.profile, self.cwd)
 
     def _is_local(self, path: str, cwd: str) -> bool:
-        """Whether a session is this project's: by its cwd, else by where it lies."""
+        """Whether a session is this project's: by its cwd, else by its folder."""
         if cwd:
             return belongs_to(self.cwd)(cwd)
         return os.path.dirname(path) in self._own_folders
@@ -177,7 +176,7 @@ class _Query:
             named = parse_session_file_name(path)
             if not path.endswith(SESSION_SUFFIX):
                 raise NotASessionError(path)
-            # damaged: opening it will say so, and salvage what there is
+            # damaged: opening it reports that and salvages what is readable
             session_id = named[1] if named else ""
             return ResolvedSession(path, session_id, "", self._is_local(path, ""))
         is_local = self._is_local(path, head.cwd)
@@ -187,11 +186,11 @@ class _Query:
         return self._nearest(self.find_ids)
 
     def by_file_name(self) -> ResolvedSession | None:
-        """By the time that a file's name begins with; the day at least, since all begin alike."""
+        """Find by the time in the file name, given at least to the day."""
         return self._nearest(self._find_files) if _BEGINS_LIKE_A_FILE.match(self.value) else None
 
     def _nearest(self, find: Callable[[list[str]], list[_Match]]) -> ResolvedSession | None:
-        """What is found of this project, else of all."""
+        """Return the matches in this project, else in all."""
         own = self._own_folders
         matches = find(own)
         if self.session_dir is None:
@@ -203,7 +202,7 @@ class _Query:
         return self._pick(matches) if matches else None
 
     def by_listing(self) -> ResolvedSession | None:
-        """By what a listing shows: the id in a header, whatever the file is called, or a name."""
+        """Find by a listing: the id in a header, whatever the file's name, or a session's name."""
         for listed in self._listings():
             found = self._with_id(listed) or self._with_title(listed)
             if len(found) > 1:
@@ -217,7 +216,7 @@ class _Query:
         return None
 
     def _listings(self) -> Iterator[SessionList]:
-        """This project's sessions; then those of all, which may be many to read."""
+        """Yield this project's sessions, then those of all, which may take long to read."""
         from sessiontree.discovery.listing import list_all_sessions, list_sessions
 
         yield list_sessions(self.cwd, self.session_dir, profile=self.profile, storage=self.storage)
@@ -234,7 +233,7 @@ class _Query:
         return [info for info in listed if info.title and info.title.strip() == wanted]
 
     def find_ids(self, folders: list[str]) -> list[_Match]:
-        """The sessions and drafts in these folders whose id begins with the value."""
+        """Find the sessions and drafts in these folders whose id begins with the value."""
         found: list[_Match] = []
         for path in self._candidates(folders):
             named = parse_session_file_name(session_of_draft(path) or path)
@@ -246,7 +245,7 @@ class _Query:
         return found
 
     def _find_files(self, folders: list[str]) -> list[_Match]:
-        """The sessions and drafts in these folders whose file's name begins with the value."""
+        """Find the sessions and drafts in these folders whose file name begins with the value."""
         return [
             (path, _try_head(self.storage, path))
             for path in self._candidates(folders)
@@ -269,7 +268,7 @@ class _Query:
                         yield path
 
     def _pick(self, matches: list[_Match]) -> ResolvedSession:
-        """The only match, or the only one whose id is just the value. Else it is ambiguous."""
+        """Return the only match, or the only exact one; raise AmbiguousSessionError otherwise."""
         exact = [match for match in matches if _id_of(*match) == self.value]
         chosen = exact or matches
         if len(chosen) > 1:

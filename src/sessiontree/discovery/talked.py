@@ -1,8 +1,8 @@
-"""Set a session file's mtime to the time of what was said in it last.
+"""Set a session file's mtime to the time of its last message.
 
-Listings here go by the messages (see ``last_used``); other agents and ``find_most_recent_session``
-go by the file's time. A file that is written although nobody talked in it (an import) must not look
-newest to them.
+Our listings use the messages' times (see ``last_used``); other agents and
+``find_most_recent_session`` sort by mtime. A file that an import or a repair writes must not look
+like the newest session to them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NS_PER_MS = 1_000_000
 
 
 def last_talked_ns(entries: Iterable[tuple[object, object]], now_ms: int) -> int | None:
-    """The time of what was said last, given types and times of entries; None if nothing was.
+    """Return the time of the last message, given types and times of entries; None without any.
 
-    What claims to come from the future was said now.
+    A time in the future counts as now.
     """
     moments = (parse_timestamp(timestamp) for kind, timestamp in entries if kind in _SAID)
     last_ms = max((moment for moment in moments if moment is not None and moment > 0), default=None)
@@ -28,7 +28,7 @@ def last_talked_ns(entries: Iterable[tuple[object, object]], now_ms: int) -> int
 
 
 def set_time(storage: SessionStorage, path: str, time_ns: int | None) -> None:
-    """Give a file this time, if there is one. Best effort: the content is what matters."""
+    """Set a file's mtime, unless it is None. Best effort: the content is what matters."""
     if time_ns is not None:
         with contextlib.suppress(OSError):
             storage.touch(path, time_ns)

@@ -160,8 +160,8 @@ def _search_foreign(
 ) -> Iterator[ForeignHit]:
     """The same words in other agents' sessions; these are read whole, as nothing indexes them."""
     from sessiontree.discovery.paths import same_cwd
-    from sessiontree.discovery.search.matching import Matcher
     from sessiontree.discovery.search.query import parse_query
+    from sessiontree.discovery.search.scan import Matcher
     from sessiontree.errors import SessionTreeError
     from sessiontree.importers.foreign import load_foreign
     from sessiontree.importers.foreign_listing import find_foreign_sessions
@@ -187,7 +187,7 @@ def _search_foreign(
 def _match_foreign(
     session: ForeignSession, entries: Sequence[Any], matcher: Any, role: str | None
 ) -> ForeignHit | None:
-    from sessiontree.discovery.search.matching import make_snippet
+    from sessiontree.discovery.search.scan import make_snippet
 
     wanted = len(matcher.query.wanted)
     totals = [0] * len(matcher.terms)

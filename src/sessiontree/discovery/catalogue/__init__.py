@@ -1,9 +1,12 @@
-"""The catalogue: summaries of session files, remembered so that only what changed is read again.
+"""Summarize session files, caching the summaries so that only changed files are read again.
 
-Three layers, each optional: this process's memory, one SQLite file a user, the session files
-themselves. The first two only ever answer for a file whose stamp still holds (see ``freshness``),
-so the answer equals a full scan's; losing them costs time. Other storages than the file system are
-scanned each time: their clocks and inodes prove nothing across processes.
+A lookup passes through three layers: this process's memory, one SQLite file for each user, and the
+session files. The first two are caches. They answer for a file only while its stamp is valid (see
+``freshness``), so the result always equals that of a full scan, and losing them costs only time. A
+file that has only grown is read from its old end. Two processes may write the SQLite file at once:
+each row stands alone and carries its stamp, so the last writer wins without harm. Storages other
+than the file system are scanned each time, since their clocks and inodes prove nothing across
+processes.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct):
-    """Summaries of files, each with what the file was when it was read."""
+    """Summaries of files, each with the file's stat when it was read."""
 
     found: list[tuple[FileStat, Summary]] = msgspec.field(default_factory=list)
     unreadable: list[Unreadable] = msgspec.field(default_factory=list)
@@ -73,10 +76,10 @@ def survey(
     *,
     is_complete: bool = True,
 ) -> Survey:
-    """The summaries of these files, read only as far as they changed.
+    """Summarize these files, reading only what has changed.
 
-    With ``is_complete``, ``files`` are all session files of their folders, and what the catalogue
-    knows beyond them is forgotten. A file that vanished meanwhile is left out; one that cannot be
+    With ``is_complete``, ``files`` are all session files of their folders, and the catalogue
+    drops rows of any others. A file that vanished meanwhile is left out; one that can't be
     read is reported.
     """
     made = Survey()
@@ -97,7 +100,7 @@ def survey(
 
 
 def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summary]:
-    """What is remembered of these files and still holds, by path; no file is read for it."""
+    """Return the valid cached summaries of these files by path, without reading a file."""
     if not isinstance(storage, FileSessionStorage):
         return {}
     known = _recall(files)
@@ -109,14 +112,14 @@ def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summ
 
 
 def forget(path: str) -> None:
-    """Drop what is remembered of one file, which is gone."""
+    """Drop the cached summary of a removed file."""
     with _memory_lock:
         _memory.pop(path, None)
     _store({}, [path])
 
 
 def forget_process_memory() -> None:
-    """Drop what this process remembers (the SQLite file stays)."""
+    """Clear this process's memory cache (the SQLite file stays)."""
     with _memory_lock:
         _memory.clear()
 
@@ -154,7 +157,7 @@ def _read_file(path: str, storage: SessionStorage, row: _Row | None) -> tuple[Fi
 
 
 def _recall(files: Sequence[FileStat]) -> dict[str, _Row]:
-    """What memory knows of these files, and where it does not suffice, the database."""
+    """Look these files up in memory, then in the database."""
     with _memory_lock:
         known = {stat.path: row for stat in files if (row := _memory.get(stat.path)) is not None}
     missing = [
@@ -194,7 +197,7 @@ def _load(paths: list[str]) -> dict[str, _Row]:
 def _select(
     database: sqlite3.Connection, paths: list[str]
 ) -> Iterator[tuple[str, Iterable[tuple[bytes, bytes]]]]:
-    """For folders, names and data of files in them: at least of those asked for."""
+    """Select rows by folder: at least those of the files asked for."""
     if len(paths) <= _FEW:
         for path in paths:
             yield (
@@ -236,7 +239,7 @@ def _remember(
 
 
 def _store(changed: dict[str, _Row], gone: list[str]) -> None:
-    """Write rows in one short transaction; if that fails, the next listing reads a little more."""
+    """Write rows in one short transaction; after a failure the next listing reads more files."""
     with sqlite.open_database(SCHEMA) as database:
         if database is None:
             return
@@ -266,7 +269,7 @@ def _to_data(row: _Row) -> bytes:
 
 
 def _to_row(stored: object) -> _Row:
-    """Raises DamagedRowError, ValueError or MsgspecError for what is no row, or not whole."""
+    """Decode a row. Raises DamagedRowError, ValueError or MsgspecError for an invalid one."""
     data = sqlite.unseal(stored)
     if data[:1] == b"[":
         return msgspec.convert(codec.decode(data), _Row)

@@ -1,13 +1,24 @@
-"""The frame of a message's line: enough to count it without parsing what is in it.
+"""Read a session file in blocks of whole lines, and recognize messages without parsing them.
 
-Most bytes of a session are tool results, which neither listings nor searches want. All writers put
-the same keys first and the message's own time last, so a line that begins and ends so, and in which
-no second entry begins, is a whole message. A line that differs in the least is left to a real
-parser. What frames can not see is damage that leaves both ends of one line intact, and an entry
-glued to a torn one that a third line still names as its parent (two writers on a full disk).
+Most bytes of a session are tool results, which neither listings nor searches need. All writers put
+the same keys first and the message's own time last: the frame of a line. A line with a frame, in
+which no second entry begins and no run of zero bytes shows a lost sector, is a whole message, and
+can be counted by its frame. Any line that differs goes to the real parser, so a strange file costs
+time and no accuracy. A tool result longer than a block is followed to its end without holding it.
+
+A whole entry glued to a torn one (two writers on a full disk) also begins and ends like one line.
+The summary's scan finds it by the next line, which names the hidden entry as its parent. Frames
+miss two kinds of damage: changed bytes inside an intact frame, and such a hidden entry if the next
+line still names the torn one as its parent.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from sessiontree.storage.base import SessionStorageReader
 
 ENTRY = b'{"type":"message","id":"'
 """How every message's line begins. In text its quotes would be escaped, so anywhere else it means
@@ -41,7 +52,7 @@ def has_hole(data: bytes, start: int, end: int) -> bool:
 
 
 def is_tool_result(data: bytes, start: int, end: int) -> bool:
-    """Whether the line from ``start`` to ``end`` is framed as one whole tool result."""
+    """Whether the line from ``start`` to ``end`` has the frame of a whole tool result."""
     return (
         data.startswith(TOOL_RESULT, start + AT_ROLE_NAME)
         and data.startswith(ROLE, start + AT_ROLE)
@@ -52,13 +63,13 @@ def is_tool_result(data: bytes, start: int, end: int) -> bool:
 
 
 class LongLine:
-    """A tool result longer than a piece of the file: followed to its end without keeping it."""
+    """A tool result longer than a block, followed to its end without keeping its bytes."""
 
     __slots__ = ("_is_whole", "_tail")
 
     @staticmethod
     def fits(beginning: bytes) -> bool:
-        """Whether a line that begins like this may be followed."""
+        """Whether a line with this beginning can be followed."""
         return (
             beginning.startswith(ENTRY)
             and beginning.startswith(ROLE, AT_ROLE)
@@ -83,3 +94,70 @@ class LongLine:
 def _is_clean(data: bytes) -> bool:
     """Whether no entry begins in these bytes and no disk left a hole in them."""
     return ENTRY not in data and not has_hole(data, 0, len(data))
+
+
+# Small enough to stay in the processor's cache while it is looked through several times.
+BLOCK_BYTES = 1 << 19
+_LONG_LINE_BYTES = 4 << 20
+
+
+class Block(msgspec.Struct):
+    """Whole lines at ``offset``: the first ``cut`` bytes of ``data``.
+
+    With ``long_line`` it is instead the beginning of one tool result of many megabytes,
+    ``length`` bytes in all, recognized by its frame and not held in memory.
+    """
+
+    offset: int
+    data: bytes
+    cut: int
+    length: int
+    is_long_line: bool = False
+
+
+def read_blocks(reader: SessionStorageReader, start: int, size: int) -> Iterator[Block]:
+    """Yield the bytes from ``start``, the beginning of a line, to ``size``.
+
+    Only the last line of the last block may lack its newline. A line that a block cuts is read
+    again with the next one: that copies less than joining pieces would.
+    """
+    offset, length = start, BLOCK_BYTES
+    while offset < size:
+        data = reader.read_at(offset, min(length, size - offset))
+        is_last = offset + len(data) >= size or len(data) < length
+        cut = len(data) if is_last else data.rfind(b"\n") + 1
+        if cut:
+            yield Block(offset, data, cut, cut)
+            if is_last:
+                return
+            offset, length = offset + cut, BLOCK_BYTES
+            continue
+        end = None
+        if length >= _LONG_LINE_BYTES and LongLine.fits(data):
+            end = _follow(reader, data, offset + len(data), size)
+        if end is None:
+            length *= 4
+            continue
+        yield Block(offset, data, len(data), end - offset, is_long_line=True)
+        offset, length = end, BLOCK_BYTES
+
+
+def _follow(reader: SessionStorageReader, beginning: bytes, offset: int, size: int) -> int | None:
+    """Return the end of a long line, after its newline, if it is a whole tool result."""
+    line = LongLine(beginning)
+    while offset < size:
+        piece = reader.read_at(offset, min(BLOCK_BYTES, size - offset))
+        cut = piece.find(b"\n")
+        line.feed(piece if cut < 0 else piece[:cut])
+        if cut >= 0:
+            return offset + cut + 1 if line.is_message() else None
+        if not piece:
+            return None
+        offset += len(piece)
+    return None
+
+
+def line_end(data: bytes, start: int, cut: int) -> int:
+    """Return the end of the line at ``start``, before its newline."""
+    end = data.find(b"\n", start, cut)
+    return cut if end < 0 else end

@@ -1,9 +1,20 @@
-"""When something read off a file is still good, and when reading may go on at its old end.
+"""Decide whether data read from a file is still valid, and whether the file has only grown.
 
-Owns the one rule that the catalogue and the search index share. A file is what it was if inode,
-device, size, mtime and ctime are; ctime, because an edit in place can put the mtime back. A clock
-that ticks too slowly to tell two writes apart is allowed for: what was read within a tick of the
-file's last change is never trusted later.
+The catalogue and the search index share this rule. Reading a file gives a stamp; later the stamp is
+compared with the file's stat:
+
+- **Unchanged**: inode, device, size, mtime and ctime are the same. The ctime counts because an edit
+  in place can restore the mtime, but not the ctime.
+- **Not sure**: the file was read within one clock tick of its last change. A second write in the
+  same tick leaves the same times, so such a stamp is never trusted, and the file is read again. A
+  tick is 20 ms, or 2 s if the ctime has no fraction: some file systems keep whole seconds.
+- **May have grown**: the same inode and device, and more bytes. Then a checksum of the beginning
+  and of the bytes before the old end decides. If it matches, reading continues at the old end, else
+  it starts over. Agents append, or replace a file through a new inode; an edit elsewhere in a
+  large file that also grows it is the one change that this rule can miss.
+- **Changed**: everything else.
+
+The clock is read before the file is opened, so a write during the reading makes the stamp invalid.
 """
 
 from __future__ import annotations
@@ -15,7 +26,7 @@ import msgspec
 
 from sessiontree.storage.base import FileStat, SessionStorageReader
 
-# Below this, reading a changed file whole costs less than a doubt about it.
+# Smaller files that changed are read whole: that is cheap and needs no checksum.
 SMALLEST_GROWN_BYTES = 1 << 18
 _HEAD_BYTES = 1 << 12
 _TAIL_BYTES = 1 << 14
@@ -26,7 +37,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a file was when it was read."""
+    """A file's identity, size and times when it was read."""
 
     inode: int
     device: int
@@ -38,7 +49,7 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A checksum of the file's beginning and of the bytes before its end; None for small files."""
 
     def holds_for(self, stat: FileStat) -> bool:
-        """Whether the file surely has the bytes it had."""
+        """Whether the file certainly has the same bytes."""
         settled_ns = self.read_ns - self.ctime_ns
         return (
             self.size == stat.size
@@ -51,7 +62,7 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
         )
 
     def may_have_grown_to(self, stat: FileStat) -> bool:
-        """Whether the file may be what it was with more at its end."""
+        """Whether the file may have the old bytes with more appended."""
         return (
             self.guard is not None
             and self.size < stat.size
@@ -60,17 +71,17 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
         )
 
     def is_beginning_of(self, reader: SessionStorageReader) -> bool:
-        """Whether the bytes around the old beginning and before the old end are unchanged."""
+        """Whether the bytes at the beginning and before the old end are unchanged."""
         return self.guard is not None and self.guard == _checksum(reader, self.size)
 
 
 def read_clock_ns() -> int:
-    """The time to stamp a reading with; take it before opening the file."""
+    """Return the time for a stamp; call it before opening the file."""
     return time.time_ns()
 
 
 def make_stamp(reader: SessionStorageReader, stat: FileStat, read_ns: int) -> Stamp:
-    """The stamp of a file that was read up to ``stat.size``."""
+    """Make the stamp of a file that was read up to ``stat.size``."""
     guard = _checksum(reader, stat.size) if stat.size >= SMALLEST_GROWN_BYTES else None
     return Stamp(stat.inode, stat.device, stat.size, stat.mtime_ns, stat.ctime_ns, read_ns, guard)
 

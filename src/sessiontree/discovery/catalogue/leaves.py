@@ -1,8 +1,8 @@
-"""How a session stands: the status of its leaf's path, read backwards from the end of the file.
+"""Find a session's leaf and status by reading the file backwards.
 
 The leaf is the last entry; the path goes up by ``parentId``. The last message of a user, the model
-or a tool on it decides (``SessionInfo.status``). Nearly always that is the last line or one just
-above it, so this walks up the file and stops as soon as it knows.
+or a tool on the path decides the status (``SessionInfo.status``). Usually that is the last line or
+one just above it, so the walk stops as soon as the status is known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNKNOWN_PARENT = object()
 
 
 class Leaf(msgspec.Struct, array_like=True, gc=False):
-    """The last entry of the first ``end`` bytes, and how the session stood there."""
+    """The last entry of a file's first ``end`` bytes, and the session's status there."""
 
     entry_id: str
     status: Status
@@ -54,11 +54,11 @@ def find_leaf(
     *,
     is_chain: bool = False,
 ) -> Leaf:
-    """The leaf of a file's first ``end`` bytes.
+    """Find the leaf of a file's first ``end`` bytes.
 
-    ``last_block`` is what of them was read last. ``known`` is the leaf of an earlier, shorter state
-    of the file; the walk stops where it meets it. In a file that ``is_chain`` (version 1) an entry
-    without a parent hangs on the one before it, in any other one whose parent is null is a root.
+    ``last_block`` is the part read last. ``known`` is the leaf of an earlier, shorter state
+    of the file; the walk stops there. In a file that ``is_chain`` (version 1) an entry
+    without a parent follows the one before it; in any other an entry with a null parent is a root.
     """
     leaf_id: str | None = None
     wanted: object = _UNKNOWN_PARENT
@@ -128,7 +128,7 @@ def _from_wire(value: dict[str, Any]) -> _Entry:
 def _lines_backwards(
     reader: SessionStorageReader, end: int, last_block: bytes
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines before ``end``, last first, with their offsets."""
+    """Yield the lines before ``end``, last first, with their offsets."""
     block, start = last_block, end - len(last_block)
     length = _BACKWARD_BYTES
     while True:
@@ -149,7 +149,7 @@ def _lines_backwards(
 
 
 def _first_whole_line(reader: SessionStorageReader, block: bytes, start: int) -> int:
-    """Where in ``block`` the first line begins that is wholly in it."""
+    """Return the start of the first line that is wholly in ``block``."""
     if not block or reader.read_at(start - 1, 1) == b"\n":
         return 0
     found = block.find(b"\n")

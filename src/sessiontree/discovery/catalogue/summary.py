@@ -1,9 +1,9 @@
-"""What a listing says of one session file, and how it is read off the file.
+"""Compute the figures that a listing shows for one session file.
 
-Owns the meaning of ``SessionInfo``'s figures
-(docs/discovery.md#full-listings-sessionmanagerlist-list_all): a ``Summary`` is computed from a
-file's bytes alone, and can be carried on when the file has grown. Reads through a storage's reader;
-knows nothing of folders, caches, or of when a summary is still good.
+This module defines ``SessionInfo``'s figures
+(docs/discovery.md#full-listings-sessionmanagerlist-list_all). A ``Summary`` depends on the file's
+bytes alone, and can be extended when the file has grown. Reads through a storage's reader; knows
+nothing of folders or caches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
+from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
 from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
@@ -57,9 +57,9 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def can_go_on(self) -> bool:
-        """Whether what is appended can be added without reading again what was there.
+        """Whether appended lines can be added without reading the old ones again.
 
-        What follows damage may tell more of it, or less: see ``frames``.
+        After damage the next lines may change its extent: see ``fast_lines``.
         """
         return self.session_id is not None and self.has_final_newline and not self.skipped_count
 
@@ -80,7 +80,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Fields(msgspec.Struct, gc=False, rename={"short_summary": "shortSummary"}):
-    """The fields of a line that a summary may need; the rest is checked and passed over."""
+    """The fields of a line that a summary may need; the parser checks and skips the rest."""
 
     type: str
     timestamp: Any = None
@@ -93,7 +93,7 @@ _decode_fields = msgspec.json.Decoder(_Fields).decode
 
 
 def read_summary(reader: SessionStorageReader, size: int, known: Summary | None = None) -> Summary:
-    """Summarise the first ``size`` bytes of a file.
+    """Summarize the first ``size`` bytes of a file.
 
     ``known`` is the summary of its first ``known.end`` bytes, which must be whole lines that have
     not changed; then only what follows is read.
@@ -143,14 +143,14 @@ class _Scan:
         self.passed_over = None
 
     def _pass_over(self, block: Block) -> None:
-        """Count one tool result that was recognised without being held."""
+        """Count one tool result that was recognized by its frame."""
         self.summary.message_count += 1
         self.summary.end += block.length
         entry_id = block.data[_AT_ID:_AFTER_ID].decode("utf-8", "replace")
         self.passed_over = Leaf(entry_id, "interrupted", self.summary.end)
 
     def _scan_frames(self, block: bytes, start: int, cut: int) -> bool:
-        """Count what is framed and parse the rest; False if frames are not to be trusted here.
+        """Count lines with a frame and parse the rest; False if frames can't be trusted here.
 
         A whole entry glued to a torn one hides in one frame. The next line then names the hidden
         one as its parent, so a line is searched for a second beginning only if what follows it is
@@ -208,7 +208,7 @@ class _Scan:
             at = end + 1
 
     def _read(self, line: bytes, offset: int) -> None:
-        """Take in one line, whatever it is."""
+        """Add one line of any kind."""
         if not self.is_in_head:
             try:
                 fields = _decode_fields(line)
@@ -246,7 +246,7 @@ class _Scan:
             summary.header_title = _text_or_none(value.get("title")) or ""
 
     def _note_record(self, item: Record) -> None:
-        """A record that only the careful parser could read."""
+        """Add a record that only the tolerant parser could read."""
         value = item.value
         kind = value.get("type")
         if kind in _HEAD_TYPES:

@@ -1,8 +1,8 @@
-"""Full-text search over all sessions of all profiles (docs/discovery.md#search).
+"""Search the text of all sessions of all profiles (docs/discovery.md#search).
 
-Decides what is searched, brings the index up to date as far as the time allows, answers from it,
-and answers from the files what it does not hold yet. So the answer is the same with or without an
-index; only the time differs.
+A search selects the files, updates the index as far as the time allows, and asks it. It reads the
+files that the index does not hold yet. So the answer is the same with or without an index; only
+the time differs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ from sessiontree.discovery.listing import SessionInfo, make_session_info
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import names
 from sessiontree.discovery.search.hits import IndexProgress, SearchHit, SearchResults
-from sessiontree.discovery.search.matching import Matcher, make_snippet
 from sessiontree.discovery.search.query import Query, parse_query
-from sessiontree.discovery.search.scan import Range, Scanner, SessionMatch, roles_for
+from sessiontree.discovery.search.scan import (
+    Matcher,
+    Range,
+    Scanner,
+    SessionMatch,
+    make_snippet,
+    roles_for,
+)
 from sessiontree.discovery.search.scope import SearchScope, find_scope
 from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.model.ids import parse_timestamp
@@ -35,7 +41,7 @@ from sessiontree.text.words import to_utc
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
 _HALF_LIFE_DAYS = 30.0
-# More than a word said ever so often: its bm25 stays below 2.2 times its rarity.
+# More than any number of occurrences in messages: bm25 stays below 2.2 times the rarity.
 _NAME_WEIGHT = 3.0
 _NAMES_AT_ONCE = 32
 
@@ -44,7 +50,7 @@ Since = datetime | float | str
 
 @dataclass(slots=True)
 class _Candidate:
-    """A session that matches or, until it is read, may match."""
+    """A session that matches, or may match until it is read."""
 
     stat: FileStat
     relevance: float
@@ -66,7 +72,7 @@ def search(
     folders: Sequence[str] | None = None,
     storage: SessionStorage | None = None,
 ) -> SearchResults:
-    """The sessions that contain the words of a query, best first; any text is a query.
+    """Find the sessions that contain the words of a query, best first; any text is a query.
 
     Words may stand in messages and in the session's name; where only the name has them, the hit's
     role is ``name`` and it has no entry id. With a ``role`` names don't count; with ``since`` those
@@ -112,7 +118,7 @@ def update_search_index(
     on_progress: OnProgress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> IndexProgress:
-    """Index what is not indexed yet, until done or told to stop. Safe to interrupt anywhere."""
+    """Index new and changed sessions until done or stopped. Safe to interrupt at any time."""
     store = FileSessionStorage()
     scope = find_scope(None, profile, store)
     left = scope.files
@@ -132,13 +138,13 @@ def update_search_index(
 
 
 def forget_index() -> None:
-    """Remove the index, with every word in it; the next search makes a new one."""
+    """Remove the index with every word in it; the next search builds a new one."""
     sqlite.replace(search_index.SCHEMA)
 
 
 @dataclass(slots=True)
 class _Run:
-    """One search under way."""
+    """One running search."""
 
     query: Query
     scope: SearchScope
@@ -150,7 +156,7 @@ class _Run:
     on_progress: OnProgress | None
 
     def ask_index(self, max_indexing_s: float | None) -> tuple[list[_Candidate], list[FileStat]]:
-        """What the index finds, and the files it does not hold."""
+        """Return the index's matches, and the files it does not hold."""
         deadline = time.monotonic() + max_indexing_s if max_indexing_s is not None else None
         try:
             with search_index.open_index() as index:
@@ -223,7 +229,7 @@ class _Run:
         return excluded
 
     def _name_bonus(self, called: int) -> float:
-        """What a word in the name is worth, if this many sessions have it in theirs."""
+        """Return the score of a word in the name that this many sessions have in theirs."""
         return _NAME_WEIGHT * _rarity(called, len(self.scope.files))
 
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
@@ -232,7 +238,7 @@ class _Run:
         return [] if self.role is not None or is_old else names.as_text(name)
 
     def scan(self, pending: list[FileStat]) -> list[_Candidate]:
-        """Answer from the files themselves."""
+        """Search the files themselves."""
         found: list[_Candidate] = []
         called: dict[str, str] = {}
         for done, stat in enumerate(pending):
@@ -310,7 +316,7 @@ class _Run:
 
 
 def _score(candidate: _Candidate, now_ns: int) -> float:
-    """Relevance, at most doubled for what is new: half of that is gone after a month."""
+    """Return the relevance, up to doubled for new sessions; the bonus halves every month."""
     age_days = max(0.0, (now_ns - candidate.stat.mtime_ns) / 86_400e9)
     return candidate.relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
 
@@ -324,7 +330,7 @@ def _rarity(matching: int, total: int) -> float:
 
 
 def _bm25(counts: list[int], matching: int, total: int) -> float:
-    """About what the index would say of a session of average length."""
+    """Estimate the index's score of a session of average length."""
     rarity = _rarity(matching, total)
     return sum(rarity * count * 2.2 / (count + 1.2) for count in counts)
 
@@ -365,7 +371,7 @@ def _to_ms(since: Since | None) -> int | None:
 
 
 def _give_up(error: sqlite3.Error | UnicodeDecodeError) -> None:
-    """The index failed: answer without it, and make a new one if it is broken."""
+    """After the index failed: answer without it, and remove it if it is broken."""
     if isinstance(error, sqlite.DamagedRowError):
         sqlite.replace(search_index.SCHEMA)  # as a database it may well be sound
     elif sqlite.is_corruption(error):

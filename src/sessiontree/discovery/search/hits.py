@@ -1,4 +1,4 @@
-"""What a search gives back. Values only; how they are found is in ``search``."""
+"""The values that a search returns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sessiontree.profiles import DEFAULT_PROFILE
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A session that has the words, and the message in it that shows them best.
+    """A session with the words, and the message that shows them best.
 
-    ``snippet`` is one line of the message's text; ``marks`` says where in it the words stand. Where
+    ``snippet`` is one line of the message's text; ``marks`` are the ranges of the words in it. If
     the session's name shows them best, ``role`` is ``name``, and there is no entry id and no time.
     """
 
@@ -34,7 +34,7 @@ class SearchHit:
 
     @property
     def resume_command(self) -> str:
-        """A shell command that resumes the session, whatever folder it is given in."""
+        """Return a shell command that resumes the session from any folder."""
         command = ["sessiontree"]
         if self.profile != DEFAULT_PROFILE:
             command += ["--profile", self.profile]
@@ -43,7 +43,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How many of the sessions in question the index holds."""
+    """How many of the sessions to search the index holds."""
 
     done: int
     total: int
@@ -54,7 +54,7 @@ class IndexProgress:
 
 
 class SearchResults(list[SearchHit]):
-    """Hits, best first, and how they were found.
+    """Hits, best first, and the state of the index.
 
     ``total`` is the number of sessions that match, shown or not; None if telling would mean reading
     them all. While ``indexing`` is not complete, part of the answer came from reading files:

@@ -1,11 +1,21 @@
-"""The search index: one disposable SQLite file with the words of all sessions.
+"""Keep the search index: one disposable SQLite file with the words of all sessions.
 
-A session's text is kept in segments, one row of an FTS5 table each: what users said in one column,
-what the model said in the other. The table holds no text, only words and where they stand, so it is
-small; hits are read from the session files, whose bytes the index has offsets into. Rows can not be
-taken out of such a table: a rewritten session gets a new number, its old rows no longer lead to
-anything, and when too many have piled up the whole file is thrown away and made anew. The names of
-sessions have a table of their own (see ``names``).
+**Content.** A session's text is cut into segments of about equal size, each a row of an FTS5 table
+with the users' words in one column and the model's in the other. The table is contentless: it holds
+words and positions, not the text. Each segment has a byte range in its session file, and hits are
+read from there. ``names`` keeps the sessions' names in a second table.
+
+**Updates.** Each session has a row with a number and a stamp (see ``catalogue.freshness``). If its
+file has grown, new segments are added under the same number. If it was rewritten, the session gets
+a new number: FTS5 can't delete from a contentless table, so the old segments stay and lead nowhere.
+When too many have collected, the file is removed and built again.
+
+**Other processes.** Each batch is one transaction. A process that can't get the write lock skips
+its batch; another one has indexed those files, or a later search will. A search reads from one
+snapshot, so a session that another process renumbers meanwhile is not lost between two queries.
+
+**Crashes.** A crash loses at most one batch. If the index is damaged, the search removes it and
+reads the session files instead.
 """
 
 from __future__ import annotations
@@ -23,8 +33,8 @@ import msgspec
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.search import names
 from sessiontree.discovery.search.query import Term
-from sessiontree.discovery.search.segments import Segment, SegmentText, cut_segments
-from sessiontree.discovery.search.words import TOKENIZER
+from sessiontree.discovery.search.texts import SPOKEN_ROLES, read_texts
+from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 
@@ -50,15 +60,71 @@ _SEGMENT_BITS = 12
 _MOST_SEGMENTS = 64
 _BATCH_CHARS = 1 << 22
 _BATCH_SESSIONS = 256
-# Old rows cost space and a little ranking; a fifth of all is the point to start over.
+# Obsolete rows cost space and skew the ranking a little: rebuild at a fifth of all rows.
 _MOST_DEAD = 1_000
 _DEAD_SHARE = 0.2
 
 OnProgress = Callable[[int, int], object]
 
 
+_SEGMENT_CHARS = 1 << 18
+# Stands between two messages, so that no phrase reaches from one into the next.
+_BOUNDARY = " ꙮ "
+
+
+class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A byte range of a session file, and the time of the newest message in it."""
+
+    start: int
+    end: int
+    newest_ms: int
+
+
+class SegmentText(msgspec.Struct, gc=False, frozen=True):
+    """A segment, and the users' and the model's words in it, spelled for the index."""
+
+    segment: Segment
+    user: str
+    assistant: str
+
+    @property
+    def size(self) -> int:
+        return len(self.user) + len(self.assistant)
+
+
+def cut_segments(
+    reader: SessionStorageReader, start: int, size: int, most: int
+) -> list[SegmentText]:
+    """What was said between ``start``, the beginning of a line, and ``size``: at most ``most``."""
+    made: list[SegmentText] = []
+    spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
+    length = newest_ms = 0
+    begin = start
+
+    def close(end: int) -> None:
+        nonlocal length, newest_ms, begin
+        if length:
+            user, assistant = (_BOUNDARY.join(spoken[role]) for role in ("user", "assistant"))
+            made.append(SegmentText(Segment(begin, end, newest_ms), user, assistant))
+        for texts in spoken.values():
+            texts.clear()
+        length, newest_ms, begin = 0, 0, end
+
+    for said in read_texts(reader, start, size):
+        if said.role not in spoken or not said.text:
+            continue
+        if length >= _SEGMENT_CHARS and len(made) + 1 < most:
+            close(said.offset)
+        text = spell_for_index(said.text)
+        spoken[said.role].append(text)
+        length += len(text) + 1
+        newest_ms = max(newest_ms, said.time_ms or 0)
+    close(size)
+    return made
+
+
 class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """What the index holds of one session file."""
+    """The index's row of one session file."""
 
     stamp: freshness.Stamp
     has_final_newline: bool
@@ -73,7 +139,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Reading:
-    """A session's new text, ready to be written; with a ``base``, what was appended to that."""
+    """A session's new text, ready to write; with a ``base``, the text appended to that."""
 
     stat: FileStat
     found: FileStat
@@ -90,7 +156,7 @@ _decode_row = msgspec.msgpack.Decoder(IndexRow).decode
 
 @contextlib.contextmanager
 def open_index(*, is_patient: bool = False) -> Iterator[SearchIndex | None]:
-    """The index, closed afterwards; None where there can be none."""
+    """Open the index and close it afterwards; None if it can't be opened."""
     with sqlite.open_database(SCHEMA, is_patient=is_patient) as database:
         yield SearchIndex(database) if database is not None else None
 
@@ -142,9 +208,9 @@ class SearchIndex:
         should_stop: Callable[[], bool] | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[FileStat]:
-        """Index files until done, told to stop, or ``deadline`` (monotonic); what is left.
+        """Index files until done, stopped, or ``deadline`` (monotonic); return the files left.
 
-        What was read is kept whenever it ends: each batch is one transaction.
+        Finished batches are kept: each is one transaction.
         """
         left: list[FileStat] = []
         batch: list[_Reading] = []
@@ -194,7 +260,7 @@ class SearchIndex:
             reader.close()
 
     def _write(self, batch: list[_Reading], read_names: names.ReadNames) -> list[FileStat]:
-        """Write what was read; gives what could not be, because of another process."""
+        """Write the readings; return those that another process's lock kept from being written."""
         if not batch:
             return []
         # only now: a name must not be older than the stamp under which it is kept
@@ -241,7 +307,7 @@ class SearchIndex:
         return True
 
     def _seal(self, unfinished: set[str]) -> None:
-        """Note which folders are wholly indexed, so that next time one look at them is enough.
+        """Record which folders are completely indexed, so that the next check is quick.
 
         Another process may have forgotten a file that was not there yet when it looked: then there
         are fewer rows than files, and the folder is looked through again.
@@ -274,7 +340,7 @@ class SearchIndex:
             )
 
     def is_worn_out(self) -> bool:
-        """Whether so much of it leads nowhere that a new one is better."""
+        """Whether so many rows are obsolete that the index should be built again."""
         (dead,) = self._database.execute(
             "SELECT CAST(total(segments) AS INTEGER) FROM dead"
         ).fetchone()
@@ -285,7 +351,7 @@ class SearchIndex:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[bool]:
-        """All or nothing; gives False, and does nothing, if another process does not let us in."""
+        """Open a transaction; yield False, without one, if another process holds the lock."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -305,9 +371,9 @@ class SearchIndex:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is asked inside is answered from one state of the index.
+        """Answer all queries inside from one state of the index.
 
-        Else a session that another process indexes anew meanwhile has one number when its words
+        Otherwise a session that another process reindexes meanwhile has one number when its words
         are found and another one when it is looked up.
         """
         self._database.execute("BEGIN")
@@ -318,7 +384,7 @@ class SearchIndex:
                 self._database.execute("ROLLBACK")
 
     def match(self, term: Term, role: str | None) -> dict[int, float]:
-        """The segments in which a term stands, each with how well (bm25, higher is better)."""
+        """Find the segments with a term, each with its score (bm25, higher is better)."""
         expression = term.expression if role is None else f"{{{role}}} : {term.expression}"
         found = self._database.execute(
             "SELECT rowid, -bm25(said) FROM said WHERE said MATCH ?", (expression,)
@@ -326,11 +392,11 @@ class SearchIndex:
         return dict(found)
 
     def match_names(self, term: Term) -> set[int]:
-        """The numbers of the sessions in whose name a term stands."""
+        """Find the numbers of the sessions with a term in their name."""
         return names.match_names(self._database, term)
 
     def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
-        """Paths and rows of sessions by their numbers; buried ones are left out."""
+        """Return paths and rows of sessions by number, without obsolete ones."""
         found: dict[int, tuple[str, IndexRow]] = {}
         for start in range(0, len(numbers), 500):
             some = numbers[start : start + 500]
@@ -369,7 +435,7 @@ def _to_row(stored: object) -> IndexRow:
 
 
 def session_of(rowid: int) -> tuple[int, int]:
-    """The session number and the place of the segment that a row stands for."""
+    """Return the session number and the segment's position for a row id."""
     return rowid >> _SEGMENT_BITS, rowid & ((1 << _SEGMENT_BITS) - 1)
 
 

@@ -1,7 +1,7 @@
-"""The names of sessions, for searching: how they are read, and the table of words they have.
+"""Index the names of sessions in a table of their own.
 
-A name is what a listing shows as the title. Unlike what was said it may change, and it is short: so
-the table keeps it, spelled for the index, to be able to take it out again.
+A name is the title that a listing shows. It is short and, unlike messages, may change; so the table
+keeps its text, which FTS5 needs to delete the row later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ReadNames = Callable[[Sequence[FileStat]], dict[str, str]]
 
 
 def names_reader(profile_of: Callable[[str], Profile], storage: SessionStorage) -> ReadNames:
-    """Reads names as the dialect of each file's profile has them."""
+    """Read names in the dialect of each file's profile."""
 
     def read(stats: Sequence[FileStat]) -> dict[str, str]:
         named: dict[str, str] = {}
@@ -47,7 +47,7 @@ def as_text(name: str | None) -> list[SaidText]:
 
 
 def put_name(database: sqlite3.Connection, no: int, name: str | None) -> None:
-    """The session of this number is called so now."""
+    """Set the name of the session with this number."""
     drop_names(database, [no])
     if name:
         database.execute(
@@ -56,11 +56,11 @@ def put_name(database: sqlite3.Connection, no: int, name: str | None) -> None:
 
 
 def drop_names(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """The sessions of these numbers are gone."""
+    """Remove the names of the sessions with these numbers."""
     database.executemany("DELETE FROM names WHERE rowid = ?", [(no,) for no in numbers])
 
 
 def match_names(database: sqlite3.Connection, term: Term) -> set[int]:
-    """The numbers of the sessions in whose name a term stands."""
+    """Find the numbers of the sessions with a term in their name."""
     found = database.execute("SELECT rowid FROM names WHERE names MATCH ?", (term.expression,))
     return {no for (no,) in found}

@@ -1,9 +1,8 @@
-"""Search queries: any text is one. Pure.
+"""Parse search queries; any text is valid. Pure.
 
-``word``, ``"a phrase"``, ``begin*`` and ``-without`` (or ``-"without this"``). What is in no such
-form is taken for words: punctuation only separates. A text that has nothing but exclusions is taken
-at its words (``-rf`` looks for rf), and one without a single letter or digit (``->``, an emoji) is
-looked for as it is.
+A query consists of ``word``, ``"a phrase"``, ``begin*`` and ``-without`` (or ``-"without this"``);
+other punctuation separates words. A query of exclusions alone is searched as words (``-rf`` finds
+rf), and one without a letter or digit (``->``, an emoji) as literal text.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MAX_WORDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Words that must stand one after the other; the last may be only the beginning of a word.
+    """Words that must follow each other; the last may be a prefix.
 
     ``run`` if they are the pairs of one run of unspaced characters. A ``literal`` has no words and
     is looked for as a piece of text.
@@ -37,26 +36,26 @@ class Term:
 
     @property
     def expression(self) -> str:
-        """The words as a full-text index of SQLite is asked for them."""
+        """Return the term as an expression of SQLite's full-text search."""
         phrase = " ".join(self.words).replace('"', '""')
         return f'"{phrase}"' + (" *" if self.is_prefix else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What must be in a session, and what must not."""
+    """The terms that a session must contain, and those it must not."""
 
     wanted: tuple[Term, ...]
     unwanted: tuple[Term, ...] = ()
 
     @property
     def needs_scan(self) -> bool:
-        """Whether no index of words can answer it."""
+        """Whether an index of words can't answer it."""
         return any(term.literal is not None for term in self.wanted + self.unwanted)
 
 
 def parse_query(text: str) -> Query:
-    """The query a text stands for; one that wants nothing if the text is blank."""
+    """Parse a text; a blank one gives a query without terms."""
     wanted: list[Term] = []
     unwanted: list[Term] = []
     literals: list[Term] = []

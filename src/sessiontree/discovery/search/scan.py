@@ -1,7 +1,7 @@
-"""Answering a query from session files themselves: where the index does not reach, and for hits.
+"""Search session files directly: for files that the index does not hold, and for snippets.
 
-A session matches if it contains all that is wanted and nothing that is not, anywhere in what counts
-(roles, time). The hit shown is its newest message with the most of the wanted terms.
+A session matches if its messages of the wanted roles and times contain all wanted terms and no
+excluded one. The hit is its newest message with the most of the wanted terms.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
-from sessiontree.discovery.search.matching import Matcher, Span
-from sessiontree.discovery.search.query import Term
+from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
+from sessiontree.discovery.search.query import Query, Term
 from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, texts_of_line
-from sessiontree.discovery.search.words import is_plain
+from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
 
@@ -40,7 +39,7 @@ _ASCII = bytes(range(128))
 
 @dataclass(slots=True)
 class SessionMatch:
-    """How often each wanted term stands in a session, and the message (or the name) to show."""
+    """How often each wanted term occurs in a session, and the message (or the name) to show."""
 
     counts: list[int]
     said: SaidText
@@ -48,7 +47,7 @@ class SessionMatch:
 
 
 class Scanner:
-    """Looks through session files for one query."""
+    """Search session files for one query."""
 
     def __init__(self, matcher: Matcher, roles: frozenset[str], since_ms: int | None) -> None:
         self._matcher = matcher
@@ -62,9 +61,9 @@ class Scanner:
     def scan(
         self, storage: SessionStorage, path: str, name: Sequence[SaidText] = ()
     ) -> SessionMatch | None:
-        """What the query finds in a file; None if it does not match. Raises OSError.
+        """Search a file; None if it does not match. Raises OSError.
 
-        ``name`` holds what the session is called, if that counts.
+        ``name`` is the session's name, if names count.
         """
         reader = storage.open_reader(path)
         try:
@@ -86,7 +85,7 @@ class Scanner:
     def locate(
         self, storage: SessionStorage, path: str, ranges: Sequence[Range], name: Sequence[SaidText]
     ) -> SessionMatch | None:
-        """The message to show of a session that surely matches; None if it does not after all.
+        """Find the message to show of a session that should match; None if it does not.
 
         Looks from the end and stops at a message that has all that is wanted. The name is shown if
         no message has as much of it.
@@ -99,7 +98,7 @@ class Scanner:
             reader.close()
 
     def count_terms(self, said: SaidText) -> int:
-        """How many of the wanted terms stand in a text."""
+        """Count the wanted terms in a text."""
         return sum(1 for spans in self._matcher.find(said.text)[: self._wanted] if spans)
 
     def _judge(
@@ -175,7 +174,7 @@ class Scanner:
 
 
 def roles_for(role: str | None, include_tools: bool) -> frozenset[str]:
-    """The roles whose text counts; ``tool`` stands for all that has to do with tools."""
+    """Return the roles to search; ``tool`` means tool calls and their results."""
     if role == "tool":
         return TOOL_ROLES
     if role is not None:
@@ -193,3 +192,131 @@ def _needle(term: Term) -> bytes | None:
         return codec.encode(max(pieces, key=len))[1:-1].lower()
     plain = [word for word in term.words if is_plain(word)]
     return max(plain, key=len).encode() if len(plain) == len(term.words) else None
+
+
+SNIPPET_CHARS = 160
+_LEAD_CHARS = 48
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of text on one line, and the ranges (start, end) of the words in it."""
+
+    text: str
+    marks: tuple[Span, ...]
+
+
+class Matcher:
+    """Find the terms of one query in texts."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.terms = query.wanted + query.unwanted
+        self._patterns = [_pattern(term) for term in self.terms]
+        self._needles = [
+            term.run or term.literal or max(term.words, key=len) for term in self.terms
+        ]
+
+    def find(self, text: str) -> list[list[Span]]:
+        """Find the spans of each term (wanted, then unwanted) in the text."""
+        if is_plain(text):
+            lowered = text.lower()
+            found = [
+                _find_pattern(pattern, needle, lowered) if pattern else None
+                for pattern, needle in zip(self._patterns, self._needles, strict=True)
+            ]
+        else:
+            found = [None] * len(self.terms)
+        if None not in found:
+            return [spans for spans in found if spans is not None]
+        folded = fold_text(text)
+        words: list[Word] | None = None
+        result: list[list[Span]] = []
+        for term, spans in zip(self.terms, found, strict=True):
+            if spans is None and term.literal is not None:
+                spans = _find_literal(term.literal, text)
+            elif spans is None and all(word in folded for word in term.words):
+                words = list(split_words(text)) if words is None else words
+                spans = _find_words(term, words)
+            result.append(spans or [])
+        return result
+
+
+def make_snippet(text: str, spans: Iterable[Span], limit: int = SNIPPET_CHARS) -> Snippet:
+    """Cut the piece of a text around the first span, with all spans in it marked."""
+    ordered = sorted(spans)
+    first = ordered[0][0] if ordered else 0
+    start = max(0, min(first - _LEAD_CHARS, len(text) - limit))
+    if start > 0:
+        space = text.find(" ", start, first)
+        start = space + 1 if space >= 0 else start
+    end = min(len(text), start + limit)
+    if end < len(text):
+        space = text.rfind(" ", first + 1, end)
+        end = space if space > start + limit // 2 else end
+    before, after = "…" if start > 0 else "", "…" if end < len(text) else ""
+    shown = _SURROGATES.sub("\ufffd", _UNSHOWABLE.sub(" ", text[start:end]))
+    offset = len(before) - start
+    marks = _merge((max(a, start), min(b, end)) for a, b in ordered if a < end and b > start)
+    return Snippet(f"{before}{shown}{after}", tuple((a + offset, b + offset) for a, b in marks))
+
+
+def _merge(spans: Iterable[Span]) -> list[Span]:
+    """Merge spans that touch or overlap, as pairs of characters do."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _pattern(term: Term) -> re.Pattern[str] | None:
+    """What to look for in plain text, lowered; None if it takes splitting into words."""
+    if term.literal is not None:
+        return re.compile(re.escape(term.literal)) if term.is_ascii else None
+    if term.run is not None:
+        return re.compile(re.escape(term.run))
+    if not term.is_ascii:
+        return None
+    body = "[^a-z0-9]+".join(map(re.escape, term.words))
+    return re.compile(f"(?<![a-z0-9]){body}" + ("[a-z0-9]*" if term.is_prefix else "(?![a-z0-9])"))
+
+
+def _find_pattern(pattern: re.Pattern[str], needle: str, text: str) -> list[Span]:
+    if needle not in text:  # many times quicker than the pattern
+        return []
+    return [match.span() for match in pattern.finditer(text)]
+
+
+def _find_literal(literal: str, text: str) -> list[Span]:
+    folded = text.casefold()
+    if len(folded) != len(text):
+        folded = text.lower() if len(text.lower()) == len(text) else text
+    spans: list[Span] = []
+    at = folded.find(literal)
+    while at >= 0:
+        spans.append((at, at + len(literal)))
+        at = folded.find(literal, at + len(literal))
+    return spans
+
+
+def _find_words(term: Term, words: list[Word]) -> list[Span]:
+    spans: list[Span] = []
+    length = len(term.words)
+    head, last = term.words[:-1], term.words[-1]
+    for at in range(len(words) - length + 1):
+        final = words[at + length - 1].text
+        if final != last and not (term.is_prefix and final.startswith(last)):
+            continue
+        if all(words[at + n].text == word for n, word in enumerate(head)):
+            end = words[at + length - 1].end
+            if term.is_prefix and words[at + length - 1].is_pair:
+                end = words[at + length - 1].start + len(last)
+            spans.append((words[at].start, end))
+    return spans

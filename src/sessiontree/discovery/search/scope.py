@@ -1,4 +1,4 @@
-"""Which session files a search looks at: a project's or all, of one profile or of every one."""
+"""Select the session files to search: a project's or all, of one profile or of every one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sessiontree.storage.base import FileStat, SessionStorage
 
 @dataclass(slots=True)
 class SearchScope:
-    """The files in question, all session files of their folders, and whose folders those are."""
+    """The files to search, all session files of their folders, and each folder's profile."""
 
     files: list[FileStat] = field(default_factory=list)
     by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class SearchScope:
     def add(
         self, folder: str, owner: Profile, listed: list[FileStat], chosen: list[FileStat]
     ) -> None:
-        """A folder with all its session files, and those of them that are in question."""
+        """Add a folder with all its session files, and those of them to search."""
         self.by_folder[folder] = listed
         self.owners[folder] = owner
         self._chosen[folder] = chosen
@@ -49,7 +49,7 @@ def find_scope(
     storage: SessionStorage,
     folders: Sequence[str] | None = None,
 ) -> SearchScope:
-    """The sessions of a project (or all) of a profile (or all), or those in these folders."""
+    """Select the sessions of a project (or all) of a profile (or all), or of these folders."""
     if folders is not None:
         return _in_folders(folders, get_profile(profile), storage)
     scope = SearchScope()

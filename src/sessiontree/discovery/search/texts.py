@@ -1,7 +1,7 @@
-"""The texts of a session: what was said by whom, for searching and for whole-text filters.
+"""Read the texts of a session's messages, for searches and whole-text filters.
 
-Reads through a storage's reader; tool results are passed over by their frames unless wanted.
-Texts are as the file has them: a text that was cut on disk stays cut here.
+Reads through a storage's reader and skips tool results by their frames unless they are wanted. A
+text that was trimmed on disk stays trimmed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.blocks import Block, line_end, read_blocks
+from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
 from sessiontree.model.messages import text_of
@@ -25,7 +25,7 @@ _MOST_MS = 1 << 53
 
 
 class SaidText(msgspec.Struct, frozen=True, gc=False):
-    """The text of one message, and where its line is. A call of a tool has a text of its own."""
+    """The text of one message, and its line's offset. Each tool call has a text of its own."""
 
     entry_id: str
     role: str
@@ -74,7 +74,7 @@ _decode_tool_line = msgspec.json.Decoder(_ToolLine).decode
 def read_texts(
     reader: SessionStorageReader, start: int, size: int, *, include_tools: bool = False
 ) -> Iterator[SaidText]:
-    """What was said between ``start``, the beginning of a line, and ``size``, in file order."""
+    """Yield the texts between ``start``, the beginning of a line, and ``size``, in file order."""
     for block in read_blocks(reader, start, size):
         if not block.is_long_line:
             yield from texts_of_block(block, include_tools)
@@ -84,7 +84,7 @@ def read_texts(
 
 
 def texts_of_block(block: Block, include_tools: bool = False) -> Iterator[SaidText]:
-    """What the whole lines of a block say."""
+    """Yield the texts of a block's lines."""
     data, at, cut = block.data, 0, block.cut
     while at < cut:
         end = line_end(data, at, cut)
@@ -126,7 +126,7 @@ def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> I
 
 
 def read_all_text(storage: SessionStorage, path: str) -> str:
-    """All user and assistant text of a session; empty if the file cannot be read."""
+    """Read all user and assistant text of a session; empty if the file can't be read."""
     try:
         reader = storage.open_reader(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a word is: the one definition that the index, the scan and the marking of hits share.
+"""Split text into words, in the one way that the index, the scan and the snippets share.
 
 A word is a run of letters and digits, folded: case, accents and compatibility forms don't count.
 Scripts that don't put spaces between words (Chinese, Japanese, Thai …), and Korean, whose words
@@ -40,7 +40,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Word(NamedTuple):
-    """A folded word or pair, and where in the text it stands."""
+    """A folded word or pair, and its range in the text."""
 
     text: str
     start: int
@@ -49,7 +49,7 @@ class Word(NamedTuple):
 
 
 def split_words(text: str) -> Iterator[Word]:
-    """The words of a text, in order."""
+    """Split a text into words, in order."""
     for run in _RUN.finditer(text):
         start, end = run.span()
         if run["pairs"] is None:
@@ -62,7 +62,7 @@ def split_words(text: str) -> Iterator[Word]:
 
 
 def fold(word: str) -> str:
-    """A word without what does not count: ``Café`` is ``cafe``."""
+    """Fold case, accents and compatibility forms: ``Café`` becomes ``cafe``."""
     if word.isascii():
         return word.lower()
     bare = _OPTIONAL.sub("", unicodedata.normalize("NFKD", word))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiontree.discovery.catalogue.blocks import line_end
+from sessiontree.discovery.catalogue.fast_lines import line_end
 from sessiontree.discovery.paths import SESSION_SUFFIX, artifacts_dir
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.discovery.search import scan, words
-from sessiontree.discovery.search.matching import Matcher, make_snippet
 from sessiontree.discovery.search.query import Query, Term, parse_query
+from sessiontree.discovery.search.scan import Matcher, make_snippet
 from sessiontree.discovery.search.words import fold, is_plain, spell_for_index, split_words
 
 
