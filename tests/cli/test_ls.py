@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from sessiontree.cli.commands.ls import ls_command
+from sessiontree.discovery import listing
+from sessiontree.discovery.catalogue import Survey, survey
+from sessiontree.storage.base import FileStat
 
 from .conftest import Machine
 
@@ -225,3 +233,24 @@ def test_a_folder_that_is_not_there_is_named(machine: Machine) -> None:
     assert result.err == f"{missing}: no such folder\n"
     missing.mkdir()
     assert "no such folder" not in machine.run("ls", "--session-dir", str(missing)).err
+
+
+def test_empty_sessions_cost_no_second_look_at_the_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.session(A, "here", "hi")
+    machine.session(C)
+    for name, value in machine.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(machine.project)
+    looks = []
+
+    def look(files: Sequence[FileStat], *arguments: Any, **named: Any) -> Survey:
+        looks.append(len(files))
+        return survey(files, *arguments, **named)
+
+    monkeypatch.setattr(listing, "survey", look)
+    shown = CliRunner().invoke(ls_command, ["--empty"]).output
+    assert A in shown
+    assert C in shown
+    assert looks == [2]
