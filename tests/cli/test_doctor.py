@@ -27,7 +27,7 @@ def _old(path: Path, content: bytes = b"x") -> Path:
 def test_a_sound_profile(machine: Machine) -> None:
     machine.session(A, "hello", "hi")
     result = machine.run("doctor")
-    assert (result.code, result.out, result.err) == (0, "Looked at 1 session: no damage\n", "")
+    assert (result.code, result.out, result.err) == (0, "Checked 1 session: no damage found\n", "")
 
 
 def test_damage_is_told_then_mended_with_a_backup(machine: Machine) -> None:
@@ -38,18 +38,18 @@ def test_damage_is_told_then_mended_with_a_backup(machine: Machine) -> None:
     assert found.code == 1
     assert found.lines[0] == "damaged (1)"
     assert "1 damaged line, the first is line 4" in found.out
-    assert found.lines[-1] == "Looked at 1 session: 1 problem"
-    assert found.err == "1 can be mended, with a backup: sessiontree doctor --repair\n"
+    assert found.lines[-1] == "Checked 1 session: 1 problem"
+    assert found.err == "1 can be repaired (a backup is kept): sessiontree doctor --repair\n"
     assert path.read_bytes() == before
 
     mended = machine.run("doctor", "--repair")
     assert mended.code == 0
-    assert mended.out.startswith("mended ")
+    assert mended.out.startswith("repaired ")
     assert mended.err.startswith("As it was before: ")
     (copy,) = (machine.agent_dir / "backups").rglob("*.jsonl")
     assert copy.read_bytes() == before
     assert machine.run("doctor").code == 0
-    assert machine.run("doctor", "--repair").out == "Nothing to mend\n"
+    assert machine.run("doctor", "--repair").out == "Nothing to repair\n"
 
 
 def test_what_can_not_be_mended_stays_an_error(machine: Machine) -> None:
@@ -80,11 +80,11 @@ def test_a_message_without_content_is_no_damage(machine: Machine) -> None:
     assert result.lines[0] == "empty message (1)"
     assert result.lines[2:] == [
         "    line 3: entry 00000002 is a message without content",
-        "Looked at 1 session: no damage",
+        "Checked 1 session: no damage found",
     ]
     (finding,) = machine.run("doctor", "--json").json["findings"]
     assert (finding["problem"], finding["repairable"]) == (False, False)
-    assert machine.run("doctor", "--repair").out == "Nothing to mend\n"
+    assert machine.run("doctor", "--repair").out == "Nothing to repair\n"
     assert path.read_bytes() == before
 
 
@@ -103,7 +103,7 @@ def test_mending_does_not_hide_the_secrets_that_were_asked_for(machine: Machine)
     path.write_text(path.read_text() + "damaged\n")
     result = machine.run("doctor", "--repair", "--secrets")
     assert result.code == 1
-    assert result.lines[0].startswith("mended ")
+    assert result.lines[0].startswith("repaired ")
     assert "    github-token (1); in entries 00000001" in result.lines
     assert "not searched (1)" in result.lines
     again = machine.run("doctor", "--repair", "--secrets", "--json")
@@ -140,7 +140,7 @@ def test_gc_removes_what_is_old_and_unused(machine: Machine) -> None:
     blob = _old(machine.agent_dir / "blobs" / ("ab" * 32), b"x" * 2048)
     looked = machine.run("gc", PYTHONPATH=ahead)
     assert looked.lines == ["1 blob  2 KB", "1 empty folder  0 B"]
-    assert looked.err.endswith("2 KB would go: sessiontree gc --yes\n")
+    assert looked.err.endswith("To remove 2 KB: sessiontree gc --yes\n")
     assert blob.exists()
     acted = machine.run("gc", "--yes", PYTHONPATH=ahead)
     assert acted.lines[-1] == "Removed 2 items, 2 KB"
@@ -171,7 +171,7 @@ def test_gc_says_how_much_of_the_trash_would_go_and_with_which_command(machine: 
     assert size.startswith("10")
     looked = machine.run("gc", "--trash", "0")
     assert looked.lines == [f"trashed session  Old thing  {size}"]
-    assert looked.err.endswith(f"{size} would go: sessiontree gc --trash 0 --yes\n")
+    assert looked.err.endswith(f"To remove {size}: sessiontree gc --trash 0 --yes\n")
     named = machine.run("--profile", "sessiontree", "gc", "--trash", "0", "--session-dir", "my s")
     folder = machine.project / "my s"
     assert named.err.endswith(
@@ -240,7 +240,7 @@ def test_the_samples_come_and_go_in_one_step(machine: Machine) -> None:
     assert len(listed) == 3
     assert "├─" in machine.run("tree", listed[0]["id"]).out
     compacted = machine.run("show", listed[1]["id"])
-    assert "before the compaction: --full" in compacted.err
+    assert "before the compaction (--full)" in compacted.err
     assert "[image: image/png" in machine.run("show", listed[2]["id"]).out
     assert len(list((machine.agent_dir / "blobs").iterdir())) == 2
     assert machine.run("doctor", "--deep").code == 0

@@ -37,7 +37,7 @@ def test_sessions_are_listed_newest_first(machine: Machine) -> None:
 def test_an_empty_project_says_so_and_what_to_try(machine: Machine) -> None:
     result = machine.run("ls")
     assert (result.code, result.out) == (0, "No sessions found\n")
-    assert result.err == "sessiontree demo adds sample sessions to look at\n"
+    assert result.err == "sessiontree demo adds sample sessions\n"
 
 
 def test_a_listing_ends_with_what_it_left_out(machine: Machine) -> None:
@@ -50,8 +50,8 @@ def test_a_listing_ends_with_what_it_left_out(machine: Machine) -> None:
     result = machine.run("ls", "-n", "3")
     assert len(result.lines) == 3
     assert result.err == (
-        "Not shown: 1 older session: -n 0 · 1 without messages: --empty"
-        " · 1 in other projects: --all · 1 unreadable file: sessiontree doctor\n"
+        "1 older (-n 0 shows all) · 1 without messages (--empty)"
+        " · 1 in other projects (--all) · 1 unreadable file (sessiontree doctor)\n"
     )
     assert len(machine.run("ls", "-n", "0").lines) == 4
     assert C in machine.run("ls", "--empty").out

@@ -101,7 +101,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         (["-c", "-r"], "--continue and --resume exclude each other"),
         (["--fork", "a", "--no-session"], "--fork and --no-session exclude each other"),
         (["-c", "ls"], '--continue does not go with the command "ls"'),
-        (["-p", "one", "two"], "-p has its own prompt"),
+        (["-p", "one", "two"], "Give the prompt to -p or as an argument, not both"),
         (["lss"], 'No command "lss". Did you mean "sessiontree ls"?'),
         (["serach", "word"], 'Did you mean "sessiontree search"?'),
         (["list"], 'Did you mean "sessiontree ls"?'),
@@ -132,7 +132,7 @@ def test_any_other_words_are_a_prompt(machine: Machine, args: list[str]) -> None
     result = machine.run(*args)
     assert result.code == 2
     assert result.err == (
-        "The interactive program needs a terminal; one answer without: sessiontree -p PROMPT\n"
+        'The interactive UI needs a terminal. For a one-off answer use: sessiontree -p "PROMPT"\n'
     )
 
 
@@ -140,8 +140,8 @@ def test_a_dumb_terminal_is_named_as_what_is_in_the_way(machine: Machine) -> Non
     result = machine.on_terminal("hello", TERM="dumb", columns=200)
     assert result.code == 2
     assert result.out == (
-        "The interactive program needs a terminal that can draw (TERM is dumb); "
-        "one answer without: sessiontree -p PROMPT\n"
+        "The interactive UI needs a terminal that can draw (TERM is dumb). "
+        'For a one-off answer use: sessiontree -p "PROMPT"\n'
     )
 
 
@@ -205,7 +205,7 @@ def test_a_folder_that_was_removed_is_told(machine: Machine) -> None:
         ["sh", "-c", script], env=machine.env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "The current folder no longer exists; change to another one first\n"
+    assert done.stderr == "The current folder no longer exists. Change to another one first.\n"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_tool_output_only_on_request(machine: Machine) -> None:
     machine.session(A, entries=entries)
     without = machine.run("search", "heron")
     assert without.code == 1
-    assert "tool output: --tools" in without.err
+    assert "tool output (--tools)" in without.err
     assert machine.run("search", "heron", "--tools").code == 0
 
 
@@ -161,7 +161,7 @@ def test_prompts_that_match(machine: Machine) -> None:
 @pytest.mark.usefixtures("prompts")
 def test_the_rest_is_told(machine: Machine) -> None:
     result = machine.run("history", "-n", "1")
-    assert (len(result.lines), result.err) == (1, "Not shown: older prompts: -n 0\n")
+    assert (len(result.lines), result.err) == (1, "More prompts match (-n 0 shows all)\n")
 
 
 def test_no_history_yet_makes_no_file(machine: Machine) -> None:

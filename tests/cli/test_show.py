@@ -57,7 +57,7 @@ def test_a_conversation_reads_in_order_with_tools_in_short(machine: Machine) -> 
         "The cookie.",
         "",
     ]
-    assert result.err == "Not shown: 1 long output cut: --full · 1 thought: --full\n"
+    assert result.err == "Hidden: 1 long output cut (--full) · 1 thought (--full)\n"
 
 
 def test_full_shows_everything(machine: Machine) -> None:
@@ -81,7 +81,7 @@ def test_what_a_compaction_hides_is_counted_and_shown_in_full(machine: Machine) 
     result = machine.run("show")
     assert "forgotten" not in result.out
     assert result.out.index("the summary") < result.out.index("kept question")
-    assert "2 entries before the compaction: --full" in result.err
+    assert "2 entries before the compaction (--full)" in result.err
     full = machine.run("show", "--full")
     assert full.out.index("forgotten answer") < full.out.index("the summary")
 
@@ -110,7 +110,7 @@ def test_another_branch_can_be_shown(machine: Machine) -> None:
     machine.session(A, entries=entries)
     result = machine.run("show")
     assert "answer two" in result.out
-    assert f"1 entry on other branches: sessiontree tree {A}" in result.err
+    assert f"1 entry on other branches (sessiontree tree {A})" in result.err
     assert "answer one" in machine.run("show", "--at", "00000002").out
     missing = machine.run("show", "--at", "ffff")
     assert (missing.code, missing.err) == (1, "Entry ffff not found\n")
@@ -128,7 +128,7 @@ def test_the_last_entries_only(machine: Machine) -> None:
     result = machine.run("show", "-n", "2")
     assert "two" not in result.out
     assert "three" in result.out
-    assert "2 earlier entries: without -n" in result.err
+    assert "2 earlier entries (leave out -n)" in result.err
 
 
 def test_a_result_at_the_beginning_is_shown_with_its_call(machine: Machine) -> None:
@@ -314,7 +314,7 @@ def test_branches_step_to_the_right_and_the_active_one_is_marked(machine: Machin
         "└─ ● 00000006 you right way",
         "   ● 00000008 assistant right end ← here",
     ]
-    assert result.err == "Not shown: 2 tool steps and settings: --all\n"
+    assert result.err == "Hidden: 2 tool steps and settings (--all)\n"
     everything = machine.run("tree", "--all")
     assert len(everything.lines) == 9
     assert everything.err == ""

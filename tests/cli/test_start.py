@@ -116,7 +116,7 @@ def test_continuing_takes_the_newest_session_of_this_project(
 
 def test_continuing_without_a_session_begins_one_and_says_so(screens: Screens) -> None:
     result, (chat,) = screens.start("--continue")
-    assert result.lines[0] == "No session to continue here; this is a new one"
+    assert result.lines[0] == "No session to continue here, so this is a new one"
     assert chat["entries"] == 0
 
 
@@ -337,7 +337,7 @@ def test_any_other_answer_leaves_everything_alone(
     before = _files(machine)
     result, seen = screens.start("-r", A[:8], replies=[(QUESTION, answer)])
     assert (result.code, seen) == (1, [])
-    assert f'Session "{A[:8]}" is in another project ({machine.home})' in result.lines
+    assert _elsewhere(machine) in result.lines
     assert _files(machine) == before
 
 
@@ -345,7 +345,15 @@ def test_without_a_terminal_nobody_is_asked(machine: Machine) -> None:
     machine.session(A, "hello", "hi", cwd=machine.home)
     result = machine.run("-r", A[:8])
     assert (result.code, result.out) == (1, "")
-    assert result.err == f'Session "{A[:8]}" is in another project ({machine.home})\n'
+    assert result.err == f"{_elsewhere(machine)}\n"
+
+
+def _elsewhere(machine: Machine) -> str:
+    """The refusal for a session of the home folder, with the command that opens it there."""
+    return (
+        f'Session "{A[:8]}" is in another project ({machine.home}). '
+        f"Open it there: cd {machine.home} && sessiontree --resume {A[:8]}"
+    )
 
 
 def _behead(path: Path) -> Path:
@@ -359,8 +367,8 @@ def test_a_session_that_lost_its_header_is_not_taken_into_this_project(
     lost = _behead(machine.session(A, "hello", "hi", cwd=machine.home))
     before = lost.read_bytes()
     refusal = (
-        f'The project of session "{A[:8]}" is not known, for its header can not be read. '
-        "Mend it: sessiontree doctor --repair; "
+        f'Can\'t tell the project of session "{A[:8]}": its header is damaged. '
+        "Repair it: sessiontree doctor --repair; "
         f"or open it: sessiontree --resume {lost}"
     )
     piped = machine.run("-r", A[:8])
@@ -388,7 +396,7 @@ def test_a_session_elsewhere_that_names_no_project_is_asked_about(
     machine.session(A, "hello", "hi", cwd=machine.home, header={"cwd": None})
     result = machine.run("-r", A[:8])
     what = f'Session "{A[:8]}" is in another project'
-    assert result.err == f"{what} (which one, its header does not say)\n"
+    assert result.err == f"{what} (which one, its header does not say).\n"
     _, (chat,) = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")])
     assert chat["cwd"] == str(machine.project)
 
@@ -401,8 +409,8 @@ def test_a_session_whose_folder_is_gone_can_be_forked_or_brought_here(
     refused = machine.run("-r", str(path))
     assert refused.code == 1
     assert refused.err == (
-        f"The folder of this session is gone ({gone}); "
-        f"bring the session here with: sessiontree mv {A} .\n"
+        f"The folder of this session no longer exists ({gone}). "
+        f"Move the session here: sessiontree mv {A} .\n"
     )
     _, (chat,) = screens.start("-r", str(path), replies=[(QUESTION, "y\n")])
     assert chat["cwd"] == str(machine.project)
@@ -475,7 +483,7 @@ def test_choosing_needs_a_terminal(machine: Machine) -> None:
     machine.session(A, "hello", "hi")
     result = machine.run("-r")
     assert result.code == 2
-    assert result.err.startswith("Choosing a session needs a terminal; name one with --resume ID")
+    assert result.err.startswith("Choosing a session needs a terminal. Name one with --resume ID")
 
 
 # -- fork ----------------------------------------------------------------------------------------

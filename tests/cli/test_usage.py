@@ -218,7 +218,7 @@ def test_what_can_not_be_read_costs_nobody_else_a_row(
     assert (result.code, len(result.lines)) == (0, 1)
     assert result.lines[0].endswith("$0.50")
     assert result.err.count("\n") == 1
-    assert result.err.endswith("2 unreadable files: sessiontree doctor\n")
+    assert result.err.endswith("2 unreadable files (sessiontree doctor)\n")
     assert len(machine.run("usage", *scope, "--json").json) == 1
     alone = machine.run("usage", B)
     assert (alone.code, alone.out) == (1, "")

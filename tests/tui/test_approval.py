@@ -292,7 +292,7 @@ async def test_always_is_left_without_an_answer_by_default(shop: Shop) -> None:
 async def test_what_is_allowed_is_listed_and_revoked(shop: Shop) -> None:
     async with running_chat(shop.create()) as rig:
         await rig.send("/allowed")
-        await rig.until_said("is asked about")
+        await rig.until_said("Nothing is allowed yet")
         await allow(rig, command("git status"), "call")
         await allow(rig, command("make"), "folder")
         await rig.send("/allowed")

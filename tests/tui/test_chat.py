@@ -412,7 +412,7 @@ async def test_while_it_asks_no_tool_is_said_to_run(shop: Shop) -> None:
 
 async def test_a_notice_ends_when_something_else_is_sent(shop: Shop) -> None:
     async with running_chat(shop.create(), Reply("one two", hold=True)) as rig:
-        rig.chat.say("A new session; edit the prompt and send it")
+        rig.chat.say("New session: edit the prompt and send it")
         await rig.send("go")
         await rig.agent.wait_held()
         await rig.until(lambda: "Answering" in rig.text)

@@ -170,7 +170,7 @@ async def test_switching_while_it_answers_stops_the_answer_and_keeps_it(shop: Sh
 async def test_choosing_the_open_session_says_so(shop: Shop) -> None:
     async with running_chat(talked(shop, "this prompt", "this answer")) as rig:
         await pick_first(rig)
-        await rig.until_said("open already")
+        await rig.until_said("already open")
 
 
 async def choose_elsewhere(rig: ChatRig) -> None:
@@ -191,7 +191,7 @@ async def test_a_session_of_another_project_is_gone_on_with_in_its_folder(shop: 
         assert rig.agent.cwd == shop.project
         await choose_elsewhere(rig)
         await rig.until_screen(ChoiceDialog)
-        assert "Elsewhere is a session of another project" in rig.text
+        assert "Elsewhere belongs to another project" in rig.text
         await rig.press("enter")
         await rig.until_said("Resumed session")
         await rig.until(lambda: rig.is_idle)
@@ -199,7 +199,7 @@ async def test_a_session_of_another_project_is_gone_on_with_in_its_folder(shop: 
         assert rig.session.session_file == path
         assert rig.agent.cwd == rig.session.cwd == shop.other_project
         assert blocks(rig)[-1][0] == "notice"
-        assert "other now" in blocks(rig)[-1][1]
+        assert "now work in" in blocks(rig)[-1][1]
         await rig.send("!pwd")
         await rig.until(lambda: ("command", shop.other_project) in blocks(rig))
         await rig.until(lambda: rig.is_idle)
@@ -212,7 +212,7 @@ async def test_a_session_of_another_project_can_be_copied_here(shop: Shop) -> No
     async with running_chat(talked(shop, "here", "yes")) as rig:
         await choose_elsewhere(rig)
         await rig.until_screen(ChoiceDialog)
-        assert "Fork into current directory" in rig.text
+        assert "Copy into" in rig.text
         await rig.press("down", "enter")
         await rig.until_said("Resumed session")
         await rig.until(lambda: rig.is_idle)
@@ -296,7 +296,7 @@ async def test_a_session_whose_folder_is_gone_can_only_be_copied(shop: Shop) -> 
         await choose_elsewhere(rig)
         await rig.until_screen(ConfirmDialog)
         assert "Fork into current directory?" in rig.text
-        assert "a folder that is gone" in rig.text
+        assert "a folder that no longer exists" in rig.text
         await rig.press("enter")
         await rig.until_said('Session "Elsewhere" is in another project')
         await choose_elsewhere(rig)
@@ -374,7 +374,7 @@ async def test_branch_asks_an_earlier_prompt_anew_in_a_new_session(shop: Shop) -
 async def test_branch_without_a_prompt_says_so(shop: Shop) -> None:
     async with running_chat(shop.create()) as rig:
         await rig.send("/branch")
-        await rig.until_said("no prompt to branch from")
+        await rig.until_said("No prompt to redo")
 
 
 # -- the tree ------------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ async def test_a_summary_of_the_branch_that_is_left_is_shown(shop: Shop) -> None
         await rig.press("up", "up", "enter")
         await rig.until_screen(ChoiceDialog)
         await rig.press("down", "enter")
-        await rig.until_said("Going on from here")
+        await rig.until_said("Continuing from here")
         await rig.until(lambda: rig.is_idle)
         assert blocks(rig)[-1][0] == "summary"
         assert "Tried two things." in blocks(rig)[-1][1]
@@ -459,13 +459,13 @@ async def test_labels_set_in_the_tree_are_in_the_session_and_in_the_footer(shop:
 async def test_naming_by_argument_by_dialog_and_clearing(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/name  The   best one ")
-        await rig.until_said("called The best one")
+        await rig.until_said("Renamed to The best one")
         await rig.until(lambda: rig.chat.facts.session == "The best one")
         await rig.send("/name")
         await rig.until_screen(TextDialog)
         rig.app.screen.query_one(Input).value = ""
         await rig.press("enter")
-        await rig.until_said("cleared")
+        await rig.until_said("Name cleared")
         assert rig.session.session_name is None
 
 
@@ -511,17 +511,17 @@ async def test_choosing_how_much_to_think(shop: Shop) -> None:
         await rig.press("up", "enter")
         await rig.until_said("Thinking: medium")
         await rig.send("/thinking enormously")
-        await rig.until_said("no level enormously")
+        await rig.until_said("Unknown thinking level enormously")
 
 
 async def test_plan_mode_goes_on_and_off_and_is_in_the_footer(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/plan")
-        await rig.until_said("Plan mode: nothing is written or run")
+        await rig.until_said("Plan mode: the agent may only read")
         await rig.until(lambda: "plan mode" in rig.text)
         assert rig.agent.mode == "plan"
         await rig.send("/plan")
-        await rig.until_said("Plan mode ended")
+        await rig.until_said("Left plan mode")
         assert rig.agent.mode == "none"
 
 
@@ -529,7 +529,7 @@ async def test_compacting_shows_the_summary_and_refuses_where_there_is_nothing(s
     manager = talked(shop, *(f"{'word ' * 4_000}{n}" for n in range(12)))
     async with running_chat(manager, summaries=["All that was said.", "Turn."]) as rig:
         await rig.send("/compact keep names")
-        await rig.until_said("summed up")
+        await rig.until_said("Compacted: a summary")
         await rig.until(lambda: rig.is_idle)
         assert any(kind == "compaction" for kind, _ in blocks(rig))
         assert "keep names" in str(rig.agent.completions[0].messages)
@@ -579,7 +579,7 @@ async def test_exporting_never_overwrites(shop: Shop) -> None:
 async def test_exporting_to_an_ending_that_no_format_has_is_refused(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/export page.html")
-        await rig.until_said("no format has this ending")
+        await rig.until_said("Can't export to")
     assert files_in(shop.project) == []
 
 
@@ -594,7 +594,7 @@ async def test_copying_the_last_answer(shop: Shop) -> None:
         assert rig.app.clipboard == "the **answer**"
     async with running_chat(shop.create()) as rig:
         await rig.send("/copy")
-        await rig.until_said("no answer to copy")
+        await rig.until_said("No answer to copy")
 
 
 async def test_searching_all_sessions_and_opening_one(shop: Shop) -> None:
@@ -659,7 +659,7 @@ async def test_words_that_were_said_on_another_branch_are_told_of(shop: Shop) ->
     manager.close()
     async with running_chat(talked(shop, "one", "1")) as rig:
         await search_and_open(rig)
-        await rig.until_said("Resumed session · it was said on another branch: /tree finds it")
+        await rig.until_said("Resumed session · the match is on another branch: /tree finds it")
         assert texts(rig)[-1] == "as you like"
 
 

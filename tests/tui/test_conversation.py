@@ -168,7 +168,7 @@ def test_entries_of_all_kinds_are_shown_and_bookkeeping_is_not() -> None:
         ("user", "hi"),
         ("answer", "hello"),
         ("state", "Model: x/y"),
-        ("state", "Mode: plan"),
+        ("state", "Entered plan mode"),
         ("note", "note"),
         ("compaction", "sum"),
         ("summary", "was there"),

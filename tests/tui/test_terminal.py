@@ -162,7 +162,7 @@ def test_the_picker_resumes_what_is_chosen(terminal: Terminal, shop: Shop) -> No
     terminal.type("Fir")
     terminal.until_shown("1 of 2 sessions")
     terminal.keys("Enter")
-    terminal.until_shown("first prompt", "first answer", "Ask, or / for commands")
+    terminal.until_shown("first prompt", "first answer", "Ask anything, or type / for commands")
     terminal.keys("C-d")
     assert terminal.until_ended() == 0
 
@@ -203,7 +203,7 @@ def test_an_ambiguous_prefix_opens_the_picker_on_just_those(terminal: Terminal, 
     terminal.type("one")
     terminal.until_shown("1 of 2 sessions")
     terminal.keys("Enter")
-    terminal.until_shown("prompt one", "Ask, or / for commands")
+    terminal.until_shown("prompt one", "Ask anything, or type / for commands")
     terminal.keys("C-d")
     assert terminal.until_ended() == 0
 
@@ -225,7 +225,7 @@ def test_a_session_of_another_project_is_forked_after_a_yes(
     terminal.type(answer)
     terminal.keys("Enter")
     if answer == "y":
-        terminal.until_shown("over there", "the answer", "Ask, or / for commands")
+        terminal.until_shown("over there", "the answer", "Ask anything, or type / for commands")
         terminal.keys("C-d")
     assert terminal.until_ended() == code
     if answer == "n":
@@ -367,7 +367,7 @@ def test_several_lines_esc_esc_and_alt_enter_work_in_a_plain_terminal(terminal: 
     terminal.keys("M-Enter")
     terminal.until_shown("▌ first line", "no model was asked")
     terminal.keys("Escape", "Escape")
-    terminal.until_shown("Go on from where?")
+    terminal.until_shown("Jump to a point in this session")
     terminal.keys("Up", "Enter")
     terminal.until_shown("You leave", "No summary")
     terminal.keys("Enter")

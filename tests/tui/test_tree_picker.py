@@ -122,7 +122,7 @@ async def test_it_opens_where_the_conversation_stands() -> None:
         assert rig.current == "a3"
         assert rig.ids == ["u1", "a1", "u2", "t1", "a2", "u3", "a3"]
         assert "← here" in rig.text
-        assert "You are here: nothing changes" in rig.text
+        assert "You are already here" in rig.text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
@@ -144,11 +144,9 @@ async def test_it_opens_with_the_cursor_in_sight_however_long_the_tree_is(
 async def test_what_a_choice_will_do_is_said_before_enter() -> None:
     async with picking() as rig:
         await rig.press("up")
-        assert (
-            "Say this anew, its text in the editor · 2 messages stay on the old branch" in rig.text
-        )
+        assert "Edit and resend this prompt · 2 messages stay on the old branch" in rig.text
         await rig.press("up")
-        assert "Go on from here · 2 messages stay on the old branch" in rig.text
+        assert "Continue from here · 2 messages stay on the old branch" in rig.text
 
 
 async def test_esc_cancels_and_enter_where_we_are_changes_nothing() -> None:
@@ -182,11 +180,11 @@ async def test_one_message_left_behind_is_it_and_not_them() -> None:
     async with picking(ENTRIES[:3], "a1") as rig:
         await rig.press("ctrl+home", "enter")
         await rig.until_screen(ChoiceDialog)
-        assert "You leave 2 messages behind. Sum them up" in rig.text
+        assert "You leave 2 messages behind. Summarize them" in rig.text
     async with picking(ENTRIES[:4], "u2") as rig:
         await rig.press("up", "enter")
         await rig.until_screen(ChoiceDialog)
-        assert "You leave 1 message behind. Sum it up for the agent?" in rig.text
+        assert "You leave 1 message behind. Summarize it for the agent?" in rig.text
 
 
 async def test_a_summary_with_instructions_asks_for_them() -> None:
@@ -237,7 +235,7 @@ async def test_a_filter_that_hides_where_we_are_marks_what_is_above_it() -> None
         await rig.press("tab", "tab")
         assert rig.current == "u3"
         assert "← here, below" in rig.text
-        assert "Say this anew" in rig.text
+        assert "Edit and resend this prompt" in rig.text
         await rig.press("shift+tab")
         assert "← here" in rig.text
         assert "below" not in rig.text
@@ -316,7 +314,7 @@ async def test_a_label_is_set_shown_with_its_time_and_taken_away() -> None:
         await rig.until_screen(TextDialog)
         rig.app.screen.query_one(Input).value = ""
         await rig.press("enter")
-        await until(lambda: "Label taken away" in rig.text, rig.pilot)
+        await until(lambda: "Label removed" in rig.text, rig.pilot)
         assert rig.session.labels == {}
 
 
@@ -340,7 +338,7 @@ async def test_the_chosen_entry_is_shown_whole_and_can_be_hidden() -> None:
 
 async def test_a_view_without_lines_says_why() -> None:
     async with picking([entry("m1", None, "state", "a/b")], "m1") as rig:
-        assert "Nothing was said yet" in rig.text
+        assert "No messages yet" in rig.text
         await rig.press("tab", "tab", "tab")
         assert "Nothing is labeled yet" in rig.text
 
@@ -391,7 +389,7 @@ async def test_f1_shows_the_keys() -> None:
 async def test_what_stays_behind_is_said_whole_at_80_columns() -> None:
     async with picking(size=(80, 24)) as rig:
         await rig.press("up")
-        assert "2 messages stay behind" in rig.text
+        assert "2 messages stay on the old branch" in rig.text
 
 
 async def test_hostile_text_is_escaped() -> None:

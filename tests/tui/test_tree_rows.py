@@ -221,44 +221,40 @@ def test_choosing_a_prompt_goes_back_to_before_it_with_its_text() -> None:
     choice = plan_choice(BRANCHED, "c")
     assert choice.leaf_id == "b"
     assert choice.leaves == 3
-    assert choice.sentence == (
-        "Say this anew, its text in the editor · 3 messages stay on the old branch"
-    )
+    assert choice.sentence == ("Edit and resend this prompt · 3 messages stay on the old branch")
 
 
 def test_a_narrow_screen_says_less_of_a_choice_rather_than_cutting_it() -> None:
     choice = plan_choice(BRANCHED, "c")
     assert choice.sentence_for(100) == choice.sentence
-    assert (
-        choice.sentence_for(70) == "Say this anew, its text in the editor · 3 messages stay behind"
-    )
-    assert choice.sentence_for(50) == "Say this anew · 3 messages stay behind"
+    assert choice.sentence_for(55) == "Edit and resend this prompt · 3 messages stay behind"
+    assert choice.sentence_for(45) == "Edit and resend · 3 messages stay behind"
 
 
 def test_choosing_the_first_prompt_goes_back_to_the_start() -> None:
     choice = plan_choice(BRANCHED, "a")
     assert choice.leaf_id is None
-    assert choice.sentence.startswith("Begin anew")
+    assert choice.sentence.startswith("Edit and resend this prompt")
 
 
 def test_choosing_an_answer_goes_on_from_it() -> None:
     choice = plan_choice(BRANCHED, "d")
     assert (choice.leaf_id, choice.leaves) == ("d", 3)
-    assert choice.sentence == "Go on from here · 3 messages stay on the old branch"
+    assert choice.sentence == "Continue from here · 3 messages stay on the old branch"
 
 
 def test_choosing_where_we_are_changes_nothing_even_with_settings_behind_it() -> None:
     model = tree(entry("a", None, "user"), entry("b", "a"), entry("m", "b", "state"), leaf="m")
     choice = plan_choice(model, "b")
     assert not choice.is_move
-    assert choice.sentence == "You are here: nothing changes"
+    assert choice.sentence == "You are already here"
 
 
 def test_going_deeper_leaves_nothing_behind() -> None:
     model = tree(entry("a", None, "user"), entry("b", "a"), entry("c", "b"), leaf="b")
     choice = plan_choice(model, "c")
     assert (choice.is_move, choice.leaves) == (True, 0)
-    assert choice.sentence == "Go on from here"
+    assert choice.sentence == "Continue from here"
 
 
 def test_one_message_left_behind_is_counted_as_one() -> None:

@@ -143,7 +143,7 @@ def _choose(
     for model in candidates:
         if is_set_up(model.provider, environ):
             return model, f"{model.provider} is set up"
-    return None, "No model provider is set up: set ANTHROPIC_API_KEY, OPENAI_API_KEY or another key"
+    return None, "No API key found: set ANTHROPIC_API_KEY, OPENAI_API_KEY or another provider's key"
 
 
 def _find(wanted: str, models: ModelRegistry) -> Model:

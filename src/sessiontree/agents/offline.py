@@ -1,4 +1,4 @@
-"""The offline agent: no key, no network, no model; it follows a few rules and says so.
+"""The offline agent: follows a few rules, without key, network or model.
 
 Owns the rules. It keeps the whole contract of an agent (streaming, tools with confirmation, aborts,
 summaries), so that everything around it can be used and tried without a provider. Its answers are
@@ -24,7 +24,7 @@ from sessiontree.runtime.models import Model
 
 OFFLINE_MODEL = Model("offline", "offline", name="Offline agent", context_window=128_000)
 
-SIGNATURE = "— the offline agent; no model was asked."
+SIGNATURE = "— offline agent (no model)"
 
 _SHOWN_LINES = 40
 _CHUNK = re.compile(r"\s*\S+\s*")
@@ -75,19 +75,18 @@ _RULES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Arguments]],
 )
 
 _HELP = """\
-This is the **offline agent**: no model is asked, so nobody thinks about your words. \
-Sessions, branches, search and everything else work as they do with a model, and I can use the \
-tools if you write:
+I'm the **offline agent**. I don't use a model, so I can't understand your prompt, but I can run \
+these commands:
 
 - `list` or `list FOLDER`
 - `read FILE`
 - `grep TEXT` or `grep TEXT in FOLDER`
-- `run: COMMAND` (you are asked first)
-- `write FILE` and the content on the lines below (you are asked first)
-- `replace OLD with NEW in FILE` (you are asked first)
+- `run: COMMAND` (asks you first)
+- `write FILE` and the content on the lines below (asks you first)
+- `replace OLD with NEW in FILE` (asks you first)
 
-To talk to a model, set a provider's key (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, \
-`GOOGLE_API_KEY`, …) before you start, and choose the model."""
+Sessions, branches and search work as they do with a model. To use a model, set a provider's key \
+(`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `GOOGLE_API_KEY`, …) and start again."""
 
 
 class OfflineAgent(ToolboxAgent):

@@ -237,12 +237,18 @@ def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
 
     if read_head(FileSessionStorage(), found.path) is None:
         output.fail(
-            f'The project of session "{value}" is not known, for its header can not be read. '
-            f"Mend it: {repair_command(scope)}; or open it: "
+            f'Can\'t tell the project of session "{value}": its header is damaged. '
+            f"Repair it: {repair_command(scope)}; or open it: "
             + shlex.join(["sessiontree", "--resume", found.path])
         )
     project = found.cwd or "which one, its header does not say"
-    return _fork_or_fail(found.path, scope, f'Session "{value}" is in another project ({project})')
+    refusal = f'Session "{value}" is in another project ({project}).'
+    if found.cwd and os.path.isdir(found.cwd):
+        from sessiontree.cli.start import resume_command
+
+        profile = owner_of(found.path, scope)
+        refusal += f" Open it there: {resume_command(value, found.cwd, scope, profile)}"
+    return _fork_or_fail(found.path, scope, refusal)
 
 
 def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
@@ -278,7 +284,9 @@ def _pick(scope: Scope) -> Choice:
     ):
         raise NothingChosen("No sessions found", is_empty=True)
     if not has_screen:
-        fail_without_screen("Choosing a session", "name one with --resume ID (see sessiontree ls)")
+        fail_without_screen(
+            "Choosing a session", "Name one with --resume ID (sessiontree ls lists them)."
+        )
     path = _open_picker(scope, None)
     if path is None:
         raise NothingChosen("No session selected")
@@ -286,10 +294,10 @@ def _pick(scope: Scope) -> Choice:
 
 
 def fail_without_screen(what: str, instead: str) -> NoReturn:
-    """End the command: ``what`` cannot be shown here, and why."""
+    """End the command because ``what`` needs a screen; ``instead`` is the way without."""
     is_dumb = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout)
     needed = "a terminal that can draw (TERM is dumb)" if is_dumb else "a terminal"
-    output.fail(f"{what} needs {needed}; {instead}", output.USAGE)
+    output.fail(f"{what} needs {needed}. {instead}", output.USAGE)
 
 
 def _has_any_session(scope: Scope) -> bool:
@@ -342,8 +350,8 @@ def _resuming(path: str, scope: Scope) -> Choice:
     head = read_head(FileSessionStorage(), path)
     if head is not None and head.cwd and not os.path.isdir(head.cwd):
         refusal = (
-            f"The folder of this session is gone ({head.cwd}); "
-            f"bring the session here with: sessiontree mv {shlex.quote(head.session_id)} ."
+            f"The folder of this session no longer exists ({head.cwd}). "
+            f"Move the session here: sessiontree mv {shlex.quote(head.session_id)} ."
         )
         return _fork_or_fail(path, scope, refusal)
     return Choice("open", path, f"Resuming {describe(path, scope)}")
@@ -353,7 +361,7 @@ def _nothing_to_continue(scope: Scope) -> str:
     """Why there is nothing to continue: perhaps because the project's folder was moved."""
     from sessiontree.discovery.moved_projects import find_moved_projects
 
-    notice = "No session to continue here; this is a new one"
+    notice = "No session to continue here, so this is a new one"
     if scope.session_dir is None:
         for moved in find_moved_projects(scope.cwd, profile=scope.profile)[:1]:
             count = tables.plural(moved.session_count, "session")

@@ -1,4 +1,4 @@
-"""Which sessions a command is about: the profile, the session folder, this project.
+"""Options that choose a command's sessions: profile, session folder, project.
 
 The options are the same before and after a command's name (``sessiontree --profile pi ls`` and
 ``sessiontree ls --profile pi``); the inner one wins.
@@ -23,7 +23,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Count(click.ParamType[int]):
-    """A whole number from ``least`` on; unlike click's own, it adds no formula to the help."""
+    """A whole number of at least ``least``, without the range that click adds to the help."""
 
     name = "integer"
 
@@ -41,7 +41,7 @@ class Count(click.ParamType[int]):
 
 
 class Day(click.DateTime):
-    """A day; unlike click's own, it says so in words and not as a format of ``strptime``."""
+    """A day; errors show an example instead of click's ``strptime`` format."""
 
     def __init__(self) -> None:
         super().__init__(["%Y-%m-%d"])
@@ -56,26 +56,26 @@ class Day(click.DateTime):
 
 
 def limit_option(command: _Command) -> _Command:
-    """``-n``, which all listings have."""
+    """Add ``-n``."""
     return click.option(
         "-n",
         "--limit",
         default=20,
         metavar="N",
         type=Count(),
-        help="How many to show, by default 20; 0 shows all.",
+        help="Show at most N, by default 20; 0 shows all.",
     )(command)
 
 
 def since_option(command: _Command) -> _Command:
-    """``--since``, for what has a time."""
+    """Add ``--since``."""
     return click.option(
-        "--since", metavar="DATE", type=Day(), help="Only from this day on (2026-01-31)."
+        "--since", metavar="DATE", type=Day(), help="Only from this day on, such as 2026-01-31."
     )(command)
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Where a command looks."""
+    """The sessions that a command works on."""
 
     profile: Profile
     session_dir: str | None
@@ -83,8 +83,11 @@ class Scope(msgspec.Struct, frozen=True):
     is_profile_named: bool = False
 
 
-def scope_options(command: _Command) -> _Command:
-    """The options that choose the scope, by themselves."""
+_PROFILE_HELP = "Use this agent's sessions: sessiontree (default), omp, xcsh or pi."
+
+
+def scope_options(command: _Command, profile_help: str = _PROFILE_HELP) -> _Command:
+    """Add ``--profile`` and ``--session-dir``."""
     command = click.option(
         "--session-dir",
         metavar="DIR",
@@ -95,22 +98,24 @@ def scope_options(command: _Command) -> _Command:
         "--profile",
         metavar="NAME",
         type=click.Choice(PROFILE_NAMES),
-        help="Whose sessions: sessiontree (default), omp, xcsh or pi.",
+        help=profile_help,
     )(command)
 
 
-def with_scope(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command takes the scope's options, and gets ``scope`` instead of them."""
+def with_scope(
+    command: Callable[..., Any], profile_help: str = _PROFILE_HELP
+) -> Callable[..., Any]:
+    """Add the scope's options to a command, which receives them as ``scope``."""
 
     @functools.wraps(command)
     def scoped(*args: Any, profile: str | None, session_dir: str | None, **options: Any) -> Any:
         return command(*args, scope=resolve_scope(profile, session_dir), **options)
 
-    return scope_options(scoped)
+    return scope_options(scoped, profile_help)
 
 
 def resolve_scope(profile: str | None, session_dir: str | None) -> Scope:
-    """The scope of the running command: its own options, else those before its name."""
+    """Build the running command's scope: its own options win over those before its name."""
     context = click.get_current_context(silent=True)
     while context is not None:
         profile = profile or context.params.get("profile")
@@ -121,8 +126,8 @@ def resolve_scope(profile: str | None, session_dir: str | None) -> Scope:
 
 
 def current_folder() -> str:
-    """The folder the program was started in. Fails when it has been removed."""
+    """The folder the program was started in; ends the command if it was removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:
-        output.fail("The current folder no longer exists; change to another one first")
+        output.fail("The current folder no longer exists. Change to another one first.")

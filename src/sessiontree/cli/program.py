@@ -32,7 +32,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "rm": ("commands.rm", "Move sessions to the trash."),
     "restore": ("commands.rm", "Bring sessions back from the trash."),
     "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
-    "gc": ("commands.doctor", "Remove what no session needs any more."),
+    "gc": ("commands.doctor", "Remove files that no session needs."),
     "demo": ("commands.demo", "Add sample sessions to look at, or remove them."),
 }
 

@@ -1,4 +1,4 @@
-"""Which session a command's ``ID`` means: a path, the beginning of an id, a name, or the newest.
+"""Find the session that a command's ``ID`` means: a path, an id prefix, a name, or the newest.
 
 This project comes first, then all others, then (where a command can read them) the sessions of
 other agents. More than one match is an error that lists them.
@@ -34,7 +34,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The session that was meant; ``agent`` names the other program it belongs to."""
+    """The session found; ``agent`` names the other program it belongs to."""
 
     path: str
     id: str
@@ -57,7 +57,7 @@ def session_argument(
 
 
 def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Target:
-    """The session that ``value`` means; without one, the newest of this project.
+    """Find the session for ``value``; without a value, the newest of this project.
 
     Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
     """
@@ -77,7 +77,7 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
 
 
 def find_session(value: str, scope: Scope) -> ResolvedSession:
-    """The session of ours that ``value`` means; if only somebody else has it, the error says so.
+    """Find our session for ``value``; if only another agent has it, the error says so.
 
     Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
     """
@@ -102,7 +102,7 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession:
 def _explain(
     error: SessionNotFoundError | NotASessionError, value: str, scope: Scope
 ) -> SessionNotFoundError | NotASessionError:
-    """The error, with the way to the only session elsewhere that answers to the value."""
+    """The error, with a hint: the only other agent that has the session, or similar names."""
     if isinstance(error, NotASessionError) or scope.session_dir is not None:
         return error
     if not value.strip() or _is_path(value):
@@ -114,7 +114,21 @@ def _explain(
         ),
         *_foreign_ways(value),
     ]
-    return SessionNotFoundError(value, f"{error} {ways[0]}") if len(ways) == 1 else error
+    hint = ways[0] if len(ways) == 1 else _word_similar_names(value, scope) if not ways else ""
+    return SessionNotFoundError(value, f"{error} {hint}") if hint else error
+
+
+def _word_similar_names(value: str, scope: Scope) -> str:
+    """How to find the sessions whose names contain the value; empty if there are none."""
+    from sessiontree.discovery.listing import list_all_sessions
+
+    wanted = value.casefold()
+    found = list_all_sessions(profile=scope.profile)
+    count = sum(wanted in info.title.casefold() for info in found if info.title)
+    if not count:
+        return ""
+    names = "1 name contains" if count == 1 else f"{count:,} names contain"
+    return f"{names} it: {shlex.join(['sessiontree', 'search', value])}"
 
 
 def _owners(value: str, scope: Scope) -> Iterator[Profile]:
@@ -157,14 +171,14 @@ def _is_path(value: str) -> bool:
 
 
 def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
-    """A view of the session, wherever it comes from; never writes.
+    """Open a read-only view of the session of any agent.
 
     Raises NotASessionError, PersistenceError, SessionNotFoundError if it is gone by now.
     """
     from sessiontree.export.view import SessionView, open_view
 
     if target.agent is None:
-        with naming_the_cure(target, scope):
+        with naming_the_repair(target, scope):
             return open_view(target.path, profile=scope.profile)
     from sessiontree.importers.foreign import load_foreign
 
@@ -181,8 +195,8 @@ def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def naming_the_cure(target: Target, scope: Scope) -> Iterator[None]:
-    """A session that can't be read for want of a header is refused with the way to mend it."""
+def naming_the_repair(target: Target, scope: Scope) -> Iterator[None]:
+    """Add the repair command to the error of a session whose header is damaged."""
     try:
         yield
     except NotASessionError as error:
@@ -193,7 +207,7 @@ def naming_the_cure(target: Target, scope: Scope) -> Iterator[None]:
 
 
 def repair_command(scope: Scope) -> str:
-    """The command line that mends the sessions which were looked among."""
+    """The command that repairs the sessions of this scope."""
     words = ["sessiontree", "doctor", "--repair"]
     if scope.is_profile_named:
         words += ["--profile", scope.profile.name]
@@ -203,7 +217,7 @@ def repair_command(scope: Scope) -> str:
 
 
 def _is_looked_after(path: str, scope: Scope) -> bool:
-    """Whether ``doctor`` comes to this file: right in the session folder, or in a project's."""
+    """Whether ``doctor`` checks this file: it lies in the session folder, or in a project's."""
     folder = os.path.dirname(path)
     if scope.session_dir is not None:
         return folder == scope.session_dir
@@ -216,7 +230,7 @@ def _newest(scope: Scope) -> Target:
     found = list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
     if not found:
         output.fail(
-            "This project has no sessions; name one by its id, or see: sessiontree ls --all"
+            "This project has no sessions. Give the ID of another project's: sessiontree ls --all"
         )
     return Target(found[0].path, found[0].id)
 

@@ -29,9 +29,9 @@ __all__ = ["StartOptions", "start_program"]
 def start_program(options: StartOptions, scope: Scope) -> int:
     """Run the program to its end; its exit code."""
     if options.print_prompt is not None and options.prompt is not None:
-        raise click.UsageError("-p has its own prompt; give one of them.")
+        raise click.UsageError("Give the prompt to -p or as an argument, not both.")
     if options.print_prompt is None and options.max_turns is not None:
-        raise click.UsageError("--max-turns goes with -p.")
+        raise click.UsageError("--max-turns needs -p.")
     try:
         choice = choose(options, scope)
     except NothingChosen as ended:
@@ -40,7 +40,9 @@ def start_program(options: StartOptions, scope: Scope) -> int:
             _hint_at_others(scope)
         return output.OK
     if options.print_prompt is None and not output.can_show_screen():
-        fail_without_screen("The interactive program", "one answer without: sessiontree -p PROMPT")
+        fail_without_screen(
+            "The interactive UI", 'For a one-off answer use: sessiontree -p "PROMPT"'
+        )
     prompt = _read_prompt(options.print_prompt)
     manager = open_choice(choice, scope)
     try:
@@ -64,7 +66,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
                 manager.session_file, manager.session_id, manager.cwd, scope, options.resume
             )
         return code
-    with output.needs_extra("tui", "The interactive program"):
+    with output.needs_extra("tui", "The interactive UI"):
         from sessiontree.tui.app import run_chat
     left = run_chat(
         manager,
@@ -165,4 +167,4 @@ def _hint_at_others(scope: Scope) -> None:
     if scope.session_dir is None and list_session_folders(scope.profile, FileSessionStorage()):
         output.write_message(("sessiontree ls --all lists the sessions of all projects", "dim"))
     else:
-        output.write_message(("sessiontree demo adds sample sessions to look at", "dim"))
+        output.write_message(("sessiontree demo adds sample sessions", "dim"))

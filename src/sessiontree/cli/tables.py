@@ -180,7 +180,7 @@ def plural(count: int, noun: str) -> str:
 
 def unreadable_files(count: int) -> str:
     """What a listing says of files that it passed over, with the way to learn more."""
-    return f"{plural(count, 'unreadable file')}: sessiontree doctor"
+    return f"{plural(count, 'unreadable file')} (sessiontree doctor)"
 
 
 def whole_number(number: int) -> str:

@@ -44,9 +44,9 @@ def choose_format(
         return found
     if found is None and not os.path.splitext(file)[1]:
         return MARKDOWN
-    known = [f"{_ENDINGS[each][0]} ({_NAMES[each]})" for each in FORMATS if each in formats]
-    raise ValueError(f"{file}: no format has this ending; there are {_enumerate(known)}")
-
-
-def _enumerate(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    known = [
+        _ENDINGS[each][0] + (" (bundle)" if each == BUNDLE else "")
+        for each in FORMATS
+        if each in formats
+    ]
+    raise ValueError(f"Can't export to {file}. Supported: {', '.join(known)}.")

@@ -29,7 +29,7 @@ async def test_without_any_key_it_is_the_offline_agent_and_says_why(project: Pat
     assert isinstance(choice.agent, OfflineAgent)
     assert choice.is_offline
     assert choice.model.ref == "offline/offline"
-    assert choice.reason.startswith("No model provider is set up: set ANTHROPIC_API_KEY")
+    assert choice.reason.startswith("No API key found: set ANTHROPIC_API_KEY")
 
 
 async def test_a_key_picks_a_model_of_that_provider(project: Path) -> None:

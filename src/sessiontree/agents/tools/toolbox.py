@@ -120,7 +120,7 @@ class Toolbox:
             spec = tool.spec
             checked = spec.check(arguments)
             if mode in PLAN_MODES and spec.effect != "read":
-                raise ToolError(f"{name} was not run: in plan mode nothing is written or run")
+                raise ToolError(f"{name} blocked: plan mode is on (/plan turns it off)")
             call = ToolCall(call_id, name, spec.effect, checked, report, self.confirm)
             return await tool.run(call)
         except ToolError as error:

@@ -1,4 +1,4 @@
-"""``doctor`` and ``gc``: what is damaged, and what is no longer needed."""
+"""``doctor`` and ``gc``: find and repair damage, remove what no session needs."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ _SHOWN = 10
 
 
 @click.command("doctor", short_help="Check sessions for damage; repair it.")
-@click.option("--repair", is_flag=True, help="Mend what can be mended, with a backup.")
-@click.option("--deep", is_flag=True, help="Also read every blob and check it.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
+@click.option("--deep", is_flag=True, help="Read and check every blob, too.")
 @click.option(
-    "--secrets", is_flag=True, help="Also look for passwords and keys in sessions and artifacts."
+    "--secrets", is_flag=True, help="Look for passwords and keys in sessions and artifacts, too."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Every finding, not just the first of a kind.")
-@click.option("--json", "as_json", is_flag=True, help="All findings as JSON.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every finding, not just the first of each kind."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
 @with_scope
 def doctor_command(
     scope: Scope, repair: bool, deep: bool, secrets: bool, verbose: bool, as_json: bool
 ) -> int:
-    """Check everything the profile keeps, and say what is wrong and what to do about it.
+    """Check everything that a profile keeps, and show each problem with its fix.
 
-    Looks at every session (damaged lines, lost headers, broken trees), at drafts that were never
-    answered, at leftovers of crashes, at blobs that are missing, at the catalogue and the prompt
-    history; with --secrets also for passwords and keys in sessions and in the artifacts beside
-    them. Ends with exit code 1 if there is damage or a secret. Without --repair nothing is changed.
+    Checks every session (damaged lines, lost headers, broken trees), unanswered drafts, leftovers
+    of crashes, missing blobs, the catalogue and the prompt history. With --secrets it also looks
+    for passwords and keys in sessions and their artifacts. Exits with 1 if it finds damage or a
+    secret. Without --repair it changes nothing.
 
     \b
     Examples:
@@ -68,7 +70,7 @@ def doctor_command(
 
 
 def _write_findings(findings: list[Finding], verbose: bool) -> None:
-    """By kind, problems first; of each kind no more than anybody wants to read."""
+    """Write the findings by kind, problems first, a few of each kind."""
     counts = Counter(finding.kind for finding in findings)
     kinds = sorted(
         counts, key=lambda kind: not any(f.is_problem for f in findings if f.kind == kind)
@@ -76,25 +78,35 @@ def _write_findings(findings: list[Finding], verbose: bool) -> None:
     for kind in kinds:
         same = [finding for finding in findings if finding.kind == kind]
         style = "bold red" if same[0].is_problem else "bold"
-        output.write_line((f"{kind} ({counts[kind]})", style))
+        output.write_line((_word_kind(kind, counts[kind]), style))
         shown = same if verbose else same[:_SHOWN]
         for finding in shown:
             output.write_line("  ", tables.short_path(finding.path))
-            output.write_line((f"    {finding.text}", "dim"))
+            if kind != "not private":  # its heading has said it
+                output.write_line((f"    {finding.text}", "dim"))
         if len(shown) < len(same):
-            output.write_note((f"  Not shown: {len(same) - len(shown):,} more: --verbose", "dim"))
+            output.write_note((f"  {len(same) - len(shown):,} more (--verbose)", "dim"))
+
+
+def _word_kind(kind: str, count: int) -> str:
+    if kind == "not private":
+        subject = "1 file is" if count == 1 else f"{count:,} files are"
+        return f"{subject} readable by other users. Fix: sessiontree doctor --repair"
+    return f"{kind} ({count})"
 
 
 def _write_summary(checkup: Checkup) -> None:
     looked = tables.plural(checkup.sessions, "session")
     problems = checkup.problems
     if not problems:
-        output.write_line((f"Looked at {looked}: no damage", "green"))
+        output.write_line((f"Checked {looked}: no damage found", "green"))
         return
-    output.write_line((f"Looked at {looked}: {tables.plural(len(problems), 'problem')}", "red"))
-    mendable = sum(finding.can_be_repaired for finding in problems)
-    if mendable:
-        output.write_note(f"{mendable} can be mended, with a backup: sessiontree doctor --repair")
+    output.write_line((f"Checked {looked}: {tables.plural(len(problems), 'problem')}", "red"))
+    repairable = sum(finding.can_be_repaired for finding in problems)
+    if repairable:
+        output.write_note(
+            f"{repairable} can be repaired (a backup is kept): sessiontree doctor --repair"
+        )
 
 
 def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int:
@@ -115,16 +127,16 @@ def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int
         )
     else:
         for finding in report.repaired:
-            output.write_line(("mended ", "green"), tables.short_path(finding.path))
+            output.write_line(("repaired ", "green"), tables.short_path(finding.path))
             output.write_line((f"    {finding.text}", "dim"))
         for finding, reason in report.failed:
-            output.write_message(("not mended ", "red"), f"{finding.path}: {reason}")
+            output.write_message(("not repaired ", "red"), f"{finding.path}: {reason}")
         for warning in report.warnings:
             output.write_message((f"warning: {warning}", "yellow"))
         if not report.repaired and not report.failed:
-            output.write_line("Nothing to mend")
+            output.write_line("Nothing to repair")
     if report.backup_dir is not None:
-        output.write_note(f"As it was before: {tables.short_path(report.backup_dir)}")
+        output.write_note(f"Backup: {tables.short_path(report.backup_dir)}")
     if left and not as_json:
         _write_findings(left, verbose)
     is_sound = not report.failed and all(finding.kind == "not searched" for finding in left)
@@ -132,7 +144,7 @@ def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int
 
 
 def _stays(finding: Finding) -> bool:
-    """Whether this is for the user to deal with: damage without a cure, and what was asked for."""
+    """Whether only the user can act on this: damage without a repair, or a secret."""
     if finding.is_problem:
         return not finding.can_be_repaired
     return finding.kind in ("secret", "not searched")
@@ -158,26 +170,26 @@ def _finding_wire(finding: Finding) -> dict[str, object]:
 # -- gc --------------------------------------------------------------------------------------------
 
 
-@click.command("gc", short_help="Remove what no session needs any more.")
-@click.option("-y", "--yes", is_flag=True, help="Remove it; without this it is only shown.")
+@click.command("gc", short_help="Remove files that no session needs.")
+@click.option("-y", "--yes", is_flag=True, help="Remove them; without this, gc only lists them.")
 @click.option(
     "--trash", "trash_days", metavar="DAYS", type=Count(),
-    help="Also empty the trash of what was removed more than DAYS days ago.",
+    help="Also delete what has been in the trash for more than DAYS days.",
 )  # fmt: skip
-@click.option("-v", "--verbose", is_flag=True, help="Every file, not just the sum.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every file, not just the sums.")
 @with_scope
 def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -> int:
-    """Show what can go: blobs that no session refers to, and leftovers of crashes.
+    """List, or with --yes remove, blobs that no session uses and leftovers of crashes.
 
-    A blob stays as long as any session, draft, trashed session or set-aside file of any profile
-    names it, or while it is younger than an hour. Sessions in folders of their own are taken into
-    account if they were started with --session-dir, or when you name the folder now.
+    gc keeps a blob that is younger than an hour, or that a session, draft, trashed session or
+    quarantined file of any profile uses. It knows sessions in folders of their own if they were
+    started with --session-dir; otherwise name the folder with --session-dir now.
 
     \b
     Examples:
-      sessiontree gc                 look
-      sessiontree gc --yes           act
-      sessiontree gc --trash 30      look also at what has been in the trash for a month
+      sessiontree gc                 list only
+      sessiontree gc --yes           remove
+      sessiontree gc --trash 30      include what has been in the trash for 30 days
     """
     folders = [scope.session_dir] if scope.session_dir else []
     trash = list_trash(scope.profile)
@@ -194,7 +206,7 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
     if not yes:
         size = report.size + sum(size for _, size in expired)
         command = _same_command(scope, trash_days, verbose)
-        output.write_note(f"{tables.size_text(size)} would go: {command}")
+        output.write_note(f"To remove {tables.size_text(size)}: {command}")
         return output.OK
     return _remove(report, expired)
 
@@ -217,7 +229,7 @@ def _remove(report: GarbageReport, expired: list[tuple[TrashItem, int]]) -> int:
 
 
 def _same_command(scope: Scope, trash_days: int | None, verbose: bool) -> str:
-    """What was asked for, and done this time."""
+    """The same command with ``--yes``."""
     words = ["sessiontree"]
     if scope.is_profile_named:
         words += ["--profile", scope.profile.name]

@@ -17,7 +17,7 @@ from sessiontree.cli.options import Scope, with_scope
 from sessiontree.cli.resolve import (
     Target,
     find_target,
-    naming_the_cure,
+    naming_the_repair,
     open_target,
     session_argument,
 )
@@ -38,7 +38,7 @@ from sessiontree.profiles import PROFILE_NAMES
 @click.option("--redact", is_flag=True, help="Replace what looks like a secret.")
 @click.option("--no-thinking", is_flag=True, help="Markdown without the model's thinking.")
 @click.option("--no-tools", is_flag=True, help="Markdown without tool calls and their results.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @with_scope
 def export_command(
     scope: Scope,
@@ -73,7 +73,7 @@ def export_command(
     except ValueError as error:
         output.fail(str(error), output.USAGE)
     if file is not None and os.path.exists(file) and not force:
-        output.fail(f"{file}: is there already; --force replaces it")
+        output.fail(f"{file} already exists. Use --force to overwrite it.")
     target = find_target(session, scope, foreign=chosen != BUNDLE)
     from sessiontree.export.redact import Redactor
 
@@ -146,7 +146,7 @@ def _export_bundle(
         raise click.UsageError("A bundle needs a file: -o FILE.zip")
     from sessiontree.export.bundle_export import export_bundle
 
-    with naming_the_cure(target, scope):
+    with naming_the_repair(target, scope):
         report = export_bundle(
             target.path, file, profile=scope.profile, overwrite=force, redactor=redactor
         )

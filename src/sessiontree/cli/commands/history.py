@@ -45,7 +45,7 @@ def history_command(
     else:
         output.write_line("No prompts found")
     if len(found) > len(shown):
-        output.write_note(("Not shown: older prompts: -n 0", "dim"))
+        output.write_note(("More prompts match (-n 0 shows all)", "dim"))
 
 
 def _write(entries: list[Any], *, with_folder: bool) -> None:

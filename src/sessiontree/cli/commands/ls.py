@@ -108,20 +108,20 @@ def _status(info: Any) -> str:
 
 
 def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: bool) -> None:
-    """What the listing left out, and how to see it."""
+    """Say what the listing left out, and which option shows it."""
     notes = []
     if cut:
-        notes.append(f"{tables.plural(cut, 'older session')}: -n 0")
+        notes.append(f"{cut:,} older (-n 0 shows all)")
     if found.empty_count and not empty:
-        notes.append(f"{found.empty_count:,} without messages: --empty")
+        notes.append(f"{found.empty_count:,} without messages (--empty)")
     if not everywhere and scope.session_dir is None:
         others = _count_elsewhere(scope)
         if others:
-            notes.append(f"{others:,} in other projects: --all")
+            notes.append(f"{others:,} in other projects (--all)")
     if found.unreadable:
         notes.append(tables.unreadable_files(len(found.unreadable)))
     if notes:
-        output.write_note(("Not shown: " + " · ".join(notes), "dim"))
+        output.write_note((" · ".join(notes), "dim"))
     for moved in found.moved:
         output.write_note(
             f"Was this project {tables.short_path(moved.cwd)} before? It has "
@@ -131,7 +131,7 @@ def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: boo
     if scope.session_dir is not None and not os.path.isdir(scope.session_dir):
         output.write_note((f"{scope.session_dir}: no such folder", "yellow"))
     elif not found and not everywhere and not notes:
-        output.write_note(("sessiontree demo adds sample sessions to look at", "dim"))
+        output.write_note(("sessiontree demo adds sample sessions", "dim"))
 
 
 def _quoted(text: str) -> str:

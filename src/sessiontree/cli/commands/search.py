@@ -1,4 +1,4 @@
-"""``search``: where something was said, in all sessions, with the command that goes there."""
+"""``search``: find text in all sessions, with the command that opens each hit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,7 @@ Marks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForeignHit:
-    """A session of another agent that matches, and where; the fields mean what `SearchHit`'s do."""
+    """A matching session of Claude Code or Codex; the fields mean the same as `SearchHit`'s."""
 
     session: ForeignSession
     entry_id: str
@@ -59,19 +60,22 @@ def _is_exclusion(word: str) -> bool:
 
 @click.command("search", cls=SearchCommand, short_help="Search the text of all sessions.")
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option("--here", is_flag=True, help="Only sessions of this project.")
+@click.option("--here", is_flag=True, help="Search only this project's sessions.")
 @click.option(
     "--role",
     metavar="WHO",
     type=click.Choice(_ROLES),
-    help="Only what the user, assistant or tool said.",
+    help="Search only what the user, assistant or tool said.",
 )
-@click.option("--tools", is_flag=True, help="Also in tool calls and their output.")
+@click.option("--tools", is_flag=True, help="Search tool calls and their output, too.")
 @since_option
-@click.option("--all-agents", is_flag=True, help="Also in sessions of Claude Code and Codex.")
+@click.option("--all-agents", is_flag=True, help="Search sessions of Claude Code and Codex, too.")
 @limit_option
-@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
-@with_scope
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@partial(
+    with_scope,
+    profile_help="Search only this agent's sessions: sessiontree, omp, xcsh or pi.",
+)
 def search_command(
     scope: Scope,
     query: tuple[str, ...],
@@ -83,11 +87,10 @@ def search_command(
     limit: int,
     as_json: bool,
 ) -> int:
-    """Search what was said in all sessions, and their names, best match first: of all profiles, or
-    of one with --profile.
+    """Search the text and names of all sessions of sessiontree, pi, omp and xcsh, best match first.
 
-    Every word must be there. "a phrase" in quotes stands as it is, begin* is the beginning of a
-    word, -word must not be there. Ends with exit code 1 if nothing is found.
+    A session matches if it contains every word. Use "quotes" for a phrase, prefix* for a prefix,
+    -word to exclude. Exits with 1 if nothing matches.
 
     \b
     Examples:
@@ -97,7 +100,7 @@ def search_command(
       sessiontree search TypeError --tools
     """
     if scope.session_dir is not None:
-        raise click.UsageError("search looks into profiles; it has no --session-dir.")
+        raise click.UsageError("search does not support --session-dir.")
     text = " ".join(query)
     results = _search(scope, text, here, role, tools, since, limit)
     found: list[SearchHit | ForeignHit] = list(results)
@@ -121,10 +124,10 @@ def search_command(
 
 
 def _finish_index(scope: Scope) -> None:
-    """Part of the answer was read from the files, which is slow: the next one shall not be."""
+    """Finish the index, so that the next search need not read files."""
     from sessiontree.discovery.search import update_search_index
 
-    output.write_note(("Indexing, so that the next search is quick; Ctrl+C stops it", "dim"))
+    output.write_note(("Indexing, to make the next search fast; Ctrl+C stops it", "dim"))
     with output.Progress("Indexed session") as progress:
         update_search_index(
             profile=scope.profile if scope.is_profile_named else None, on_progress=progress
@@ -158,7 +161,7 @@ def _search(
 def _search_foreign(
     text: str, scope: Scope, here: bool, role: str | None, since: datetime | None
 ) -> Iterator[ForeignHit]:
-    """The same words in other agents' sessions; these are read whole, as nothing indexes them."""
+    """Search Claude Code and Codex sessions, which are read whole because no index has them."""
     from sessiontree.discovery.paths import same_cwd
     from sessiontree.discovery.search.query import parse_query
     from sessiontree.discovery.search.scan import Matcher
@@ -208,7 +211,7 @@ def _match_foreign(
 def _foreign_texts(
     session: ForeignSession, entries: Sequence[Any], role: str | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Entry id, role and text of what is searched; first the name, which nobody said."""
+    """Entry id, role and text of what is searched; first the name."""
     from sessiontree.discovery.search.names import NAME_ROLE
     from sessiontree.model.messages import text_of
 
@@ -254,17 +257,20 @@ def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
 def _write_rest(
     total: int | None, shown: int, tools: bool, role: str | None, all_agents: bool
 ) -> None:
-    notes = []
+    sentences = []
     if total is None:
-        notes.append("maybe more sessions: -n 0")
+        sentences.append("More sessions may match (-n 0 shows all).")
     elif total > shown:
-        notes.append(f"{tables.plural(total - shown, 'more session')}: -n 0")
+        sentences.append(f"{tables.plural(total - shown, 'more session')} (-n 0 shows all).")
+    skipped = []
     if not tools and role is None:
-        notes.append("tool output: --tools")
+        skipped.append("tool output (--tools)")
     if not all_agents:
-        notes.append("Claude Code and Codex: --all-agents")
-    if notes:
-        output.write_note(("Not searched or shown: " + " · ".join(notes), "dim"))
+        skipped.append("Claude Code and Codex (--all-agents)")
+    if skipped:
+        sentences.append(f"Not searched: {', '.join(skipped)}")
+    if sentences:
+        output.write_note((" ".join(sentences), "dim"))
 
 
 def _to_wire(hit: SearchHit | ForeignHit, scope: Scope) -> dict[str, Any]:

@@ -29,18 +29,20 @@ _MAX_GUIDES = 12
 
 @click.command("show", short_help="Show a session's conversation.")
 @session_argument()
-@click.option("--full", is_flag=True, help="Everything: tool output, thinking, what was compacted.")
-@click.option("-n", "--last", metavar="N", type=Count(1), help="Only the last N entries.")
-@click.option("--at", metavar="ENTRY", help="The branch that ends at this entry.")
-@click.option("--json", "as_json", is_flag=True, help="The entries as JSON, for programs.")
+@click.option(
+    "--full", is_flag=True, help="Show everything: tool output, thinking, compacted history."
+)
+@click.option("-n", "--last", metavar="N", type=Count(1), help="Show only the last N entries.")
+@click.option("--at", metavar="ENTRY", help="Show the branch that ends at this entry.")
+@click.option("--json", "as_json", is_flag=True, help="Print the entries as JSON.")
 @with_scope
 def show_command(
     scope: Scope, session: str | None, full: bool, last: int | None, at: str | None, as_json: bool
 ) -> None:
-    """Show a session's conversation: the newest of this project, or the one of this id.
+    """Show a session's conversation: the one with this ID, or this project's newest.
 
-    Long tool output and what a compaction took out of the model's sight are left out, and told at
-    the end. Sessions of Claude Code and Codex can be shown too.
+    Long tool output and compacted history are hidden; the last line says how much. Use --full to
+    see it. Sessions of Claude Code and Codex work too.
 
     \b
     Examples:
@@ -151,22 +153,22 @@ def _messages(path: Sequence[Entry]) -> Iterator[dict[str, Any]]:
 def _write_rest(view: SessionView, hidden: int, cut: int, printer: Printer | None) -> None:
     notes = []
     if cut:
-        notes.append(f"{tables.plural(cut, 'earlier entry')}: without -n")
+        notes.append(f"{tables.plural(cut, 'earlier entry')} (leave out -n)")
     if hidden:
-        notes.append(f"{tables.plural(hidden, 'entry')} before the compaction: --full")
+        notes.append(f"{tables.plural(hidden, 'entry')} before the compaction (--full)")
     if printer is not None:
         short = printer.shortened
         if short.results:
-            notes.append(f"{tables.plural(short.results, 'long output')} cut: --full")
+            notes.append(f"{tables.plural(short.results, 'long output')} cut (--full)")
         if short.thoughts:
-            notes.append(f"{tables.plural(short.thoughts, 'thought')}: --full")
+            notes.append(f"{tables.plural(short.thoughts, 'thought')} (--full)")
     others = len(view.tree.entries) - len(view.path)
     if others:
         notes.append(
-            f"{tables.plural(others, 'entry')} on other branches: sessiontree tree {view.id}"
+            f"{tables.plural(others, 'entry')} on other branches (sessiontree tree {view.id})"
         )
     if notes:
-        output.write_note(("Not shown: " + " · ".join(notes), "dim"))
+        output.write_note(("Hidden: " + " · ".join(notes), "dim"))
     for warning in view.warnings:
         output.write_message((f"warning: {warning}", "yellow"))
 
@@ -187,14 +189,16 @@ def _write_json(view: SessionView, entries: Sequence[Entry]) -> None:
 
 @click.command("tree", short_help="Show a session's branches.")
 @session_argument()
-@click.option("-a", "--all", "everything", is_flag=True, help="Also tool steps and settings.")
-@click.option("--json", "as_json", is_flag=True, help="All entries with their depth, as JSON.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include tool steps and settings.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all entries with their depth, as JSON."
+)
 @with_scope
 def tree_command(scope: Scope, session: str | None, everything: bool, as_json: bool) -> None:
-    """Show a session as a tree: where it branched, which branch is active (●), its labels. Without
-    an ID it is the newest of this project.
+    """Show a session's branches, labels and active branch (●). Without an ID, show this project's
+    newest session.
 
-    Entries step to the right only where branches part.
+    Lines are indented only where branches split.
 
     \b
     Examples:
@@ -212,7 +216,7 @@ def tree_command(scope: Scope, session: str | None, everything: bool, as_json: b
         hidden = len(view.tree.entries) - len(shown)
         if hidden:
             what = "tool step or setting" if hidden == 1 else "tool steps and settings"
-            output.write_note((f"Not shown: {hidden:,} {what}: --all", "dim"))
+            output.write_note((f"Hidden: {hidden:,} {what} (--all)", "dim"))
 
 
 class _Line(NamedTuple):

@@ -47,12 +47,12 @@ def usage_command(
     since: datetime | None,
     as_json: bool,
 ) -> None:
-    """Add up what the models' answers used, all branches included: what was paid was paid.
+    """Show tokens and cost, counting every branch.
 
-    Besides answers this counts summaries, tools that called a model, and other calls that the agent
-    noted. Of one session by model; of this project, or with --all of all projects, by session. An
-    answer that a fork or another copy repeats is in the row of each session, and in all sums once.
-    CACHED are tokens read from the provider's cache, STORED those written to it.
+    With an ID, one row per model; without, one row per session of this project (--all: of all
+    projects). Summaries, tools that call a model and other recorded calls count too. Messages
+    copied by forks appear in each session's row but count once in totals. CACHED tokens were read
+    from the provider's cache, STORED tokens written to it.
 
     \b
     Examples:
@@ -83,11 +83,11 @@ def usage_command(
         output.write_note((f"{many} (in forks and other copies): counted once", "dim"))
     notes = []
     if rows and not as_json and not session and not all_projects and scope.session_dir is None:
-        notes.append("other projects: --all")
+        notes.append("other projects (--all)")
     if unreadable:
         notes.append(tables.unreadable_files(unreadable))
     if notes:
-        output.write_note(("Not shown: " + " · ".join(notes), "dim"))
+        output.write_note(("Not counted: " + " · ".join(notes), "dim"))
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
-"""What the slash commands of the chat do.
+"""Run the chat's slash commands, with their dialogs and the notices that report the outcome.
 
-Owns the dialogs around them and the words that tell how they ended. Whatever fails leaves the
-screen as it was and says why.
+A command that fails leaves the screen as it was and shows why.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ChatCommands:
         self._chat = chat
 
     async def run(self, command: Command, argument: str) -> None:
-        """Run one command; whatever fails is said, not raised."""
+        """Run one command and show its error, if any, instead of raising it."""
         handler: Handler = getattr(self, command.name)
         try:
             await handler(argument)
@@ -58,7 +57,11 @@ class ChatCommands:
 
     async def fork(self, _: str) -> None:
         session = self._chat.session
-        await moves.move(self._chat, session.fork, "This is a copy; the original is unchanged")
+        await moves.move(
+            self._chat,
+            session.fork,
+            lambda: f"Forked. You are now in the copy ({session.session_id[:8]}).",
+        )
 
     async def clone(self, _: str) -> None:
         await moves.clone(self._chat)
@@ -79,14 +82,16 @@ class ChatCommands:
         name: str | None = argument
         if not argument:
             name = await chat.app.push_screen_wait(
-                TextDialog("Name of this session (empty clears it)", session.session_name or "")
+                TextDialog(
+                    "Name of this session (leave empty to clear it)", session.session_name or ""
+                )
             )
         if name is None:
             return
         await session.set_session_name(" ".join(name.split()))
         await chat.link.refresh_figures()
         shown = session.session_name
-        chat.say(f"This session is now called {shown}" if shown else "The name is cleared")
+        chat.say(f"Renamed to {shown}" if shown else "Name cleared")
 
     async def label(self, argument: str) -> None:
         """Label the last message of the conversation."""
@@ -105,7 +110,7 @@ class ChatCommands:
         entry_id = block.entry_id
         before = await self._chat.session.read(lambda m: m.get_label(entry_id))
         text = await self._chat.app.push_screen_wait(
-            TextDialog("Label (empty takes it away)", before or "")
+            TextDialog("Label (leave empty to remove it)", before or "")
         )
         if text is not None:
             await self._set_label(block, text)
@@ -115,7 +120,7 @@ class ChatCommands:
         label = " ".join(text.split()) or None
         await self._chat.session.set_label(block.entry_id, label)
         await self._chat.link.refresh_figures()
-        self._chat.say(f"Labeled {label}" if label else "Label taken away")
+        self._chat.say(f"Labeled {label}" if label else "Label removed")
 
     # -- the agent -------------------------------------------------------------------------------
 
@@ -137,27 +142,29 @@ class ChatCommands:
         if level is None:
             return
         if level not in THINKING_LEVELS:
-            raise ValueError(f"There is no level {level}: {', '.join(THINKING_LEVELS)}")
+            raise ValueError(
+                f"Unknown thinking level {level}. Choose from: {', '.join(THINKING_LEVELS)}"
+            )
         await self._set_level(level)
 
     async def _set_level(self, level: str) -> None:
         chosen = await self._chat.session.set_thinking_level(level)
         await self._chat.link.refresh_figures()
-        more = f" ({level} is more than this model can)" if chosen != level else ""
+        more = f" (this model can't do {level})" if chosen != level else ""
         self._chat.say(f"Thinking: {chosen}{more}")
 
     async def next_level(self) -> None:
-        """The next level that the model can do, round and round."""
+        """Switch to the model's next thinking level; after the last comes the first."""
         session = self._chat.session
         levels = session.model.thinking_levels if session.model else ()
         if len(levels) < 2:
-            self._chat.say("This model has one way of thinking only")
+            self._chat.say("This model has only one thinking level")
             return
         at = levels.index(session.thinking_level) if session.thinking_level in levels else -1
         await self._set_level(levels[(at + 1) % len(levels)])
 
     async def allowed(self, _: str) -> None:
-        """What tools may do without a question; what is chosen is asked about again."""
+        """List what tools may do without asking, and revoke what the user picks."""
         chat, permissions = self._chat, self._chat.confirmer.permissions
         while given := tuple(permissions):
             options = [Option(str(n), word_permission(one)) for n, one in enumerate(given)]
@@ -172,19 +179,19 @@ class ChatCommands:
             else:
                 permissions.revoke(given[int(chosen)])
             chat.say("Revoked: you will be asked again")
-        chat.say("Every command and every change to a file is asked about")
+        chat.say("Nothing is allowed yet: the agent asks before each command and file change")
 
     async def plan(self, _: str) -> None:
         chat, session = self._chat, self._chat.session
         is_planning = session.mode.name == "plan"
         await session.set_mode("none" if is_planning else "plan")
         await chat.link.refresh_figures()
-        chat.say("Plan mode ended" if is_planning else "Plan mode: nothing is written or run")
+        chat.say("Left plan mode" if is_planning else "Plan mode: the agent may only read")
 
     async def compact(self, argument: str) -> None:
         with self._chat.status.busy("Compacting"):
             await self._chat.session.compact(argument or None)
-        self._chat.say("The older part of the conversation is summed up")
+        self._chat.say("Compacted: a summary replaces the older messages")
 
     # -- out and about ---------------------------------------------------------------------------
 
@@ -204,7 +211,7 @@ class ChatCommands:
     def copy_block(self, block: Block | None) -> None:
         """Put a block's text on the clipboard."""
         if block is None:
-            self._chat.say("There is no answer to copy yet", is_bad=True)
+            self._chat.say("No answer to copy yet", is_bad=True)
             return
         text = plain_text(block)
         self._chat.app.copy_to_clipboard(text)
@@ -214,13 +221,13 @@ class ChatCommands:
         """Search earlier prompts, and put one into the editor."""
         history = self._chat.setup.history
         if history is None:
-            self._chat.say("No history is kept")
+            self._chat.say("Prompt history is off")
             return
         chosen = await self._chat.app.push_screen_wait(
             ListPicker(
                 "Earlier prompts",
                 lambda text: lookups.find_prompts(history, text),
-                nothing="No earlier prompt has these words",
+                nothing="No earlier prompt contains these words",
                 enter="edit it",
             )
         )
@@ -251,20 +258,31 @@ class ChatCommands:
         await self._chat.app.push_screen_wait(ReadingPane(title, facts))
 
     def welcome(self) -> None:
-        """What an empty session says."""
+        """Show the first lines of an empty session."""
         chat = self._chat
         lines = [
             f"New session in {short_path(chat.session.cwd)}.",
-            "Ask something. / lists commands, /resume opens an earlier session, /help shows keys.",
+            "Type a prompt · / commands · /resume earlier sessions · F1 help",
         ]
         if not lookups.has_sessions(chat.setup):
-            lines.append("You have no sessions yet: /demo adds three samples to look at.")
+            lines.append(_word_first_visit(lookups.count_other_sessions()))
         chat.add_notice("\n".join(lines))
 
     @staticmethod
     def text_of(message: Mapping[str, Any]) -> str:
         """The text of a queued message, for the editor."""
         return content_text(message.get("content"), "\n")
+
+
+def _word_first_visit(others: Mapping[str, int]) -> str:
+    """What to open when Sessiontree has no sessions yet: those of other agents, or samples."""
+    if not others:
+        return "No Sessiontree sessions yet: /demo adds three samples."
+    found = ", ".join(f"{count:,} from {agent}" for agent, count in others.items())
+    return (
+        f"No Sessiontree sessions yet. Found {found}: /resume lists them (Tab: all agents). "
+        "/demo adds samples."
+    )
 
 
 def _word_error(error: Exception) -> str:

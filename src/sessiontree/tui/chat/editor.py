@@ -59,7 +59,7 @@ class Editor(TextArea):
             tab_behavior="focus",
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Ask, or / for commands",
+            placeholder="Ask anything, or type / for commands",
         )
         self.cursor_blink = False
         self.recall = Recall()

@@ -1,7 +1,7 @@
-"""Going elsewhere from the chat: another session, another place in the tree, a copy.
+"""Move the chat elsewhere: to another session, another point in the tree, or a copy.
 
-A move that is called off or fails leaves the screen as it was and says why; one that
-succeeds shows the other conversation from its end.
+A move that fails or is called off leaves the screen as it was and shows why. After a move that
+succeeds, the chat shows the end of the other conversation.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _DIGESTED_AT_ONCE = 2_000
 _SHOWN_WARNINGS = 3
 
 
-async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -> bool:
-    """Go to another session; whether it came to that."""
+async def move(
+    chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str | Callable[[], str]
+) -> bool:
+    """Open another session, then show ``done``. Returns whether the session changed."""
     session = chat.session
     was_running, project, model = session.is_running, session.cwd, session.model
     chat.narrator.called_off = None
@@ -56,10 +58,10 @@ async def move(chat: ChatScreen, go: Callable[[], Awaitable[bool]], done: str) -
         if session.cwd != project:
             await chat.load_history()
     if session.cwd != project:
-        chat.add_notice(f"The agent and ! commands work in {short_path(session.cwd)} now.")
+        chat.add_notice(f"The agent and ! commands now work in {short_path(session.cwd)}.")
     if not chat.transcript.blocks:
         chat.commands.welcome()
-    chat.say_done(done)
+    chat.say_done(done if isinstance(done, str) else done())
     return True
 
 
@@ -71,7 +73,7 @@ def _word_called_off(reason: str | None) -> str:
 
 
 async def resume(chat: ChatScreen, query: str) -> None:
-    """Choose a session and go there."""
+    """Let the user pick a session, and open it."""
     from sessiontree.tui.pickers.session_actions import SessionShelf
     from sessiontree.tui.pickers.session_picker import SessionPicker
 
@@ -85,9 +87,9 @@ async def resume(chat: ChatScreen, query: str) -> None:
 
 
 async def open_path(chat: ChatScreen, path: str) -> bool:
-    """Go to the session in this file (of another project there, or as a copy here); whether so."""
+    """Open this session file; one of another project there, or as a copy here. Returns success."""
     if path == chat.session.session_file:
-        chat.say("This session is open already")
+        chat.say("This session is already open")
         return True
     try:
         return await _open_path(chat, path)
@@ -117,26 +119,26 @@ async def _open_path(chat: ChatScreen, path: str) -> bool:
 
 
 def _warnings_of(manager: SessionManager) -> list[str]:
-    """What reading the session had to repair, the first of it: which file was kept where."""
+    """The first warnings about what reading the session had to repair."""
     return [str(warning) for warning in manager.warnings[:_SHOWN_WARNINGS]]
 
 
 async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
-    """Whether to work on another project's session ``there`` or ``here``; None for not at all."""
+    """Ask whether to open another project's session ``there`` or ``here``; None if cancelled."""
     here = short_path(chat.session.cwd)
     if not await asyncio.to_thread(os.path.isdir, cwd):
         question = ConfirmDialog(
             "Fork into current directory?",
-            f"{name}\nis a session of a folder that is gone:\n{short_path(cwd)}",
+            f"{name}\nbelongs to a folder that no longer exists:\n{short_path(cwd)}",
             yes="yes, copy it here",
         )
         return "here" if await chat.app.push_screen_wait(question) else None
     return await chat.app.push_screen_wait(
         ChoiceDialog(
-            f"{name} is a session of another project",
+            f"{name} belongs to another project",
             [
-                Option("there", "Go there", f"the agent then works in {short_path(cwd)}"),
-                Option("here", "Fork into current directory", f"a copy, in {here}"),
+                Option("there", f"Open in {short_path(cwd)}", "the agent works there"),
+                Option("here", f"Copy into {here}", "the original stays unchanged"),
             ],
         )
     )
@@ -170,7 +172,7 @@ def _fork_here(chat: ChatScreen, path: str) -> str:
 
 
 async def clone(chat: ChatScreen) -> None:
-    """Copy the session into a new file and stay where we are."""
+    """Copy the session into a new file and stay in this one."""
     from sessiontree.discovery.breadcrumbs import write_breadcrumb
 
     session = chat.session
@@ -186,13 +188,13 @@ async def clone(chat: ChatScreen) -> None:
         return True
 
     if await session.read(copy):
-        chat.say("Copied; you are still in the original. /resume opens the copy")
+        chat.say("Copied. You are still in the original; /resume opens the copy")
     else:
         chat.say("Nothing to copy yet: the session is not on disk", is_bad=True)
 
 
 async def search(chat: ChatScreen, text: str) -> None:
-    """Search all sessions, and go to one that was found."""
+    """Search all sessions and open the hit that the user picks."""
     from sessiontree.discovery.search import search as search_sessions
     from sessiontree.discovery.search.names import NAME_ROLE
 
@@ -225,11 +227,11 @@ async def search(chat: ChatScreen, text: str) -> None:
 
 
 async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:
-    """Show where the words were said, in the session that is open now."""
+    """Scroll to the hit in the session that is now open."""
     if not hit.entry_id:
         return  # its name has them: there is no place to go to
     if not await chat.link.reach(hit.entry_id):
-        chat.say(f"{chat.status.notice} · it was said on another branch: /tree finds it")
+        chat.say(f"{chat.status.notice} · the match is on another branch: /tree finds it")
     else:
         chat.transcript.go_to(hit.entry_id, [hit.snippet[a:b] for a, b in hit.marks])
 
@@ -238,7 +240,7 @@ async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:
 
 
 async def tree(chat: ChatScreen) -> None:
-    """Choose an entry and go on from there, in the same session."""
+    """Let the user pick an entry, and continue from it in the same session."""
     from sessiontree.tui.pickers.tree_picker import TreePicker, TreeSource
 
     session = chat.session
@@ -247,7 +249,7 @@ async def tree(chat: ChatScreen) -> None:
     if choice is None:
         return
     was_running = session.is_running
-    word = "Summing up the branch you leave" if choice.summarize else "Moving"
+    word = "Summarizing the branch you leave" if choice.summarize else "Moving"
     with chat.status.busy(word):
         try:
             ended = await session.navigate_tree(
@@ -267,11 +269,11 @@ async def tree(chat: ChatScreen) -> None:
         chat.editor.put(ended.editor_text)
         chat.say("Edit the prompt and send it again")
     elif ended.is_moved:
-        chat.say("Going on from here")
+        chat.say("Continuing from here")
 
 
 async def load_tree(chat: ChatScreen) -> TreeModel:
-    """The session's tree, read in turns so that its writer is never kept waiting for long."""
+    """Read the session's tree in portions, so that its writer never waits for long."""
     session = chat.session
     snapshot = await session.read(read_tree)
     digester = Digester()
@@ -287,13 +289,13 @@ def _digest(digester: Digester, part: list[Entry], _: SessionManager) -> list[Tr
 
 
 async def branch(chat: ChatScreen) -> None:
-    """Ask an earlier prompt anew in a new session that holds what was before it."""
+    """Let the user redo an earlier prompt in a new session that holds what came before it."""
     session = chat.session
     model = await load_tree(chat)
     on_path = [model.by_id[one] for one in model.path]
     prompts = [entry for entry in reversed(on_path) if entry.kind == "user"]
     if not prompts:
-        chat.say("There is no prompt to branch from yet", is_bad=True)
+        chat.say("No prompt to redo yet", is_bad=True)
         return
     now = datetime.now(UTC)
     options = [Option(one.id, one.text, age_of(one.timestamp, now)) for one in prompts]
@@ -303,7 +305,7 @@ async def branch(chat: ChatScreen) -> None:
         return [one for one in options if all(word in one.label.casefold() for word in words)]
 
     chosen = await chat.app.push_screen_wait(
-        ListPicker("Branch into a new session, from before which prompt?", find, enter="branch")
+        ListPicker("Which prompt do you want to redo?", find, enter="redo")
     )
     if chosen is None:
         return
@@ -315,5 +317,5 @@ async def branch(chat: ChatScreen) -> None:
             texts.append(text)
         return text is not None
 
-    if await move(chat, go, "A new session; edit the prompt and send it"):
+    if await move(chat, go, "New session: edit the prompt and send it"):
         chat.editor.put(texts[0])

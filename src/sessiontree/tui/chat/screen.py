@@ -157,7 +157,7 @@ class ChatScreen(Screen[None]):
     def _greet(self) -> None:
         opened = self.link.opened
         if opened.is_offline:
-            self.add_notice(f"{opened.reason}. The offline agent answers by a few rules.")
+            self.add_notice(f"You're talking to the built-in offline agent. {opened.reason}.")
         if not self.transcript.blocks:
             self.commands.welcome()
         if self.setup.notice:

@@ -256,7 +256,7 @@ class SessionPicker(QueryPicker[str | None]):
             self._say("That session is open and stays")
             return
         question = ConfirmDialog(
-            "Move this session to the trash?", row.name, yes="yes, it can be undone"
+            "Move this session to the trash?", row.name, yes="move to trash (undo with Ctrl+Z)"
         )
         if await self.app.push_screen_wait(question):
             self._change(

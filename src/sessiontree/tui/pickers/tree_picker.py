@@ -1,7 +1,7 @@
-"""The tree picker: a screen to choose where the conversation goes on.
+"""The tree picker: a screen to choose the entry from which the conversation continues.
 
-Owns the keys, filters, folding and labels, and asks about a summary of the branch that is left.
-Changes nothing itself except labels, through the function it is given; resolves exactly once.
+Handles keys, filters, folding and labels, and asks whether to summarize the branch that the user
+leaves. It changes only labels, through the function it is given, and resolves exactly once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _KEYS = {
     "f1": "help",
 }
 KEYS: tuple[tuple[str, str], ...] = (
-    ("Enter, Esc", "go on from there; cancel"),
+    ("Enter, Esc", "continue from there; cancel"),
     ("typing", "search the conversation"),
     ("Tab, Shift+Tab", f"what is shown: {', '.join(_FILTER_WORDS.values())}"),
     ("Left, Right", "fold and unfold what is below a line"),
@@ -72,7 +72,7 @@ KEYS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TreeChoice:
-    """Where to go on, and whether to sum up the branch that is left."""
+    """The chosen entry, and whether to summarize the branch that the user leaves."""
 
     entry_id: str
     summarize: bool = False
@@ -144,7 +144,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         return self.query_one("#entries", RowList)
 
     def _show(self) -> None:
-        """Lay the tree out anew, in a thread: it may have a hundred thousand entries."""
+        """Lay the tree out again, in a thread: it may have a hundred thousand entries."""
         model = self._model
         if model is None:
             return
@@ -157,7 +157,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         self._laying_out = run_in_background(self, lay_out, self._take_rows)
 
     def _take_rows(self, rows: list[TreeRow]) -> None:
-        """The cursor stays on its entry, else goes to where we are."""
+        """Keep the cursor on its entry; if that is hidden, move it to the active one."""
         self._laying_out = None
         ids = [row.entry.id for row in rows]
         here = (n for n, row in enumerate(rows) if row.is_here or row.is_above_here)
@@ -178,7 +178,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
             return "The session is empty"
         if self._shown == "labeled-only":
             return "Nothing is labeled yet · Ctrl+L labels an entry"
-        return "Nothing was said yet · Tab shows settings too"
+        return "No messages yet · Tab shows settings too"
 
     def _refresh_bars(self) -> None:
         for bar in self.query(Bar):
@@ -205,7 +205,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
-        title = Text("Go on from where?", palette.strong)
+        title = Text("Jump to a point in this session", palette.strong)
         notice = Text(escaping.one_line(self._notice), palette.of("warning"))
         facts = [_FILTER_WORDS[self._shown]]
         if self._model is not None:
@@ -283,7 +283,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
             return
         before = row.label.text if row.label else ""
         text = await self.app.push_screen_wait(
-            TextDialog("Label of this entry (empty takes it away)", before)
+            TextDialog("Label of this entry (leave empty to remove it)", before)
         )
         if text is None or text.strip() == before:
             return
@@ -295,7 +295,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
             self._refresh_bars()
             return
         self._model = await self._source.load()
-        self._notice = "Labeled" if label else "Label taken away"
+        self._notice = "Labeled" if label else "Label removed"
         self._show()
 
     @work
@@ -311,17 +311,17 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         them = "it" if choice.leaves == 1 else "them"
         answer = await self.app.push_screen_wait(
             ChoiceDialog(
-                f"You leave {left} behind. Sum {them} up for the agent?",
+                f"You leave {left} behind. Summarize {them} for the agent?",
                 (
-                    Option("no", "No summary", "go on as if it had not happened"),
-                    Option("summary", "Summary", "the agent notes what was done there"),
-                    Option("custom", "Summary with instructions…", "say what matters"),
+                    Option("no", "No summary", "continue as if it had not happened"),
+                    Option("summary", "Summary", "the agent learns what was done there"),
+                    Option("custom", "Summary with instructions…", "choose what matters"),
                 ),
             )
         )
         if answer == "custom":
             wanted = await self.app.push_screen_wait(
-                TextDialog("What should the summary dwell on?", enter="sum up and go on")
+                TextDialog("What should the summary focus on?", enter="summarize and continue")
             )
             if wanted is not None:
                 self.resolve(TreeChoice(entry_id, True, wanted.strip() or None))

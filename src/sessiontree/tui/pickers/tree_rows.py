@@ -260,41 +260,40 @@ class Choice:
 
     entry: TreeEntry
     leaf_id: str | None
-    """Where the conversation will stand."""
+    """The leaf afterwards."""
     leaves: int
     """How many messages stay behind on the branch that is left."""
     is_move: bool
-    """Whether the conversation goes on from elsewhere afterwards."""
+    """Whether the leaf changes."""
 
     @property
     def sentence(self) -> str:
-        """What will happen, for the person about to press Enter."""
-        return self._sentence(", its text in the editor", "on the old branch")
+        """What Enter will do."""
+        return self._sentence(" this prompt", "on the old branch")
 
     def sentence_for(self, width: int) -> str:
-        """The same in this many columns, with less of it said where it would be cut."""
-        shorter = self._sentence(", its text in the editor", "behind")
+        """The sentence in at most ``width`` columns, shortened rather than cut."""
+        shorter = self._sentence(" this prompt", "behind")
         for sentence in (self.sentence, shorter):
             if len(sentence) <= width:
                 return sentence
         return self._sentence("", "behind")
 
-    def _sentence(self, editor: str, where: str) -> str:
+    def _sentence(self, what: str, where: str) -> str:
         left = "1 message stays" if self.leaves == 1 else f"{self.leaves:,} messages stay"
         behind = f" · {left} {where}" if self.leaves else ""
         if self.entry.is_prompt:
             if not self.is_move:
-                return "You are just before this: its text goes into the editor"
-            again = "Begin anew" if self.leaf_id is None else "Say this anew"
-            return f"{again}{editor}{behind}"
-        return f"Go on from here{behind}" if self.is_move else "You are here: nothing changes"
+                return "Edit and resend this prompt · nothing is left behind"
+            return f"Edit and resend{what}{behind}"
+        return f"Continue from here{behind}" if self.is_move else "You are already here"
 
 
 def plan_choice(model: TreeModel, entry_id: str) -> Choice:
     """What choosing this entry will do. Raises KeyError if there is no such entry.
 
-    Settings after the last message don't make a place of their own: whoever chooses that message
-    stays where they are.
+    Settings after the last message are no place of their own: choosing that message changes
+    nothing.
     """
     entry = model.by_id[entry_id]
     leaf_id = entry.parent_id if entry.is_prompt else entry.id

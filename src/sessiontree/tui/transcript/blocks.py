@@ -127,14 +127,17 @@ class Conversation:
                 self._add_state(entry, data)
 
     def _add_state(self, entry: Entry, data: WireEntry) -> None:
-        """A setting is told when it changes, not when it is first made."""
+        """Add a block for a setting that changes; its first value needs none."""
         found = _state(entry.type, data)
         if found is None:
             return
         name, value = found
         before, self._states[name] = self._states.get(name), value
         if before is not None and before != value:
-            self._add(Block("state", f"{name}: {value}"), entry.id)
+            said = f"{name}: {value}"
+            if name == "Mode":
+                said = f"Left {before} mode" if value == "none" else f"Entered {value} mode"
+            self._add(Block("state", said), entry.id)
 
     # -- messages --------------------------------------------------------------------------------
 

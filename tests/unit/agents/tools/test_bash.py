@@ -96,7 +96,7 @@ async def test_plan_mode_reads_but_neither_writes_nor_runs(
         call("edit", path="a", oldText="x", newText="y"),
     ):
         result = await toolbox.run(block, mode="plan", report=silent)
-        assert "in plan mode nothing is written or run" in text_of(result)
+        assert "blocked: plan mode is on (/plan turns it off)" in text_of(result)
     assert asked.questions == []
     assert text_of(await toolbox.run(call("read", path="a"), mode="plan", report=silent)) == "x"
     paused = await toolbox.run(
