@@ -45,7 +45,7 @@ def test_damage_is_told_then_mended_with_a_backup(machine: Machine) -> None:
     mended = machine.run("doctor", "--repair")
     assert mended.code == 0
     assert mended.out.startswith("repaired ")
-    assert mended.err.startswith("As it was before: ")
+    assert mended.err.startswith("Backup: ")
     (copy,) = (machine.agent_dir / "backups").rglob("*.jsonl")
     assert copy.read_bytes() == before
     assert machine.run("doctor").code == 0
