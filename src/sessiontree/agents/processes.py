@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sessiontree.agents.process_tree import ProcessTree, new_mark
+from sessiontree.text.escaping import strip_terminal
 
 GRACE_S = 2.0
 """From SIGTERM to SIGKILL."""
@@ -40,10 +41,6 @@ _POLL_S = 0.02
 OnOutput = Callable[[str], Awaitable[None]]
 _T = TypeVar("_T")
 
-# CSI sequences; OSC, DCS, SOS, PM and APC strings up to their terminator; two-character escapes.
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
-)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -64,7 +61,7 @@ def plain_text(text: str) -> str:
     A lone carriage return redraws a line: only what follows the last one would be seen. Stand-ins
     for bytes that are not UTF-8 become U+FFFD.
     """
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    text = strip_terminal(text.replace("\r\n", "\n"))
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))

@@ -16,7 +16,7 @@ from typing import Any
 from sessiontree.discovery.paths import parse_session_file_name
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
-from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.header import find_header
 from sessiontree.model.lines import Record, read_line
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -151,15 +151,17 @@ def _read_beginning(storage: SessionStorage, path: str) -> tuple[dict[str, Any],
     lines = prefix.split(b"\n")
     if len(prefix) == _HEAD_BYTES:
         lines.pop()
-    header: dict[str, Any] | None = None
-    for number, line in enumerate(lines):
-        for item in read_line(line, number, number + 1):
-            value = item.value if isinstance(item, Record) else {}
-            if header is not None and (first := _key_of(value)):
-                return header, first
-            if header is None and read_title_slot(value) is None and is_header(value):
-                header = value
-    return header or {}, None
+    records = (
+        item
+        for number, line in enumerate(lines)
+        for item in read_line(line, number, number + 1)
+        if isinstance(item, Record)
+    )
+    start = find_header(records)
+    if start.first is None or start.header is None:
+        return {}, None
+    keys = (_key_of(record.value) for record in records)
+    return start.first.value, next((key for key in keys if key is not None), None)
 
 
 def _key_of(value: dict[str, Any]) -> Key | None:

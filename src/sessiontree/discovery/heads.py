@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.model import codec
-from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.header import find_header
 from sessiontree.model.lines import BOM, Record, read_line
 from sessiontree.model.messages import as_text, text_of
 from sessiontree.storage.base import SessionStorage
@@ -61,25 +61,21 @@ def parse_head(prefix: bytes, limit: int = PREFIX_BYTES) -> Head | None:
     """
     lines = prefix.split(b"\n")
     rest = lines.pop() if len(prefix) >= limit else b""
-    slot_title: str | None = None
-    head: Head | None = None
-    for number, line in enumerate(lines):
-        for item in read_line(line, number, number + 1):
-            if not isinstance(item, Record):
-                continue
-            if head is None:
-                slot = read_title_slot(item.value) if slot_title is None else None
-                if slot is not None:
-                    slot_title = slot.title
-                    continue
-                if not is_header(item.value):
-                    return None
-                head = _from_header(item.value, slot_title)
-            elif _note_prompt(head, item.value):
-                return head
-    if head is None:
+    records = (
+        item
+        for number, line in enumerate(lines)
+        for item in read_line(line, number, number + 1)
+        if isinstance(item, Record)
+    )
+    start = find_header(records)
+    slot_title = start.slot.title if start.slot is not None else None
+    if start.first is None:
         return _from_cut_header(rest, slot_title)
-    head.first_prompt = _cut_prompt(rest)
+    if start.header is None:
+        return None
+    head = _from_header(start.first.value, slot_title)
+    if not any(_note_prompt(head, record.value) for record in records):
+        head.first_prompt = _cut_prompt(rest)
     return head
 
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import re
 
-# Colours and other terminal sequences are no text: CSI, OSC (to BEL or ST), other two-byte escapes.
-_TERMINAL_SEQUENCE = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
-    "|\x1b\\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
-    "|\x1b[@-Z\\\\^_=>78]"
-)
+from sessiontree.text.escaping import strip_terminal
+
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -37,7 +33,7 @@ def clean(text: str) -> str:
     """The text without terminal sequences; other control characters become U+FFFD."""
     if text.isprintable():  # nor are breaks: most lines need no more than this look
         return text
-    return _CONTROL.sub("\ufffd", _BREAK.sub("\n", _TERMINAL_SEQUENCE.sub("", text)))
+    return _CONTROL.sub("\ufffd", _BREAK.sub("\n", strip_terminal(text)))
 
 
 def contain(text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypedDict, cast
 
 import msgspec
 
 from sessiontree.model import codec
+from sessiontree.model.lines import Record
 
 CURRENT_VERSION = 3
 SLOT_BYTES = 256
@@ -128,6 +129,33 @@ def read_title_slot(value: object, line: bytes = b"") -> TitleSlot | None:
         line,
         {key: value for key, value in value.items() if key not in _SLOT_FIELDS},
     )
+
+
+class FileStart(NamedTuple):
+    """The title slot of a file, if any, and its first other record, if the data reaches so far."""
+
+    slot: TitleSlot | None
+    first: Record | None
+
+    @property
+    def header(self) -> Header | None:
+        """The header; None if the first record is not one, or is missing."""
+        if self.first is None or not is_header(self.first.value):
+            return None
+        return cast("Header", self.first.value)
+
+
+def find_header(records: Iterable[Record]) -> FileStart:
+    """Find the header: the first record of a file, or the one after a title slot.
+
+    Takes no more records than that, so a caller can go on with the same iterator.
+    """
+    slot: TitleSlot | None = None
+    for record in records:
+        if slot is None and (slot := read_title_slot(record.value)) is not None:
+            continue
+        return FileStart(slot, record)
+    return FileStart(slot, None)
 
 
 _SLOT_FIELDS = frozenset(("type", "v", "title", "source", "updatedAt", "pad"))

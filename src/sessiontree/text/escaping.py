@@ -24,6 +24,25 @@ HAZARDS_IN_BLOCK = re.compile(f"(?![\n\t])[{_HAZARD}]")
 _BREAKS = re.compile("(?<![ \t])[ \t]*+(?:\r\n|[\n\r\v\f\x85\u2028\u2029])\\s*+|\t+")
 
 
+# Colours and cursor movement (CSI); titles, links and device strings up to their terminator, which
+# must follow within 4096 characters; character sets; two-character escapes.
+_TERMINAL_SEQUENCE = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
+    "|\x1b[\\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
+    "|\x1b[ -/]+[0-~]"
+    "|\x1b[0-OQ-WYZ\\\\`-~]"
+)
+
+
+def strip_terminal(text: str) -> str:
+    """Remove terminal sequences: colours, cursor movement, titles, links, character sets.
+
+    An unfinished sequence and other control characters stay, so make the result safe before showing
+    it. Matching takes time in proportion to the text's length.
+    """
+    return _TERMINAL_SEQUENCE.sub("", text) if "\x1b" in text or "\x9b" in text else text
+
+
 def one_line(text: str) -> str:
     """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
     if text.isprintable():  # neither breaks nor hazards are: most lines need no more than this look

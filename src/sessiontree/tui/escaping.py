@@ -12,7 +12,7 @@ import re
 from rich.cells import cell_len, set_cell_size
 
 from sessiontree.text import escaping
-from sessiontree.text.escaping import one_line
+from sessiontree.text.escaping import one_line, strip_terminal
 from sessiontree.text.width import fit
 
 __all__ = [
@@ -28,14 +28,6 @@ __all__ = [
 
 TAB_WIDTH = 4
 
-# What a command writes for a terminal: colours and cursor movement (CSI), titles and links (OSC,
-# to BEL or ST), character sets and other short escapes.
-_SEQUENCE = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
-    "|\x1b\\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
-    "|\x1b[()*+][0-9A-Za-z]"
-    "|\x1b[=>78DEHMNOZc]"
-)
 _OVERWRITTEN = re.compile("(?m:^)[^\n]*\r(?!\n|$)")
 
 
@@ -49,7 +41,7 @@ def block(text: str) -> str:
 
 def terminal_output(text: str) -> str:
     """What a command printed, as it looked in the end: no colours, no overwritten progress."""
-    plain = _SEQUENCE.sub("", text).replace("\r\n", "\n")
+    plain = strip_terminal(text).replace("\r\n", "\n")
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain).replace("\r", "")
     return block(plain)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +12,13 @@ from tests.samples import TIME, header, slot
 
 from sessiontree.model.header import (
     TitleSlot,
+    find_header,
     get_version,
     is_header,
     make_header,
     read_title_slot,
 )
+from sessiontree.model.lines import Record
 
 
 def test_a_new_header_is_version_three() -> None:
@@ -116,3 +120,45 @@ def test_what_else_a_slot_says_stays_as_long_as_there_is_room() -> None:
     assert crowded is not None
     assert json.loads(crowded.encode())["title"] == "Old"
     assert len(crowded.encode()) == 256
+
+
+# -- finding the header --------------------------------------------------------------------------
+
+
+def _records(*values: dict[str, Any]) -> Iterator[Record]:
+    return (Record(value, 10 * at, 9, at + 1) for at, value in enumerate(values))
+
+
+SESSION = {"type": "session", "id": "0b3a"}
+SLOT = {"type": "title", "title": "Login", "updatedAt": ""}
+ENTRY = {"type": "message", "id": "1a2b3c4d"}
+
+
+def test_the_header_is_the_first_record_and_the_rest_is_left_to_the_caller() -> None:
+    records = _records(SESSION, ENTRY)
+    found = find_header(records)
+    assert found.header == SESSION
+    assert found.slot is None
+    assert [record.value for record in records] == [ENTRY]
+
+
+def test_the_header_may_follow_one_title_slot() -> None:
+    found = find_header(_records(SLOT, SESSION))
+    assert found.slot is not None
+    assert found.slot.title == "Login"
+    assert found.header == SESSION
+    assert found.first is not None
+    assert found.first.offset == 10
+
+
+@pytest.mark.parametrize("values", [(ENTRY, SESSION), (SLOT, SLOT, SESSION)])
+def test_another_first_record_means_no_header(values: tuple[dict[str, Any], ...]) -> None:
+    found = find_header(_records(*values))
+    assert found.first is not None
+    assert found.header is None
+
+
+def test_a_beginning_without_records_tells_nothing_yet() -> None:
+    found = find_header(_records(SLOT))
+    assert found.first is None
+    assert found.header is None

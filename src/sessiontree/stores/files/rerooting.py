@@ -16,7 +16,7 @@ from sessiontree.discovery.catalogue.fast_lines import line_end
 from sessiontree.discovery.paths import SESSION_SUFFIX, artifacts_dir
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
-from sessiontree.model.header import is_header, read_title_slot
+from sessiontree.model.header import find_header
 from sessiontree.model.lines import Record, read_line
 from sessiontree.storage import omp_lock
 from sessiontree.storage.base import (
@@ -141,25 +141,26 @@ def _split_head(
     length = _HEAD_BYTES
     while True:
         data = reader.read_at(0, min(length, size))
-        start = 0
-        has_slot = False
-        while start < len(data):
-            end = line_end(data, start, len(data))
-            if end == len(data) and end < size:
-                break  # the line goes on
-            for item in read_line(data[start:end], start, 1):
-                if not isinstance(item, Record):
-                    continue
-                if not has_slot and read_title_slot(item.value) is not None:
-                    has_slot = True
-                elif is_header(item.value):
-                    return data[: item.offset], item.value, item.offset + item.length
-                else:
-                    raise NotASessionError(path, "no session header")
-            start = end + 1
-        if len(data) >= size:
+        found = find_header(_records_in(data, is_whole=len(data) == size))
+        if found.first is not None and found.header is not None:
+            at = found.first.offset
+            return data[:at], found.first.value, at + found.first.length
+        if found.first is not None or len(data) >= size:
             raise NotASessionError(path, "no session header")
         length *= 4
+
+
+def _records_in(data: bytes, *, is_whole: bool) -> Iterator[Record]:
+    """Yield the records of whole lines; the last one may continue unless the data ``is_whole``."""
+    start = 0
+    while start < len(data):
+        end = line_end(data, start, len(data))
+        if end == len(data) and not is_whole:
+            return
+        for item in read_line(data[start:end], start, 1):
+            if isinstance(item, Record):
+                yield item
+        start = end + 1
 
 
 def _content(reader: SessionStorageReader, head: bytes, after: int, size: int) -> Iterator[bytes]:
