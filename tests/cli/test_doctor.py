@@ -250,23 +250,23 @@ def test_the_samples_come_and_go_in_one_step(machine: Machine) -> None:
     assert "demo --remove" in again.err
     assert machine.run("demo", "--remove").out == "Moved 3 samples to the trash\n"
     assert machine.run("ls").out == "No sessions found\n"
-    assert machine.run("demo", "--remove").out == "There are no samples\n"
+    assert machine.run("demo", "--remove").out == "No samples found\n"
 
 
 def test_samples_of_another_project_are_told_with_the_way_to_them(machine: Machine) -> None:
     machine.run("demo")
     ids = {found["id"] for found in machine.run("ls", "--json").json}
     inside = machine.run("demo").err
-    assert inside.startswith("The samples are there already in this project; open one with: ses")
+    assert inside.startswith("You already have the samples in this project; open one with: ses")
     outside = machine.run("demo", cwd=machine.home)
     assert outside.code == 1
     start = (
-        f"The samples are there already in {machine.project}; "
+        f"You already have the samples in {machine.project}; "
         f"open one with: cd {machine.project} && sessiontree --resume "
     )
     assert outside.err.startswith(start)
     assert outside.err[len(start) :].partition(";")[0] in ids
-    assert outside.err.endswith("; remove them with: sessiontree demo --remove\n")
+    assert outside.err.endswith("; to remove them: sessiontree demo --remove\n")
 
 
 def test_samples_do_not_get_in_the_way_of_continuing(machine: Machine) -> None:

@@ -86,7 +86,7 @@ def test_a_file_is_replaced_only_by_force(machine: Machine) -> None:
 def test_a_folder_that_is_not_there_is_told(machine: Machine) -> None:
     machine.session(A, "question", "answer")
     result = machine.run("export", A, "-o", "no/such/s.md")
-    assert (result.code, result.err) == (1, f"{machine.project}/no/such: there is no such folder\n")
+    assert (result.code, result.err) == (1, f"{machine.project}/no/such: no such folder\n")
 
 
 @pytest.mark.parametrize("kind", ["markdown", "json"])
@@ -204,7 +204,7 @@ def test_a_folder_for_what_is_here_already_is_not_passed_over_in_silence(
     ("args", "words"),
     [
         (["export", A, "--bundle"], "A bundle needs a file: -o FILE.zip"),
-        (["export", A, "--bundle", "-f", "json", "-o", "x.zip"], "say different things"),
+        (["export", A, "--bundle", "-f", "json", "-o", "x.zip"], "contradict each other"),
         (["import"], "Name what to import, or use --all."),
         (["convert", A], "Missing option '--to'"),
     ],
@@ -270,7 +270,7 @@ def test_importing_all_names_what_it_leaves_out_once_and_that_is_no_failure(
     assert result.code == 0, result.err
     assert result.out == "Imported 1 session, 0 brought up to date, 0 unchanged\n"
     assert result.err.count("odd.jsonl") == 1
-    assert "1 file without a message" in result.err
+    assert "Skipped 1 file without messages" in result.err
     again = machine.run("import", "--all")
     assert (again.code, again.out) == (
         0,

@@ -218,7 +218,7 @@ def test_a_moved_project_is_noticed_and_relinked(machine: Machine) -> None:
     hint = machine.run("ls", cwd=new)
     assert f"Was this project {old} before? It has 1 session: sessiontree relink {old}" in hint.err
     preview = machine.run("relink", str(old), cwd=new)
-    assert "1 session would go to" in preview.err
+    assert "1 session would move to" in preview.err
     assert "No sessions found" in machine.run("ls", cwd=new).out
     done = machine.run("relink", str(old), "--yes", cwd=new)
     assert (done.code, done.lines[-1]) == (0, "Relinked 1 session")

@@ -28,7 +28,7 @@ def test_a_session_is_renamed_and_stays_where_it_was_in_time(machine: Machine) -
     assert "\x1b" not in result.out
     assert [session_id for session_id, _ in _sessions(machine)] == [B, A]
     assert _sessions(machine)[1][1] is not None
-    assert machine.run("rename", A, "--clear").out == "The name is cleared\n"
+    assert machine.run("rename", A, "--clear").out == "Name cleared\n"
     assert _sessions(machine)[1][1] is None
 
 
@@ -70,7 +70,7 @@ def test_a_session_that_is_open_elsewhere_is_moved_only_by_force(machine: Machin
     assert not path.is_symlink()
     moved = machine.run("mv", A, str(target), "--force")
     assert moved.code == 0
-    assert "A link stays" in moved.out + moved.err
+    assert "Left a link" in moved.out + moved.err
     assert path.is_symlink()
     assert len(_sessions(machine)) == 1
     holder.communicate("")
@@ -127,7 +127,7 @@ def test_a_session_moves_to_another_project(machine: Machine) -> None:
     assert (moved.with_suffix("") / "1.txt").read_text() == "kept"
     assert machine.run("mv", A, str(target)).out == f"It is already there: {target}\n"
     missing = machine.run("mv", A, str(machine.root / "nowhere"))
-    assert (missing.code, missing.err) == (1, f"{machine.root}/nowhere: there is no such folder\n")
+    assert (missing.code, missing.err) == (1, f"{machine.root}/nowhere: no such folder\n")
 
 
 def test_removed_sessions_come_back_together(machine: Machine) -> None:

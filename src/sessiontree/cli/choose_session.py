@@ -155,7 +155,7 @@ def _check_conflicts(options: StartOptions) -> None:
         if is_given
     ]
     if len(chosen) > 1:
-        raise click.UsageError(f"{' and '.join(chosen)} exclude each other.")
+        raise click.UsageError(f"{' and '.join(chosen)} can't be combined.")
 
 
 def _choose_resume(value: str, scope: Scope) -> Choice:
@@ -173,7 +173,7 @@ def _choose_path(value: str, scope: Scope) -> Choice:
 
     path = os.path.abspath(value)
     if os.path.isdir(path):
-        output.fail(f"{path}: is a folder; name a session file in it, or use --session-dir")
+        output.fail(f"{path} is a folder. Name a session file in it, or use --session-dir.")
     if not os.path.exists(path):
         draft = draft_path(path)
         if os.path.exists(draft):

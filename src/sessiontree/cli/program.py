@@ -1,7 +1,7 @@
 """The root command: ``sessiontree [OPTIONS] [PROMPT]`` or ``sessiontree COMMAND``.
 
-A bare word is a command if one has that name, else it is the prompt; a word that looks like a
-mistyped command is asked about instead of being sent to a model. Commands load when they run.
+A bare word is a command if one has that name, else it is the prompt; for a word that looks
+like a mistyped command, an error suggests the command instead. Commands load when they run.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "tree": ("commands.show", "Show a session's branches."),
     "search": ("commands.search", "Search the text of all sessions."),
     "history": ("commands.history", "List or search the prompts you typed."),
-    "usage": ("commands.usage", "Tokens and cost, by session, model or day."),
+    "usage": ("commands.usage", "Show tokens and cost, by session, model or day."),
     "export": ("commands.export", "Write a session as Markdown, JSON or a bundle."),
-    "import": ("commands.export", "Bring in sessions of other agents, or a bundle."),
+    "import": ("commands.export", "Import sessions of Claude Code and Codex, or a bundle."),
     "convert": ("commands.export", "Copy a session into another profile's format."),
-    "rename": ("commands.rename", "Give a session a name."),
+    "rename": ("commands.rename", "Name a session."),
     "mv": ("commands.rename", "Move a session to another project folder."),
-    "relink": ("commands.rename", "Tell sessions that their project folder has moved."),
+    "relink": ("commands.rename", "Update sessions after their project folder moved."),
     "rm": ("commands.rm", "Move sessions to the trash."),
     "restore": ("commands.rm", "Bring sessions back from the trash."),
     "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
     "gc": ("commands.doctor", "Remove files that no session needs."),
-    "demo": ("commands.demo", "Add sample sessions to look at, or remove them."),
+    "demo": ("commands.demo", "Add or remove sample sessions."),
 }
 
 _INTRODUCTION = """\
-Run a coding agent whose conversations are trees you can come back to, and look after the
-sessions you have: your own and those of pi, omp and xcsh."""
+Find, branch and resume your coding-agent sessions: Sessiontree's own and those of pi, omp and
+xcsh."""
 
 _EXAMPLES = (
     ("sessiontree", "start a new session in this folder"),
     ('sessiontree "fix the failing test"', "start it with a prompt"),
-    ("sessiontree -c", "continue where this terminal left off"),
-    ("sessiontree -r", "choose a session to resume"),
-    ("sessiontree -r 0199a3f2", "resume the session whose id starts so"),
-    ('sessiontree -p "explain main.py"', "print one answer, no screen"),
+    ("sessiontree -c", "continue this terminal's last session"),
+    ("sessiontree -r", "pick a session to resume"),
+    ("sessiontree -r 0199a3f2", "resume the session whose ID starts with this"),
+    ('sessiontree -p "explain main.py"', "print one answer without the interactive UI"),
     ("sessiontree ls --all", "list the sessions of all projects"),
-    ("sessiontree search parser", "find where something was said"),
-    ("sessiontree -- ls", "a prompt that is a command's name"),
+    ("sessiontree search parser", "search all sessions"),
+    ("sessiontree -- ls", "send a command's name as a prompt"),
 )
 
 _SECTIONS = (
@@ -175,8 +175,8 @@ class Program(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         formatter.write_paragraph()
         formatter.write_text(
-            "sessiontree COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 not "
-            "understood (usage, or an id that several sessions share), 3 stopped by --max-turns."
+            "sessiontree COMMAND --help explains a command. Exit codes: 0 success, 1 failure, "
+            "2 wrong usage or an ID that several sessions share, 3 stopped by --max-turns."
         )
 
 
@@ -205,7 +205,7 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     "--continue",
     "continue_latest",
     is_flag=True,
-    help="Continue the session this terminal had open here, else this project's newest.",
+    help="Continue this terminal's last session in this folder, else the project's newest.",
 )
 @click.option(
     "-r",
@@ -214,33 +214,33 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     flag_value="",
     metavar="[ID|PATH]",
     shell_complete=_complete_session,
-    help="Resume a session by the start of its id, its name or its file; alone: choose one.",
+    help="Resume a session by ID prefix, name or file; without a value, pick one.",
 )
 @click.option(
     "--fork",
     metavar="ID|PATH",
     shell_complete=_complete_session,
-    help="Start a new session here as a copy of that one.",
+    help="Copy that session into a new one here.",
 )
-@click.option("--no-session", is_flag=True, help="Keep nothing on disk.")
-@click.option("--name", metavar="NAME", help="Give the session a name.")
+@click.option("--no-session", is_flag=True, help="Don't save the session.")
+@click.option("--name", metavar="NAME", help="Name the session.")
 @click.option(
     "--model",
     metavar="PROVIDER/ID",
-    help="The model to use; offline for the agent that needs no key.",
+    help="Use this model; offline needs no key.",
 )
 @click.option(
     "-p",
     "--print",
     "print_prompt",
     metavar="PROMPT",
-    help="Print one answer and end, without a screen (- reads the prompt from standard input).",
+    help="Print one answer and exit (- reads the prompt from standard input).",
 )
 @click.option(
     "--max-turns",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With -p: ask the model at most N times (100), then stop with exit code 3.",
+    help="With -p: call the model at most N times (default 100), then exit with 3.",
 )
 @scope_options
 @click.option(

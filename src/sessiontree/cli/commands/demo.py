@@ -10,13 +10,12 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import Scope, with_scope
 
 
-@click.command("demo", short_help="Add sample sessions to look at, or remove them.")
+@click.command("demo", short_help="Add or remove sample sessions.")
 @click.option("--remove", is_flag=True, help="Move all samples to the trash.")
 @with_scope
 def demo_command(scope: Scope, remove: bool) -> None:
     """Add three sample sessions to this project: one with branches, one that was compacted, one
-    with pictures. Their titles begin with "Sample:". There is one set of them, in the project they
-    were added to first.
+    with pictures. Their titles begin with "Sample:". Only one project has them at a time.
 
     \b
     Examples:
@@ -58,7 +57,7 @@ def _refuse(sample: str, scope: Scope) -> NoReturn:
         where = " in this project" if is_here else f" in {tables.short_path(head.cwd)}"
         way = f"; open one with: {resume_command(head.session_id, head.cwd, scope)}"
     output.fail(
-        f"The samples are there already{where}{way}; remove them with: sessiontree demo --remove"
+        f"You already have the samples{where}{way}; to remove them: sessiontree demo --remove"
     )
 
 
@@ -69,7 +68,7 @@ def _remove(scope: Scope) -> None:
     batch: str | None = None
     found = find_samples(profile=scope.profile, session_dir=scope.session_dir)
     if not found:
-        output.write_line("There are no samples")
+        output.write_line("No samples found")
         return
     for path in found:
         batch = move_to_trash(path, profile=scope.profile, batch=batch).batch

@@ -30,14 +30,14 @@ from sessiontree.profiles import PROFILE_NAMES
 @click.command("export", short_help="Write a session as Markdown, JSON or a bundle.")
 @session_argument()
 @click.option("-o", "--output", "file", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Write to this file; .md, .json or .zip chooses the format.")  # fmt: skip
+              help="Write to FILE; .md, .json or .zip selects the format.")  # fmt: skip
 @click.option("-f", "--format", "kind", metavar="KIND", type=click.Choice(FORMATS),
-              help="markdown (default), json, or bundle: a .zip with all of it.")  # fmt: skip
-@click.option("--bundle", is_flag=True, help="The same as --format bundle.")
-@click.option("--at", metavar="ENTRY", help="Markdown of the branch that ends at this entry.")
-@click.option("--redact", is_flag=True, help="Replace what looks like a secret.")
-@click.option("--no-thinking", is_flag=True, help="Markdown without the model's thinking.")
-@click.option("--no-tools", is_flag=True, help="Markdown without tool calls and their results.")
+              help="markdown (default), json, or bundle (a full .zip).")  # fmt: skip
+@click.option("--bundle", is_flag=True, help="Same as --format bundle.")
+@click.option("--at", metavar="ENTRY", help="Export the branch that ends at this entry (Markdown).")
+@click.option("--redact", is_flag=True, help="Replace likely passwords and keys.")
+@click.option("--no-thinking", is_flag=True, help="Leave out the model's thinking (Markdown).")
+@click.option("--no-tools", is_flag=True, help="Leave out tool calls and their results (Markdown).")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @with_scope
 def export_command(
@@ -52,11 +52,10 @@ def export_command(
     no_tools: bool,
     force: bool,
 ) -> None:
-    """Write a session (this project's newest, or the one of this id) to standard output or to a
-    file.
+    """Write a session to standard output or a file: the one with this ID, or this project's newest.
 
-    Markdown is the active branch for people; JSON is everything for programs; a bundle can be
-    taken in elsewhere with "sessiontree import FILE.zip".
+    Markdown shows the active branch, for people. JSON holds all branches, for programs. A bundle
+    holds everything; import it elsewhere with "sessiontree import FILE.zip".
 
     \b
     Examples:
@@ -67,7 +66,7 @@ def export_command(
     """
     file = None if file == "-" else file
     if bundle and kind not in (None, BUNDLE):
-        raise click.UsageError("--bundle and --format say different things.")
+        raise click.UsageError("--bundle and --format contradict each other.")
     try:
         chosen = choose_format(file, BUNDLE if bundle else kind)
     except ValueError as error:
@@ -124,9 +123,9 @@ def _write_file(file: str, pieces: Iterable[str]) -> None:
     # The person named it: if it is a link, what it leads to is meant.
     path = os.path.realpath(file)
     if not os.path.isdir(os.path.dirname(path)):
-        output.fail(f"{os.path.dirname(path)}: there is no such folder")
+        output.fail(f"{os.path.dirname(path)}: no such folder")
     if os.path.exists(path) and not os.path.isfile(path):
-        output.fail(f"{file}: is not a plain file; without -o it goes to standard output")
+        output.fail(f"{file} is not a regular file. Leave out -o to write to standard output.")
     chunks = (piece.encode("utf-8", "replace") for piece in pieces)
     FileSessionStorage().write_atomic(path, chunks)
 
@@ -136,7 +135,7 @@ def _report_redaction(redactor: Any) -> None:
     kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
     if total:
         output.write_message(f"Redacted {tables.plural(total, 'secret')}: {kinds}")
-    output.write_message("Read it before you publish it: not every secret has a known form.")
+    output.write_message("Read it before you publish it: redaction can miss secrets.")
 
 
 def _export_bundle(
@@ -157,25 +156,27 @@ def _export_bundle(
 # -- import ----------------------------------------------------------------------------------------
 
 
-@click.command("import", short_help="Bring in sessions of other agents, or a bundle.")
+@click.command("import", short_help="Import sessions of Claude Code and Codex, or a bundle.")
 @click.argument("sources", nargs=-1, metavar="[ID|FILE]...")
-@click.option("-a", "--all", "everything", is_flag=True, help="Every session of other agents.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="Import every session of Claude Code and Codex."
+)
 @click.option("--from", "agent", metavar="AGENT", type=click.Choice(["claude-code", "codex"]),
-              help="Only sessions of claude-code or of codex.")  # fmt: skip
+              help="Import only from claude-code or codex.")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
-              help="The project they belong to here; by default their own folder.")  # fmt: skip
+              help="Import into this project; by default their own folder.")  # fmt: skip
 @with_scope
 def import_command(
     scope: Scope, sources: tuple[str, ...], everything: bool, agent: str | None, cwd: str | None
 ) -> None:
-    """Bring in sessions of Claude Code and Codex, or bundles (.zip).
+    """Import sessions of Claude Code and Codex, or bundles (.zip).
 
-    Importing again brings an imported session up to date; nothing is ever taken from the source.
+    Importing a session again adds its new messages. Import never changes the source.
 
     \b
     Examples:
-      sessiontree ls --all-agents          see what there is
-      sessiontree import 5f2c81d0          one session, by its id
+      sessiontree ls --all-agents          list what you can import
+      sessiontree import 5f2c81d0          one session, by ID
       sessiontree import --all             all of them
       sessiontree import session.zip       a bundle
     """
@@ -183,7 +184,7 @@ def import_command(
         raise click.UsageError("Name what to import, or use --all.", click.get_current_context())
     if everything:
         if cwd is not None:
-            raise click.UsageError("--cwd goes with the sessions that you name.")
+            raise click.UsageError("--cwd needs the IDs of the sessions to import.")
         _import_all(scope, agent)
         return
     project = os.path.abspath(os.path.expanduser(cwd)) if cwd else None
@@ -242,7 +243,7 @@ def _import_all(scope: Scope, agent: Any) -> None:
     )
     if report.empty:
         files = tables.plural(report.empty, "file")
-        output.write_note((f"{files} without a message left out", "dim"))
+        output.write_note((f"Skipped {files} without messages", "dim"))
     for error in (*report.skipped, *report.failed):
         output.write_message((f"Not imported: {error}", "yellow"))
     if report.failed:
@@ -267,9 +268,9 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 @click.command("convert", short_help="Copy a session into another profile's format.")
 @session_argument(required=True)
 @click.option("--to", "target", metavar="PROFILE", required=True, type=click.Choice(PROFILE_NAMES),
-              help="Whose format, and in whose folder: sessiontree, omp, xcsh or pi.")  # fmt: skip
+              help="Copy for this agent: sessiontree, omp, xcsh or pi.")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
-              help="The project the copy belongs to; by default the session's own.")  # fmt: skip
+              help="Put the copy into this project; by default the session's own.")  # fmt: skip
 @with_scope
 def convert_command(scope: Scope, session: str, target: str, cwd: str | None) -> None:
     """Copy a session so that another agent can resume it. The session itself stays as it is.
@@ -288,7 +289,7 @@ def convert_command(scope: Scope, session: str, target: str, cwd: str | None) ->
     _write_notes(report.lines())
 
 
-# -- what is said afterwards -----------------------------------------------------------------------
+# -- reports -----------------------------------------------------------------------------------
 
 
 def _write_notes(notes: Iterable[str]) -> None:

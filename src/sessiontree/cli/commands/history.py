@@ -14,16 +14,16 @@ from sessiontree.cli.tables import Column
 
 @click.command("history", short_help="List or search the prompts you typed.")
 @click.argument("query", nargs=-1, metavar="[QUERY]")
-@click.option("--here", is_flag=True, help="Only prompts typed in this folder.")
+@click.option("--here", is_flag=True, help="Show only prompts typed in this folder.")
 @limit_option
-@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_scope
 def history_command(
     scope: Scope, query: tuple[str, ...], here: bool, limit: int, as_json: bool
 ) -> None:
-    """List the prompts you typed, newest first; with a QUERY, those that match it.
+    """List the prompts you typed, newest first; with a QUERY, only those that match.
 
-    Any text is a query: every word must be there, or be a part of one.
+    A prompt matches if it contains every word of the query, also as part of another word.
 
     \b
     Examples:

@@ -21,13 +21,13 @@ _STATUS = {
 
 
 @click.command("ls", short_help="List sessions, newest first.")
-@click.option("-a", "--all", "all_projects", is_flag=True, help="The sessions of all projects.")
 @click.option(
-    "--all-agents", is_flag=True, help="Also those of Claude Code and Codex, of all projects."
+    "-a", "--all", "all_projects", is_flag=True, help="Include the sessions of all projects."
 )
-@click.option("--empty", is_flag=True, help="Also sessions without any message.")
+@click.option("--all-agents", is_flag=True, help="Include Claude Code and Codex, in all projects.")
+@click.option("--empty", is_flag=True, help="Include sessions without messages.")
 @limit_option
-@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_scope
 def ls_command(
     scope: Scope, all_projects: bool, all_agents: bool, empty: bool, limit: int, as_json: bool

@@ -11,13 +11,13 @@ from sessiontree.cli.options import Scope, with_scope
 from sessiontree.cli.resolve import find_target, session_argument
 
 
-@click.command("rename", short_help="Give a session a name.")
+@click.command("rename", short_help="Name a session.")
 @session_argument(required=True)
 @click.argument("name", nargs=-1, metavar="NAME...", required=False)
-@click.option("--clear", is_flag=True, help="Take the name away.")
+@click.option("--clear", is_flag=True, help="Remove the name.")
 @with_scope
 def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: bool) -> None:
-    """Give a session a name, written as its own agent reads it.
+    """Name a session, in the form that its own agent reads.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
     if shown:
         output.write_line("Renamed to ", (shown, "bold"))
     else:
-        output.write_line("The name is cleared")
+        output.write_line("Name cleared")
 
 
 @click.command("mv", short_help="Move a session to another project folder.")
@@ -46,10 +46,10 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
 @click.option("--force", is_flag=True, help="Move it even if another program has it open.")
 @with_scope
 def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
-    """Move a session, with all that belongs to it, to the project in FOLDER.
+    """Move a session and its artifacts to the project in FOLDER.
 
-    If another program has the session open, nothing is moved: what that program says next would
-    be lost. With --force a link stays in the old place, through which it finds the session.
+    mv refuses if another program has the session open, because that program's next messages would
+    be lost. With --force it moves the session and leaves a link that leads that program to it.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     """
     project = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(project):
-        output.fail(f"{project}: there is no such folder")
+        output.fail(f"{project}: no such folder")
     target = find_target(session, scope)
     from sessiontree.discovery.paths import default_session_dir, same_cwd
     from sessiontree.export.view import open_view
@@ -91,14 +91,16 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     reroot_session(storage, target.path, new_path, project, {}, leave_link=in_use)
     output.write_line("Moved to ", (tables.short_path(project), "bold"))
     if in_use:
-        output.write_note("A link stays in the old place for the program that has it open")
+        output.write_note("Left a link in the old place for the program that has it open")
     output.write_line((f"  {tables.short_path(new_path)}", "dim"))
 
 
-@click.command("relink", short_help="Tell sessions that their project folder has moved.")
+@click.command("relink", short_help="Update sessions after their project folder moved.")
 @click.argument("old", metavar="OLD_FOLDER")
 @click.argument("new", metavar="[NEW_FOLDER]", required=False, type=click.Path(file_okay=False))
-@click.option("-y", "--yes", is_flag=True, help="Do it; without this it is only shown.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Do it; without this, relink only lists the sessions."
+)
 @with_scope
 def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
     """Take the sessions of a project along when its folder was moved or renamed.
@@ -116,7 +118,7 @@ def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
     source = os.path.abspath(os.path.expanduser(old))
     target = os.path.abspath(os.path.expanduser(new)) if new else scope.cwd
     if not os.path.isdir(target):
-        output.fail(f"{target}: there is no such folder")
+        output.fail(f"{target}: no such folder")
     report = relink(source, target, dry_run=not yes, profile=scope.profile)
     if not report.sessions and not report.skipped:
         output.fail(f"No session belongs to {source}")
@@ -127,10 +129,10 @@ def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
         )  # fmt: skip
     count = tables.plural(len(report.sessions), "session")
     if report.is_dry_run:
-        output.write_note(f"{count} would go to {tables.short_path(target)}: add --yes to do it")
+        output.write_note(f"{count} would move to {tables.short_path(target)}. Add --yes to move.")
     else:
         output.write_line(f"Relinked {count}")
     for skipped in report.skipped:
-        output.write_message((f"Left as it was: {skipped.path}: {skipped.reason}", "yellow"))
+        output.write_message((f"Not relinked: {skipped.path}: {skipped.reason}", "yellow"))
     if report.skipped:
         output.fail(f"{tables.plural(len(report.skipped), 'session')} could not be relinked")

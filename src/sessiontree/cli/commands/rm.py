@@ -24,17 +24,17 @@ from sessiontree.text.words import clean_line
 @session_argument(required=True, many=True)
 @with_scope
 def rm_command(scope: Scope, sessions: tuple[str, ...]) -> None:
-    """Move sessions, with all that belongs to them, to the profile's trash.
+    """Move sessions and their artifacts to the profile's trash.
 
-    Nothing is lost: "sessiontree restore" brings back what was removed last. A program that has
-    the session open keeps it, and writes it anew when there is something to add.
+    "sessiontree restore" undoes the last rm. A program that has the session open keeps it, and
+    writes the file again with its next message.
 
     \b
     Examples:
       sessiontree rm 0199a3f2
       sessiontree rm 0199a3f2 0199a401
     """
-    # All must be found before any is removed: half of a list is nobody's intention.
+    # Find all before removing any: a typo in one ID must not remove half of the list.
     targets = [find_target(value, scope) for value in sessions]
     batch: str | None = None
     for path in dict.fromkeys(target.path for target in targets):
@@ -47,10 +47,10 @@ def rm_command(scope: Scope, sessions: tuple[str, ...]) -> None:
 @click.command("restore", short_help="Bring sessions back from the trash.")
 @click.argument("session", required=False, metavar="[ID]")
 @click.option("-l", "--list", "list_only", is_flag=True, help="List what is in the trash.")
-@click.option("--json", "as_json", is_flag=True, help="With --list: a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @with_scope
 def restore_command(scope: Scope, session: str | None, list_only: bool, as_json: bool) -> None:
-    """Bring back the sessions that were removed last, or the one of this id.
+    """Bring back the sessions of the last rm, or the one with this ID.
 
     \b
     Examples:

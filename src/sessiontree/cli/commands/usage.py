@@ -26,18 +26,20 @@ _OTHERS = "tools and summaries"
 """What calls of models are counted for that do not say which model it was."""
 
 
-@click.command("usage", short_help="Tokens and cost, by session, model or day.")
+@click.command("usage", short_help="Show tokens and cost, by session, model or day.")
 @session_argument()
 @click.option(
     "--by",
     "group",
     metavar="WHAT",
     type=click.Choice(_GROUPS),
-    help="Add up by session, model, project or day.",
+    help="Group by session, model, project or day.",
 )
-@click.option("-a", "--all", "all_projects", is_flag=True, help="The sessions of all projects.")
+@click.option(
+    "-a", "--all", "all_projects", is_flag=True, help="Include the sessions of all projects."
+)
 @since_option
-@click.option("--json", "as_json", is_flag=True, help="A JSON array, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_scope
 def usage_command(
     scope: Scope,
