@@ -1,6 +1,6 @@
-"""Prompt history: what the user typed, for recall and search across sessions.
+"""Store the prompts that the user typed, for recall and search across sessions.
 
-``HistoryStorage`` owns the queue between a program and its ``history.db``: ``add`` returns at once,
+``HistoryStorage`` is a queue in front of ``history.db``: ``add`` returns at once,
 a background thread writes, and a prompt can be recalled from the moment it was added. It serves
 recall only; session files serve replay. It must not know about sessions.
 """
@@ -69,11 +69,11 @@ class HistoryStorage:
 
     @property
     def error(self) -> PersistenceError | None:
-        """Why the latest write failed, if it did; the prompts wait and are tried again."""
+        """The error of the latest write, if it failed; the prompts wait for the next attempt."""
         return self._writer.error
 
     def add(self, prompt: str, cwd: str | os.PathLike[str] | None = None) -> None:
-        """Remember a prompt. Returns at once and never fails; blank ones are not kept."""
+        """Add a prompt. Returns at once and never fails; blank prompts are ignored."""
         if not prompt.strip():
             return
         folder = None if cwd is None else _writable(os.fspath(cwd))
@@ -82,7 +82,7 @@ class HistoryStorage:
     def recent(
         self, limit: int = 100, cwd: str | os.PathLike[str] | None = None
     ) -> list[HistoryEntry]:
-        """The newest prompts, newest first; of one folder if given. Raises PersistenceError."""
+        """Return the newest prompts first, of one folder if given. Raises PersistenceError."""
         folder = None if cwd is None else _writable(os.fspath(cwd))
         with self._reading, self._writer.waiting() as waiting:
             found = _of_folder(waiting, folder)
@@ -115,11 +115,11 @@ class HistoryStorage:
         return _distinct(found)[: max(0, limit)]
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait until all that was added is written; whether it is."""
+        """Wait until all added prompts are written; return whether they are."""
         return self._writer.drain(timeout_s)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Write what waits, then let go of the file. What can't be written is logged."""
+        """Write the waiting prompts, then close the file. Failures are logged."""
         self._drain.detach()
         self._writer.stop(timeout_s)
         with self._reading:
@@ -134,7 +134,7 @@ class HistoryStorage:
 
 
 class _Query:
-    """A user's query, taken apart without any syntax of its own."""
+    """A user's query, split into words; it has no syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
@@ -159,7 +159,7 @@ class _Query:
 
 
 class _Writer:
-    """The queue and the thread that empties it."""
+    """The queue and the thread that writes it to the database."""
 
     def __init__(self, path: str) -> None:
         self.error: PersistenceError | None = None
@@ -186,7 +186,7 @@ class _Writer:
 
     @contextmanager
     def waiting(self) -> Iterator[list[HistoryEntry]]:
-        """The prompts not yet written, newest first; none is written meanwhile."""
+        """Return the unwritten prompts, newest first, while holding up the writer."""
         with self._moving:
             with self._changed:
                 newest_first = self._waiting[::-1]
@@ -222,7 +222,7 @@ class _Writer:
             _log.warning("%d prompts could not be saved: %s", lost, self.error)
 
     def _start(self) -> None:
-        """See to it that a thread writes what waits. Called with ``_changed`` held."""
+        """Start the writing thread if none runs. Call with ``_changed`` held."""
         if self._thread is not None or not self._waiting:
             return
         # A daemon: a database that another process holds must not keep a program from ending.
@@ -276,7 +276,7 @@ class _Writer:
                 self._changed.notify_all()
 
     def _pause_after(self, error: PersistenceError, last_tries: int, is_final: bool) -> bool:
-        """Note a failed write and wait a moment; whether to try again."""
+        """Record a failed write and wait a moment; return whether to try again."""
         with self._changed:
             if self.error is None:
                 _log.warning("prompt history not written: %s", error)
@@ -303,7 +303,7 @@ def _without_repeat(
 
 
 def _writable(text: str) -> str:
-    """The text as SQLite can hold it: half of a surrogate pair has no UTF-8."""
+    """Replace unpaired surrogates, which SQLite can't store."""
     return _SURROGATE.sub("\ufffd", text)
 
 

@@ -1,7 +1,7 @@
-"""Damage to a ``history.db``: which errors mean it, and what is done about it.
+"""Detect and repair damage to a ``history.db``.
 
-A damaged text index is made again from the prompts. For any other damage the file is set aside
-under a name of its own, never changed or deleted, and what can be read of it goes on in a new one.
+A damaged text index is rebuilt from the prompts. After any other damage the file is renamed, never
+changed or deleted, and its readable prompts go to a new one.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _Row = tuple[str, int, str | None]
 
 
 class BrokenTablesError(sqlite3.DatabaseError):
-    """The tables are ours by their columns, but nobody can write to them any more."""
+    """The tables have our columns but can't be written to."""
 
 
 def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether an error says that the file is damaged, rather than busy or out of reach."""
+    """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     if isinstance(error, UnicodeDecodeError | BrokenTablesError):
         return True  # a name or a message of the database itself is no text any more
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -106,7 +106,7 @@ def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) ->
 
 
 def mend(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -> None:
-    """Make the database usable again, keeping the damaged file and every readable prompt."""
+    """Repair the database, keeping the damaged file and every readable prompt."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_CORRUPT_VTAB and file.connection is not None:
         try:
@@ -119,7 +119,7 @@ def mend(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -
 
 
 def replace(file: HistoryFile, damaged: Identity | None) -> None:
-    """Set aside the file that is known to be damaged, and go on with its readable prompts.
+    """Rename the damaged file and continue with its readable prompts in a new one.
 
     The new file is whole before the damaged one is touched: whatever fails, the prompts are found
     at the path or are still there to be read.
@@ -142,7 +142,7 @@ def replace(file: HistoryFile, damaged: Identity | None) -> None:
 
 
 def _write_fresh(path: str, rows: Iterable[_Row]) -> None:
-    """Make a whole database of these prompts, on the medium, with nothing beside it."""
+    """Write these prompts to a complete, synced database without companion files."""
     create_private(path)
     connection = sqlite3.connect(make_address(path), isolation_level=None, uri=True)
     try:

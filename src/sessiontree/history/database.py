@@ -1,8 +1,8 @@
-"""What is asked of a ``history.db``: prompts are added, recalled and searched.
+"""Add, recall and search the prompts of a ``history.db``.
 
-One ``HistoryDatabase`` is for one thread at a time; who writes when is the business of
-``history.py``. Damage met on the way is mended once, by ``history_damage``, and the question asked
-again; every other failure becomes a PersistenceError here.
+Only one thread may use a ``HistoryDatabase`` at a time; ``HistoryStorage`` sees to that. After an
+error that means damage, ``history.damage`` repairs the file once and the query runs again; every
+other failure becomes a PersistenceError here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HistoryDatabase:
         self._file = HistoryFile(path)
 
     def insert(self, entries: Iterable[HistoryEntry]) -> Callable[[], None]:
-        """Write these in one transaction; the returned call commits it. Raises PersistenceError."""
+        """Write prompts in one transaction; call the result to commit. Raises PersistenceError."""
         rows = [row_from_entry(entry) for entry in entries]
 
         def write() -> Callable[[], None]:
@@ -54,26 +54,26 @@ class HistoryDatabase:
         return self._mending(write)
 
     def select_recent(self, limit: int, cwd: str | None) -> list[HistoryEntry]:
-        """The newest prompts, newest first; [] if there is no database."""
+        """Return the newest prompts first; [] without a database."""
         return self._select([], [], [], limit, cwd)
 
     def select_containing(
         self, needles: list[str], limit: int, cwd: str | None
     ) -> list[HistoryEntry]:
-        """The newest prompts that contain every needle, whatever the case."""
+        """Return the newest prompts that contain every needle, ignoring case."""
         return self._select([], [], needles, limit, cwd)
 
     def select_words(
         self, expression: str, needles: list[str], limit: int, cwd: str | None
     ) -> list[HistoryEntry]:
-        """The newest prompts that match an FTS5 expression and contain every needle."""
+        """Return the newest prompts that match an FTS5 expression and contain every needle."""
         if self._mending(lambda: self._file.open_to_read() is not None and self._file.has_index):
             indexed = "id IN (SELECT rowid FROM history_fts WHERE history_fts MATCH ?)"
             return self._select([indexed], [expression], needles, limit, cwd)
         return []
 
     def rebuild(self) -> None:
-        """Set the database aside and make a new one of what can be read. PersistenceError."""
+        """Rename the database and make a new one of its readable prompts. PersistenceError."""
         with _persistence_errors(self._file.path):
             self._file.close()
             identity = identify(self._file.path)
@@ -81,7 +81,7 @@ class HistoryDatabase:
                 replace(self._file, identity)
 
     def close(self) -> None:
-        """Let go of the file. Using the database again opens it again."""
+        """Close the file. The next use opens it again."""
         self._file.close()
 
     def _select(
@@ -113,7 +113,7 @@ class HistoryDatabase:
         return self._mending(read)
 
     def _mending(self, attempt: Callable[[], _Result]) -> _Result:
-        """What the attempt gives; a damaged database is mended once and tried again."""
+        """Run the attempt; if the database is damaged, repair it once and run it again."""
         with self._errors():
             try:
                 return attempt()
@@ -137,7 +137,7 @@ class HistoryDatabase:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Whatever fails, the next attempt begins with a new connection.
+        """After any failure, start the next attempt with a new connection.
 
         An error may stay with the old one: SQLite opens a file to read only when opening it to
         write fails, and a transaction that cannot be dropped keeps its lock.

@@ -1,7 +1,6 @@
-"""The file ``history.db``: made private, opened on first use, and again when it was replaced.
+"""Open the file ``history.db``: create it private, and open it again after it was replaced.
 
-Owns the one connection to it, for one thread at a time. It must not know what is asked of the
-tables, nor what is done about damage.
+Owns the connection, which one thread at a time may use. Knows nothing of queries or repairs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Identity = tuple[int, int]
 
 
 class HistoryFile:
-    """The database at a path, and the connection to what the path names now."""
+    """The database at a path, and the connection to the file there now."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -85,7 +84,7 @@ class HistoryFile:
         return _is_another(self.path, self.identity)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         connection, self.connection = self.connection, None
         if connection is not None:
             # All that was committed is in the file, and nothing else can be asked of it any more.
@@ -124,7 +123,7 @@ class HistoryFile:
     def _open(
         self, identity: Identity | None, *, is_writing: bool, is_fixed: bool = False
     ) -> sqlite3.Connection | None:
-        """A connection to the file of this identity; None if it was replaced meanwhile."""
+        """Open the file with this identity; None if it was replaced meanwhile."""
         # Known even if it fails: mending must only ever touch the file that failed.
         self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
         try:
@@ -161,7 +160,7 @@ class HistoryFile:
 
 
 def identify(path: str) -> Identity | None:
-    """Which file the path names now; None if there is none."""
+    """Return the identity of the file at the path; None if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -182,7 +181,7 @@ def make_address(path: str, *, is_fixed: bool = False, is_reading: bool = False)
 
 
 def create_private(path: str) -> None:
-    """Make an empty file of one's own, unless there is one."""
+    """Create an empty private file, unless one exists."""
     # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

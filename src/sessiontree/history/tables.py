@@ -1,7 +1,7 @@
-"""What a ``history.db`` holds: its tables, and a row of them as a prompt.
+"""The tables of a ``history.db``, and their rows as prompts.
 
-Works on a connection it is given and knows nothing of files. A database that omp or xcsh made is
-used as it is: no column, index or trigger is added to it, and what it lacks is done without.
+Works on a given connection and knows nothing of files. A database made by omp or xcsh is used as it
+is, without adding a column, index or trigger; what it lacks is not used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class HistoryEntry:
 
 
 def entry_from_row(row: tuple[int, object, object, object]) -> HistoryEntry:
-    """The prompt in a row that ``SELECT`` gave."""
+    """Make a prompt of a selected row."""
     number, prompt, created_at, cwd = row
     # SQLite columns hold any type; another program's row must not break ours.
     seconds = 0
@@ -61,7 +61,7 @@ def entry_from_row(row: tuple[int, object, object, object]) -> HistoryEntry:
 
 
 def row_from_entry(entry: HistoryEntry) -> tuple[str, int, str | None]:
-    """What ``INSERT`` takes."""
+    """Make the row to insert."""
     return entry.prompt, entry.created_at, entry.cwd
 
 
@@ -78,7 +78,7 @@ def find_tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def require_columns(connection: sqlite3.Connection) -> None:
-    """OperationalError unless the table of prompts is one."""
+    """Raise OperationalError unless the table of prompts has the required columns."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(history)")}
     if not columns >= _NEEDED_COLUMNS:
         raise sqlite3.OperationalError("not a prompt history: its tables are another program's")

@@ -1,1 +1,1 @@
-"""Values: entries, messages, headers, ids, dialects, migrations, and their JSON form. No I/O."""
+"""Entries, messages, headers, ids, dialects, migrations, and their JSON form. No I/O."""

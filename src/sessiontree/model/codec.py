@@ -1,8 +1,8 @@
-"""JSON in and out: a fast road and a correct road, one switch between them.
+"""Decode and encode JSON: fast with msgspec, tolerant with the standard library.
 
-msgspec is the fast road. It refuses what JavaScript agents do write (lone surrogate escapes), what
-disks do to text (invalid UTF-8) and what is merely unusual (``1e999``, deep nesting); such text
-takes the standard library's parser instead. Knows nothing of sessions.
+msgspec comes first. It refuses lone surrogate escapes, which JavaScript agents write, invalid
+UTF-8, which disks cause, and unusual values such as ``1e999`` and deep nesting; the standard
+library's parser reads such text. Knows nothing of sessions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_INT_DIGITS = 4_000
 
 
 def decode(text: bytes) -> Any:
-    """The value of one JSON text; ValueError if it is not JSON."""
+    """Decode one JSON text; ValueError if it is not JSON."""
     try:
         value = _fast_decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -68,12 +68,12 @@ def is_too_deep(text: bytes) -> bool:
 
 
 def decode_prefix(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins at ``start``, and where it ends; ValueError if there is none."""
+    """Decode the JSON value at ``start``; return it and its end. ValueError without one."""
     return _with_deep_stack(lambda: _slow_decoder.raw_decode(text, start), lambda found: found[0])
 
 
 def encode(value: object) -> bytes:
-    """One compact JSON text without a newline; TypeError for what JSON cannot say.
+    """Encode as one compact JSON text without a newline; TypeError for what JSON can't express.
 
     NaN and the infinities become null, as JavaScript writes them.
     """
@@ -87,7 +87,7 @@ def encode(value: object) -> bytes:
 
 
 def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[str] = ()) -> bytes:
-    """The same JSON object with some fields set and some gone; the others as they are spelled."""
+    """Set and remove fields of a JSON object; the others keep their spelling."""
     left_out = frozenset(gone)
 
     def change(found: Mapping[str, object]) -> dict[str, object]:
@@ -100,7 +100,7 @@ def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[
 
 
 def replace_nested(text: bytes, key: str, fields: Mapping[str, object]) -> bytes:
-    """The same JSON object with some fields of the object at ``key`` set, the rest as spelled."""
+    """Set fields of the object at ``key`` of a JSON object; the rest keeps its spelling."""
     try:
         found = _decode_fields(text)
         inner = replace_fields(bytes(found[key]), fields)
@@ -111,7 +111,7 @@ def replace_nested(text: bytes, key: str, fields: Mapping[str, object]) -> bytes
 
 
 def copy(value: _T) -> _T:
-    """A deep copy of a JSON value, safe at any depth."""
+    """Copy a JSON value deeply, safe at any depth."""
     return decode(encode(value))  # type: ignore[no-any-return]
 
 
@@ -142,7 +142,7 @@ def _may_be_deep(text: bytes) -> bool:
 
 
 def _check_depth(value: object) -> None:
-    """ValueError for what is nested too deeply.
+    """Raise ValueError for a value nested too deeply.
 
     How much stack is left differs from call to call, and what a C parser may take of it from one
     Python to the next. What was read once must be readable again, and writable, so the limit is
@@ -174,7 +174,7 @@ def _encode_slowly(value: object) -> bytes:
 
 
 def _without_nan(value: Any) -> Any:
-    """A copy without the numbers that JSON cannot say; with a stack of its own."""
+    """Copy without NaN and infinities, which JSON can't express; iterative."""
     whole = [value]
     waiting: list[Any] = [whole]
     while waiting:

@@ -1,6 +1,6 @@
-"""How pi and omp spell the same things. Reading accepts both; writing uses one.
+"""Read both dialects, pi's and omp's; write one of them.
 
-A dialect is chosen by the profile; a file that shows otherwise is continued in its own.
+The profile determines the dialect, but a file whose entries show the other one keeps its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sessiontree.profiles import Dialect
 
 
 def spell_model_change(dialect: Dialect, model: str, role: str | None) -> WireEntry:
-    """The fields of a ``model_change`` entry."""
+    """Make the fields of a ``model_change`` entry."""
     if dialect == "pi":
         provider, _, model_id = model.partition("/")
         fields: WireEntry = {"provider": provider, "modelId": model_id}
@@ -25,7 +25,7 @@ def spell_model_change(dialect: Dialect, model: str, role: str | None) -> WireEn
 
 
 def read_model_change(data: WireEntry) -> tuple[str, str] | None:
-    """Role and "provider/id" of a ``model_change`` in either dialect; None if it has none."""
+    """Read role and "provider/id" of a ``model_change`` in either dialect; None without them."""
     role = data.get("role")
     role = role if isinstance(role, str) and role else "default"
     model = data.get("model")
@@ -40,10 +40,10 @@ def read_model_change(data: WireEntry) -> tuple[str, str] | None:
 def session_name(
     dialect: Dialect, title: str | None, info_name: str | None, fallback: str | None = None
 ) -> str | None:
-    """A session's name: its dialect's word for it, else the other dialect's, else a fallback.
+    """Return a session's name: in its dialect's place, else in the other's, else a fallback.
 
-    omp keeps a title in the header or its slot, pi the last ``session_info`` entry. The only rule
-    for names: listings, open sessions, commands and exports all ask here.
+    omp keeps it in the header or its slot, pi in the last ``session_info`` entry. The only rule
+    for names: listings, open sessions, commands and exports all use this function.
     """
     first, second = (info_name, title) if dialect == "pi" else (title, info_name)
     for text in (first, second, fallback):
@@ -53,12 +53,12 @@ def session_name(
 
 
 def extension_key(dialect: Dialect) -> str:
-    """The field that marks a summary made by an extension."""
+    """Return the field that marks a summary made by an extension."""
     return "fromHook" if dialect == "pi" else "fromExtension"
 
 
 def detect_dialect(has_title: bool, entries: Iterable[Entry]) -> Dialect | None:
-    """The dialect a file shows by its own entries; None if it gives no sign."""
+    """Detect the dialect by a file's entries; None if they don't show it."""
     if has_title:
         return "omp"
     for entry in entries:

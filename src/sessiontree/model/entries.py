@@ -1,8 +1,8 @@
 """``Entry``: one line of a session after the header.
 
-An entry read from a file knows its place in the tree at once and decodes the rest of its line
-only when ``data`` is first asked for. An entry that was made or changed in memory carries its
-data. Where the bytes come from is behind ``PayloadSource``; this module does no I/O itself.
+Reading a file decodes only each entry's place in the tree; the rest of its line is decoded on the
+first access to ``data``. An entry made or changed in memory carries its data. ``PayloadSource``
+provides the bytes; this module does no I/O itself.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ WireEntry = dict[str, Any]
 
 
 class PayloadSource(Protocol):
-    """Gives back the bytes of an entry, and the values that its line only refers to."""
+    """Read the bytes of an entry, and the values that its line refers to."""
 
     def read_line(self, offset: int, length: int) -> bytes:
-        """The bytes of one entry's JSON text, as they were read."""
+        """Read the bytes of one entry's JSON text."""
 
     def restore(self, data: WireEntry, line: bytes) -> WireEntry:
-        """The entry that ``line`` holds with its externalised values put back, in place."""
+        """Put the externalised values of the entry in ``line`` back in place."""
 
     def is_plain(self, block: bytes) -> bool:
         """Whether no line in ``block`` needs ``restore``."""
 
     def fetch_blob(self, ref: str) -> bytes | None:
-        """The content that a blob reference names; None if it cannot be had."""
+        """Read the content that a blob reference names; None if it is not available."""
 
 
 # The fields that no line has are called what no line can say.
@@ -67,7 +67,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Entry:
-        """An entry made of a wire object, which it keeps."""
+        """Make an entry of a wire object, which it keeps."""
         kept = data if isinstance(data, dict) else dict(data)
         return cls(
             as_text(kept.get("type")),
@@ -97,11 +97,11 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether anybody may hold, and may have changed, a part of ``data``."""
+        """Whether a caller may hold, and may have changed, a part of ``data``."""
         return self.cached is not None or self.message is not None
 
     def is_edited(self) -> bool:
-        """Whether ``data`` no longer says what the line does.
+        """Whether ``data`` differs from the line.
 
         Also where a line never said all of it: some of what is only in passing is not written.
         """
@@ -112,7 +112,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         return said.get("id") == self.id and codec.encode(said) != codec.encode(self.data)
 
     def decode(self) -> WireEntry:
-        """The whole wire object, decoded afresh and not kept."""
+        """Decode the whole wire object without keeping it."""
         if self.source is None:
             return codec.copy(self.data)
         line = self.source.read_line(self.offset, self.length)
@@ -130,13 +130,13 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         return None if self.source is None else self.source.fetch_blob(ref)
 
     def raw(self) -> bytes | None:
-        """The exact bytes of the entry's line, if it was read from one; else None."""
+        """Return the exact bytes of the entry's line; None if it was not read from one."""
         if self.source is None:
             return None
         return self.source.read_line(self.offset, self.length)
 
     def line(self) -> bytes:
-        """The bytes this entry is to be written as: its own if nothing changed since it was read.
+        """Return the line to write: the bytes read, if nothing has changed since.
 
         Externalised values stay as the line has them.
         """
@@ -148,7 +148,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         return codec.replace_fields(raw, {"id": self.id, "parentId": self.parent_id})
 
     def place(self, entry_id: str, parent_id: str | None) -> None:
-        """Give the entry another id or parent in memory; a rewrite will then spell it anew."""
+        """Set another id or parent in memory; the next rewrite encodes the entry again."""
         self.id = entry_id
         self.parent_id = parent_id
         self.is_changed = True
@@ -157,7 +157,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
             self.cached["parentId"] = parent_id
 
     def hang_back(self, parent_id: str) -> bool:
-        """Hang the entry again on the parent that its line names; False if that is another."""
+        """Restore the parent that the entry's line names; False if that is another id."""
         raw = self.raw()
         said = self.data if raw is None else codec.decode(raw)
         if said.get("parentId") != parent_id:
@@ -167,20 +167,20 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         return True
 
     def attach(self, payloads: PayloadSource, offset: int, length: int) -> None:
-        """From now on the entry's line is at ``offset``; what was decoded stays."""
+        """Set the position of the entry's line; decoded data stays."""
         self.source = payloads
         self.offset = offset
         self.length = length
         self.is_changed = False
 
     def release(self) -> None:
-        """Forget decoded data that can be read again."""
+        """Drop decoded data that can be read again."""
         if self.source is not None:
             self.cached = self.message = None
 
 
 class _OwnLine:
-    """The source of an entry whose line stands in no file yet."""
+    """The source of an entry whose line is not in a file yet."""
 
     def __init__(self, line: bytes, before: PayloadSource) -> None:
         self._line = line
@@ -206,7 +206,7 @@ def respell(
     *,
     gone: Iterable[str] = (),
 ) -> Entry:
-    """The entry of a line with some fields set and some gone; the others stay as they are spelled.
+    """Make an entry of a line with fields set and removed; the others keep their spelling.
 
     Of ``message`` only the role is set. Values that the line refers to are had from ``source``.
     """

@@ -1,8 +1,8 @@
-"""``BlobStore``: large values by the hash of their content.
+"""``BlobStore``: store large values by the hash of their content.
 
-A blob is written (temporary file, fsync, rename) before the line that names it, and verified
-against its hash whenever it is read. A name is only ever 64 hex digits: no reference can lead out
-of the folder.
+A blob is written (temporary file, fsync, rename) before the line that names it, so a crash leaves
+at most an unused blob. Each read verifies the hash. A name is always 64 hex digits, so a reference
+can't lead out of the folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REF = re.compile(r"blob:sha256:([0-9a-f]{64})")
 
 
 def parse_ref(value: object) -> str | None:
-    """The hash in a blob reference; None if the value is not exactly one."""
+    """Return the hash in a blob reference; None if the value is not exactly one."""
     if not isinstance(value, str):
         return None
     match = _REF.fullmatch(value)
@@ -31,9 +31,9 @@ def parse_ref(value: object) -> str | None:
 class BlobStore:
     """The blobs of one agent folder; ``fallbacks`` are other folders to read from.
 
-    ``user`` is the folder of the session that blobs are stored for. If it lies outside the agent's
-    own sessions it is noted beside the store, so that whoever looks for blobs that nothing refers
-    to any more knows where else to look.
+    ``user`` is the folder of the session that blobs are stored for. If it is outside the agent's
+    own sessions, ``put`` records it beside the store, so that garbage collection searches it for
+    references too.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class BlobStore:
         return bool(self._fallbacks)
 
     def put(self, data: bytes) -> str:
-        """Store ``data`` and return its reference; one that is there already is not rewritten.
+        """Store ``data`` and return its reference; an existing blob is not rewritten.
 
-        It counts as young again: whoever removes old blobs must not take it before the line that
-        is about to name it is written. Raises PersistenceError.
+        An existing blob is touched: garbage collection spares young blobs, and the line that names
+        this one is not written yet. Raises PersistenceError.
         """
         digest = sha256_hex(data)
         path = os.path.join(self.folder, digest)
@@ -89,7 +89,7 @@ class BlobStore:
             writer.close()
 
     def _touch(self, path: str) -> bool:
-        """Make a blob young again; False if somebody has just taken it away."""
+        """Touch a blob; False if another process has just removed it."""
         try:
             self._storage.touch(path)
         except FileNotFoundError:
@@ -99,7 +99,7 @@ class BlobStore:
         return True
 
     def get(self, ref: str) -> bytes | None:
-        """The content a reference names; None if it is missing, damaged or no reference."""
+        """Read the content a reference names; None if missing, damaged, or not a reference."""
         digest = parse_ref(ref)
         if digest is None:
             return None

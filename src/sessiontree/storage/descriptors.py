@@ -1,7 +1,7 @@
-"""Open files: a reader that keeps its bytes, and a writer that appends whole lines under a lock.
+"""Open files: a reader whose bytes stay, and a writer that appends whole lines under a lock.
 
-Both hold one file by its descriptor, whatever its name comes to stand for. How a name is opened,
-and which ones are refused, is said in ``regular``; folders and listings are not known here.
+Both keep one file by its descriptor, even if its name later means another file. ``regular`` opens
+names and refuses unsafe ones; this module knows no folders.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FileReader:
         return to_stat(self._path, os.fstat(self._fd))
 
     def has_writers(self) -> bool | None:
-        """Whether any process can write to this file; None if the system does not say."""
+        """Whether any process can write to this file; None if the system can't tell."""
         return has_writers(self._fd)
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -54,7 +54,7 @@ class FileReader:
 
 
 class FileWriter:
-    """Appends with O_APPEND, so that each line lands whole whoever else is writing."""
+    """Append with O_APPEND, so that each line stays whole while other processes write."""
 
     def __init__(self, path: StrPath, create: bool) -> None:
         self._path = path = os.fspath(path)
@@ -110,7 +110,7 @@ class FileWriter:
             raise
 
     def _undo_short_write(self, written: int) -> None:
-        """Take half a line back, unless somebody else's line follows it already."""
+        """Remove half a line again, unless another process's line already follows it."""
         with contextlib.suppress(OSError):
             end = os.lseek(self._fd, 0, os.SEEK_CUR)
             if os.fstat(self._fd).st_size == end:
@@ -135,7 +135,7 @@ class FileWriter:
         self._is_new = True
 
     def flush(self) -> None:
-        """Nothing is buffered here."""
+        """Do nothing: writes are not buffered."""
 
     def fsync(self) -> None:
         try:
@@ -162,7 +162,7 @@ class FileWriter:
 
 
 def to_stat(path: str, found: os.stat_result) -> FileStat:
-    """What the system says of a file, as the storage tells it."""
+    """Convert the system's stat to the storage's."""
     return FileStat(
         path,
         found.st_size,

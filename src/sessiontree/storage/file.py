@@ -1,8 +1,9 @@
-"""``FileSessionStorage``: the real file system, by names: folders, listings, whole files, moves.
+"""``FileSessionStorage``: sessions on the file system, by names: folders, listings, files, moves.
 
-Everything it makes is private (folders 0700, files 0600). Replacing a file goes through a temporary
-one in the same folder: write, fsync, rename, fsync the folder. Which names are opened at all, and
-which links are followed, is said in ``regular``; what is done to an open file, in ``descriptors``.
+Everything it makes is private (folders 0700, files 0600). It replaces a file through a temporary
+one in the same folder: write, fsync, rename, fsync the folder. So after a crash the name means the
+old file or the complete new one. ``regular`` decides which names are opened and which links are
+followed; ``descriptors`` works on open files.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class FileSessionStorage:
-    """Sessions as files. Stateless: any number may work on the same folders."""
+    """Sessions as files. Stateless: any number of objects may use the same folders."""
 
     def ensure_dir(self, path: StrPath) -> None:
         # os.makedirs gives its mode to the last folder only
@@ -199,7 +200,7 @@ def _write_pieces(handle: Handle, pieces: bytes | Iterable[Piece]) -> None:
 
 
 def _finish(handle: Handle, temp: str, path: str, mode: int, durable: bool) -> os.stat_result:
-    """Give a file that was just written its rights, and sync it; what the system says of it."""
+    """Set the mode of a file just written, and sync it; return its stat."""
     if mode != 0o600:
         give_rights(temp, mode, path)
     if durable:
@@ -214,7 +215,7 @@ def _replace(handle: Handle, temp: str, path: str) -> None:
 
 
 def _catch_up(handle: Handle, temp: str, path: str, growth: Growth) -> bool:
-    """Add what the old file has got since, and take its place; whether there was anything."""
+    """Append what the old file has gained since, and rename; return whether it had gained any."""
     more = growth()
     write_all(handle.number, more)
     _replace(handle, temp, path)
@@ -231,7 +232,7 @@ def _sync_growth(handle: Handle, path: str, durable: bool) -> os.stat_result:
 
 @contextlib.contextmanager
 def _scan(folder: StrPath) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """What is in a folder; by descriptor where that is possible, which makes each look shorter."""
+    """List a folder, by its descriptor where possible: that makes each lookup faster."""
     if os.scandir not in os.supports_fd:
         with os.scandir(folder) as listing:
             yield listing

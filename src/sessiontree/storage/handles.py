@@ -1,9 +1,13 @@
-"""Open files by their numbers, none of which an interrupt can lose.
+"""``Handle``: an open file descriptor that Ctrl-C cannot leak.
 
-Ctrl-C is noticed between two steps of Python code. A number that one step gets from the system and
-the next one keeps may be dropped in between, and then nobody can close it; a method that closes it
-may be interrupted before it has begun, and in a finaliser Python drops the interrupt as well. So a
-number goes from the system into its place, and back, within single calls of compiled code.
+**The problem.** Python raises KeyboardInterrupt between two bytecode steps, in any code of the main
+thread. In ``self.fd = os.open(path)`` it may come after the call and before the assignment: the
+file is open and its number is lost. A ``close`` method may be interrupted before its first step,
+and an interrupt that comes in a finalizer is discarded by Python.
+
+**The solution.** The number moves from the system into its place, and out again, within one call of
+compiled code, which an interrupt can't divide. A handle is therefore in one of two states, open or
+closed, and never in between. Once made, it closes its file when the last reference to it goes.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 class Handle:
-    """An open file, which is closed with this object if nobody has closed it before."""
+    """An open file, closed with this object at the latest."""
 
     __slots__ = ("_once", "close", "number")
 
@@ -37,5 +41,5 @@ class Handle:
     __del__ = property(attrgetter("close"))
 
     def to_file(self) -> BinaryIO:
-        """Hand the descriptor over to a file object, which is to be read and closed instead."""
+        """Transfer the descriptor to a file object; use and close that one from then on."""
         return io.BufferedReader(next(map(io.FileIO, self._once)))

@@ -1,7 +1,10 @@
-"""Advisory locks between processes: ``flock`` where there is one, ``msvcrt`` on Windows.
+"""Lock files between processes: ``flock`` on Unix, ``msvcrt`` on Windows.
 
-The kernel drops them when their process ends, however it ends, so no lock is ever stale. Some
-network file systems have none: then the work goes on unlocked, and the caller is told.
+Locks are advisory and exclusive, and belong to the open file, not to its name: after a rename the
+old file is still locked and the new one is not, so a caller that waited must check the name again.
+The kernel releases a lock when its process ends in any way, so a lock is never stale. Some network
+file systems have no locks: then ``lock`` returns False and the work continues unlocked, protected
+by O_APPEND and atomic renames alone.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
     def unlock(fd: int) -> None:
-        """Let go of the lock on an open file; see below."""
+        """Release the lock on an open file; see below."""
         try:
             msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
         except OSError:
@@ -58,9 +61,9 @@ def lock(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Hold the lock on an open file alone; False where the file system has no locks.
+    """Lock an open file exclusively; False if the file system has no locks.
 
-    Raises SessionBusyError when another process keeps it longer than ``timeout_s``, OSError for a
+    Raises SessionBusyError if another process holds it longer than ``timeout_s``, OSError for a
     file that was closed.
     """
     deadline: float | None = None

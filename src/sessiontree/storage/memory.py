@@ -42,7 +42,7 @@ class _MemoryFile:
 
 
 class MemorySessionStorage:
-    """Sessions in memory. Several sessions, and several threads, may share one."""
+    """Sessions in memory. Several sessions and threads may share one."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._files: dict[str, _MemoryFile] = {}
@@ -64,7 +64,7 @@ class MemorySessionStorage:
                 path = parent
 
     def sync_dir(self, path: StrPath) -> None:
-        """Memory is all there is."""
+        """Do nothing: memory needs no sync."""
 
     def exists(self, path: StrPath) -> bool:
         path = os.fspath(path)
@@ -186,7 +186,7 @@ class MemorySessionStorage:
             return _MemoryWriter(self, path, self._get(path))
 
     def find(self, path: str) -> FileStat | None:
-        """The file of this name, or None."""
+        """Return the file of this name, or None."""
         file = self._files.get(path)
         return file.stat(path) if file is not None else None
 
@@ -244,7 +244,7 @@ class _OpenFile:
 
 class _MemoryReader(_OpenFile):
     def has_writers(self) -> bool:
-        """Whether anybody can still write to the file: never to one that was replaced."""
+        """Whether a writer can still write to the file: never after it was replaced."""
         return False
 
     def read_at(self, offset: int, length: int) -> bytes:

@@ -50,7 +50,7 @@ _STRANDED_AFTER_S = 30.0
 
 
 def hold(path: str, work: Callable[[], _T], timeout_s: float = locks.DEFAULT_TIMEOUT_S) -> _T:
-    """Do something while omp can neither append to nor rewrite the session file at ``path``.
+    """Call a function while omp can neither append to nor rewrite the session file at ``path``.
 
     This is a function and no ``with`` block for the reason that ``SessionLog.exclusive`` gives: an
     interrupt must not leave the lock file behind. Raises SessionBusyError.
@@ -72,7 +72,7 @@ def hold(path: str, work: Callable[[], _T], timeout_s: float = locks.DEFAULT_TIM
 
 
 def is_held(path: str) -> bool:
-    """Whether an omp of this machine is writing to the session at this very moment."""
+    """Whether an omp of this machine is writing to the session now."""
     gate = _Gate(_gate_path(path))
     try:
         return not gate.try_acquire()
@@ -120,7 +120,7 @@ class _OmpLock:
         return True
 
     def _is_left_behind(self) -> bool:
-        """Remove a lock file whose owner is gone; whether it is worth another try."""
+        """Remove a lock file whose owner is dead; return whether to try again."""
         try:
             content = self._read()
             age_s = time.time() - os.lstat(self._file).st_mtime
@@ -210,7 +210,7 @@ else:
 
 
 def gate_name(path: str) -> str:
-    """What omp calls the gate of this path."""
+    """Return omp's name for the gate of this path."""
     data = os.fsencode(path)
     return f"omp-file-lock-{_xxh64(data, _HIGH_SEED):016x}{_xxh64(data, _LOW_SEED):016x}"
 

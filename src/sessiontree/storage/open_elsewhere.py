@@ -1,4 +1,4 @@
-"""Who else has a file open, as far as the system says."""
+"""Find other processes that have a file open, as far as the system tells."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class User:
 
 
 def find_users(path: str) -> list[User]:
-    """The other processes that have a file open; those of other users cannot be seen.
+    """Find the other processes with the file open; other users' processes are invisible.
 
     Empty where there is no ``/proc``.
     """
@@ -88,7 +88,7 @@ def _is_file(link: str, target: str, wanted: os.stat_result) -> bool:
 
 
 def find_agents(names: frozenset[str], folder: str) -> list[User]:
-    """The processes of these names that work in a folder."""
+    """Find the processes with these names that work in a folder."""
     home = os.path.realpath(folder)
     found: list[User] = []
     if not names:
@@ -101,7 +101,7 @@ def find_agents(names: frozenset[str], folder: str) -> list[User]:
 
 
 def _words_of(pid: int) -> frozenset[str]:
-    """What a process and its program are called: a script's interpreter has the name of neither."""
+    """Return the names of a process and its program: an interpreter's differs from its script's."""
     with open(f"/proc/{pid}/cmdline", "rb") as file:
         arguments = file.read(4096).split(b"\0")[:3]
     parts = {_name_of(pid)}

@@ -1,11 +1,11 @@
-"""Files by their names: only regular ones are worked on, and none that a stranger chose.
+"""Open regular files only; never write through a planted link.
 
-Pipes, sockets, devices and folders in the place of a file are refused without waiting for them.
+Pipes, sockets, devices and folders in the place of a file are refused without blocking.
 
-Links are followed to read. A session may be kept elsewhere, with a link to it in its place: then
-both are called ``.jsonl``, and writing changes the file and leaves the link alone. No other link
-is written through: who plants one in the place of a draft, a blob or a session does not choose
-which file is changed.
+Reading follows links. Writing follows a link only if both its name and its target end in
+``.jsonl``: a user may keep a session elsewhere, with a link in its place. Any other link is not
+written through, so an attacker who plants a link in the place of a draft, a blob or a session can't
+choose which file is changed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LINKED_SUFFIX = ".jsonl"
 
 
 def open_for_reading(path: str) -> BinaryIO:
-    """A file that is not read through a storage: at once, or OSError for a pipe or a device."""
+    """Open a file without a storage; OSError at once for a pipe or a device."""
     return open_to_read(path).to_file()
 
 
 def open_to_read(path: str) -> Handle:
-    """An open file. OSError for what is not a regular one."""
+    """Open a file for reading. OSError if it is not a regular one."""
     handle = Handle(path, _READ)
     try:
         require_regular(path, os.fstat(handle.number))
@@ -43,7 +43,7 @@ def open_to_read(path: str) -> Handle:
 
 
 def open_to_append(path: str, create: bool) -> tuple[Handle, bool]:
-    """An open file, and whether it is new. OSError for what is not to be written to.
+    """Open a file to append; tell whether it is new. OSError if it must not be written to.
 
     The caller still has to ask for a regular file: it looks at the descriptor anyway.
     """
@@ -63,7 +63,7 @@ def open_to_append(path: str, create: bool) -> tuple[Handle, bool]:
 
 
 def find_replaced(path: str) -> tuple[str, int]:
-    """The file that a replacement takes the place of, and the mode it keeps."""
+    """Find the file that a replacement replaces, and the mode it keeps."""
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
@@ -79,7 +79,7 @@ def find_replaced(path: str) -> tuple[str, int]:
 
 
 def _follow(link: str) -> str:
-    """The file that is written to instead of a link; the link itself if it is none to follow."""
+    """Return the target of a link that writing follows; otherwise the path itself."""
     target = os.path.realpath(link)
     is_session = link.endswith(_LINKED_SUFFIX) and target.endswith(_LINKED_SUFFIX)
     return target if is_session else link
@@ -100,7 +100,7 @@ def leads_beside(link: str) -> bool:
 
 
 def require_regular(path: str, found: os.stat_result) -> None:
-    """OSError unless this is what is known of a regular file."""
+    """Raise OSError unless this is the stat of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         code = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
         raise OSError(code, "not a regular file", path)

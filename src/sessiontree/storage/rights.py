@@ -1,8 +1,8 @@
-"""Rights and times of files, as far as the system lets us give them.
+"""Set modes and times of files, as far as the file system allows.
 
-Not every file system has them (vfat, some shares and mounts), and some keep them to the owner. What
-is written is what matters: a refusal is noted, so that it can be told, and the work goes on. A file
-that is refused its rights keeps those it was made with: it is private.
+Some file systems (vfat, some shares and mounts) have no modes, or reserve them to the owner. The
+content matters more: a refusal is recorded for a warning and the work continues. A file whose mode
+was refused keeps the mode it was made with, which is private.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _notes: dict[str, str] = {}
 
 
 def is_refusal(error: OSError) -> bool:
-    """Whether the system does not let us, rather than failing."""
+    """Whether the error means that the system does not allow it, rather than a failure."""
     return error.errno in _REFUSALS
 
 
 def give_rights(file: str, mode: int, name: str) -> None:
-    """Give a file its mode; a refusal is noted under the name that the file is going to have."""
+    """Set a file's mode; record a refusal under the file's final name."""
     try:
         os.chmod(file, mode)
     except OSError as error:
@@ -37,12 +37,12 @@ def give_rights(file: str, mode: int, name: str) -> None:
 
 
 def take_refusal(name: str) -> str | None:
-    """Why the file of this name was refused its rights, if it was; told once."""
+    """Return and clear the recorded refusal for this file name, if any."""
     return _notes.pop(os.path.realpath(name), None) or _notes.pop(name, None)
 
 
 def copy_stat(source: str, target: str) -> None:
-    """Give a copy the rights and times of what it was made of, as far as it can have them."""
+    """Give a copy the mode and times of its original, as far as possible."""
     try:
         shutil.copystat(source, target, follow_symlinks=False)
     except OSError as error:

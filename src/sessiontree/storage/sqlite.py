@@ -1,8 +1,7 @@
-"""SQLite files that may vanish at any time: where they lie, and how one is opened or made anew.
+"""Open disposable SQLite files: caches that can be rebuilt from session files at any time.
 
-What is in them can always be had again from session files. So a file that is corrupt, foreign or
-of another version is replaced without a question, and where none can be had (read-only home, full
-disk) callers go on without. Knows nothing of what the tables hold.
+A file that is corrupt, foreign or of another version is replaced without asking. If none can be
+opened (read-only home, full disk), callers work without. Knows nothing of the tables' content.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _CHECKSUM_BYTES = 4
 
 
 class DamagedRowError(sqlite3.DatabaseError):
-    """A row is not what was written."""
+    """A row differs from what was written."""
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -80,7 +79,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 def cache_dir() -> str:
-    """The folder for disposable files: ``SESSIONTREE_CACHE_DIR``, else the user's cache folder."""
+    """Return ``SESSIONTREE_CACHE_DIR``, else our folder in the user's cache folder."""
     override = os.environ.get(CACHE_VARIABLE)
     if override:
         return os.path.abspath(os.path.expanduser(override))
@@ -99,9 +98,9 @@ def _user_cache_dir(platform: str) -> str:
 
 
 class _Connection(sqlite3.Connection):
-    """Waits for other processes once: who has waited in vain does not wait again for a while.
+    """A connection that waits for another process's lock once, and not again for a while.
 
-    Else each of the statements by which a command looks and then writes would wait anew.
+    Otherwise each statement of a command would wait for the full timeout.
     """
 
     path = ""
@@ -135,7 +134,7 @@ _busy_until: dict[str, float] = {}
 def open_database(
     schema: Schema, *, is_patient: bool = False
 ) -> Iterator[sqlite3.Connection | None]:
-    """A connection in autocommit mode, closed afterwards; None where there can be none.
+    """Open a connection in autocommit mode and close it afterwards; None if that fails.
 
     A database that another process holds is waited for only a moment, or for some seconds by who
     ``is_patient``.
@@ -150,7 +149,7 @@ def open_database(
 
 
 def discard(schema: Schema) -> None:
-    """Throw the database away if it is still unfit; another process may have made a new one."""
+    """Remove the database if it is still unusable; another process may have made a new one."""
     with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
         try:
             _connect(schema, check=True).close()
@@ -160,7 +159,7 @@ def discard(schema: Schema) -> None:
 
 
 def replace(schema: Schema) -> None:
-    """Throw the database away, fit or not; the next one to open it makes a new one."""
+    """Remove the database; the next process that opens it makes a new one."""
     with contextlib.suppress(OSError, SessionBusyError), _exclusive(schema.path):
         _remove(schema)
 
@@ -172,18 +171,18 @@ def _remove(schema: Schema) -> None:
 
 
 def file_key(path: str) -> tuple[bytes, bytes]:
-    """A file as rows are found by it: its folder and its name, whatever bytes they are."""
+    """Return the key of a file's row: its folder and its name as bytes."""
     folder, name = os.path.split(path)
     return os.fsencode(folder), os.fsencode(name)
 
 
 def seal(data: bytes) -> bytes:
-    """The data with a checksum, for a row that proves its own content."""
+    """Add a checksum to the data of a self-checking row."""
     return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES) + data
 
 
 def unseal(stored: object) -> bytes:
-    """The data that was sealed. Raises DamagedRowError; SQLite gives values of any type back."""
+    """Check and return sealed data. Raises DamagedRowError, also for a value of another type."""
     if isinstance(stored, bytes):
         data = stored[_CHECKSUM_BYTES:]
         if zlib.crc32(data) == int.from_bytes(stored[:_CHECKSUM_BYTES]):
@@ -192,7 +191,7 @@ def unseal(stored: object) -> bytes:
 
 
 def is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether an error says that the file is no good, rather than busy or out of reach."""
+    """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _OUT_OF_REACH
 
 
@@ -276,7 +275,7 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> int:
 
 
 def _ensure_private_file(path: str) -> None:
-    """The file is there and only its owner may read it: it repeats what sessions say."""
+    """Create the file readable by its owner only: it repeats the content of sessions."""
     FileSessionStorage().ensure_dir(os.path.dirname(path))
     os.close(os.open(path, _CREATE, 0o600))
 

@@ -1,6 +1,6 @@
-"""Folders on the medium: what was made, renamed or removed in one is still so after a power cut.
+"""Sync folders, so that a creation, rename or removal in one survives a power cut.
 
-The bytes of a file are synced by whoever holds its descriptor.
+The holder of a file's descriptor syncs the file's bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sessiontree.storage.handles import Handle
 
 
 def sync_folder(folder: str) -> None:
-    """The folder's entries are on the medium (where the system can say so of a folder)."""
+    """Sync a folder's entries to disk, if the system can."""
     try:
         handle = Handle(folder or ".", os.O_RDONLY)
     except PermissionError:

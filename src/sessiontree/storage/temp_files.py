@@ -1,12 +1,10 @@
-"""Temporary files: each is locked by its writer, so that those of the dead can be swept.
+"""Make temporary files, and sweep those of dead processes.
 
-A name bears the id of the process that made it, and ids alone say little: containers that share a
-folder each have ids of their own, and a living writer in one is nobody in another. So whoever
-writes a temporary file keeps it locked (``claim``), and a sweep removes one only if its process is
-not here and nobody holds the lock. A sweep can come between the making of a file and its lock;
-``claim`` notices that, and the writer makes it again. Where there are no locks, nothing is swept.
-
-What is written to a temporary file, and when it takes the place of another, is not known here.
+A file's name contains its writer's process id, but the id alone does not prove that the writer is
+dead: containers that share a folder have separate ids. So the writer also keeps the file locked
+(``claim``). A sweep removes a file only if no process here has that id and no process holds the
+lock. A sweep may come between creating and locking the file; ``claim`` detects that, and the writer
+creates the file again. Without file locks nothing is swept.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ TEMP_SUFFIX = ".tmp"
 
 
 def make_temp_path(path: str) -> str:
-    """A new hidden name beside a file, in the form that ``sweep_temp_files`` knows."""
+    """Make a new hidden name beside a file, in the form that ``sweep_temp_files`` knows."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
 
 
 def make_temp_file(temp: str) -> Handle:
-    """Make a file of this name and open it for writing; nobody sweeps it while it is open."""
+    """Create a file with this name for writing; no process sweeps it while it is open."""
     while True:
         handle = Handle(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if claim(handle, temp):
@@ -38,7 +36,7 @@ def make_temp_file(temp: str) -> Handle:
 
 
 def claim(handle: Handle, path: str) -> bool:
-    """Keep sweeps away from a file or folder just made; False if one has removed it already."""
+    """Protect a file or folder just made from sweeps; False if one has already removed it."""
     locks.lock(handle.number, path)
     try:
         return os.path.samestat(os.stat(path), os.stat(handle.number))
@@ -60,7 +58,7 @@ def sweep_temp_files(folder: str, name: str) -> None:
 
 
 def remove_if_abandoned(path: str, owner: int, remove: Callable[[str], object]) -> bool:
-    """Remove what a process has left behind; False, and it stays, if that process may live."""
+    """Remove what a process left behind; False, and it stays, if that process may be alive."""
     if is_process_alive(owner):
         return False
     handle = Handle(path, os.O_RDONLY | regular.NONBLOCK | regular.NOFOLLOW)
@@ -76,7 +74,7 @@ def remove_if_abandoned(path: str, owner: int, remove: Callable[[str], object]) 
 
 
 def is_abandoned(path: str, owner: int) -> bool:
-    """Whether whoever made this is gone. FileNotFoundError if somebody has removed it."""
+    """Whether the process that made this is dead. FileNotFoundError if the file is gone."""
     try:
         return remove_if_abandoned(path, owner, lambda _: None)
     except FileNotFoundError:
@@ -86,7 +84,7 @@ def is_abandoned(path: str, owner: int) -> bool:
 
 
 def is_process_alive(pid: int) -> bool:
-    """Whether a process of this id runs here; True when that cannot be told."""
+    """Whether a process with this id runs here; True if that can't be determined."""
     if pid <= 0:
         return False
     try:

@@ -1,8 +1,8 @@
-"""What may not reach a terminal as it is, and what is shown instead. Imports nothing of ours.
+"""Make text safe to show on a terminal. Imports nothing of ours.
 
 Session content is untrusted: it may hold escape sequences that move the cursor, set titles or
-type commands, and characters that make text read other than it is. The command line and the
-screens both show content only through here. Pure.
+type commands, and characters that misrepresent the text. The command line and the
+screens show content only through this module. Pure.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def strip_terminal(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text as one line that is safe to show: breaks become spaces, hazards visible escapes."""
+    """Make one line that is safe to show: breaks become spaces, hazards visible escapes."""
     if text.isprintable():  # neither breaks nor hazards are: most lines need no more than this look
         return text
     return HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
 
 
 def block(text: str) -> str:
-    """The text safe to show with its line breaks and tabs kept."""
+    """Make the text safe to show, keeping its line breaks and tabs."""
     return HAZARDS_IN_BLOCK.sub(_visible, text.replace("\r\n", "\n"))
 
 
@@ -64,16 +64,16 @@ _UNSEEN = re.compile(
 
 
 def exact(text: str) -> str:
-    """The text with nothing in it that cannot be seen; line breaks and tabs are kept.
+    """Escape everything invisible; keep line breaks and tabs.
 
-    For what a person approves: also carriage returns, blanks other than the space, and characters
-    of no width come out as visible escapes, though a writing system or an emoji may need them.
+    For text that the user approves: carriage returns, blanks other than the space, and characters
+    of no width also become visible escapes, though a writing system or an emoji may need them.
     """
     return "".join(piece for piece, _ in exact_pieces(text))
 
 
 def exact_pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The same piece by piece, each with whether it is an escape and not in the text like that."""
+    """Yield that text in pieces, each with whether it is an escape that replaces a character."""
     for number, line in enumerate(text.split("\n")):
         if number:
             yield "\n", False
@@ -86,7 +86,7 @@ def exact_pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def exact_line(text: str) -> str:
-    """The same as one line: breaks and tabs are visible escapes too."""
+    """Escape everything invisible, line breaks and tabs included."""
     return "".join(one if _is_seen(one) else _escape(one) for one in text)
 
 

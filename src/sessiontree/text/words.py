@@ -1,4 +1,4 @@
-"""How a session is named and dated in a line of text. Pure: no I/O, the clock is passed in."""
+"""Format names and dates of sessions for a line of text. Pure: the clock is passed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INVISIBLE = re.compile("[\u200b\u2060-\u2064\ufeff]")
 
 
 def clean_line(text: str | None) -> str:
-    """The first line of a text, safe to show: no control characters, nothing unprintable."""
+    """Return the first line of a text, without unprintable characters."""
     if not text:
         return ""
     lines = text.strip().splitlines()
@@ -27,12 +27,12 @@ def clean_line(text: str | None) -> str:
 
 
 def shorten(text: str, limit: int = MAX_NAME_CHARS) -> str:
-    """At most ``limit`` characters; a cut is shown by an ellipsis."""
+    """Shorten to ``limit`` characters, marking a cut with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def make_name(*candidates: str | None) -> str:
-    """The first of the candidates that has something to show, as a short line."""
+    """Return the first candidate with visible text, as a short line."""
     for candidate in candidates:
         line = clean_line(candidate)
         if line:
@@ -41,7 +41,7 @@ def make_name(*candidates: str | None) -> str:
 
 
 def to_moment(time_ns: int) -> datetime:
-    """A file's time as a moment; one that no calendar has becomes the nearest that it has."""
+    """Convert a file's time, limited to what the calendar can express."""
     try:
         return datetime.fromtimestamp(time_ns / 1e9, UTC)
     except (OverflowError, ValueError, OSError):
@@ -49,7 +49,7 @@ def to_moment(time_ns: int) -> datetime:
 
 
 def to_local(moment: datetime) -> datetime:
-    """The moment in the user's own zone; unchanged at the very ends of the calendar."""
+    """Convert to the user's time zone; unchanged at the ends of the calendar."""
     try:
         return moment.astimezone()
     except (OverflowError, ValueError, OSError):
@@ -57,7 +57,7 @@ def to_local(moment: datetime) -> datetime:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """The moment in UTC; without a zone it is local. Unchanged at the ends of the calendar."""
+    """Convert to UTC; a naive time is local. Unchanged at the ends of the calendar."""
     try:
         return moment.astimezone(UTC)
     except (OverflowError, ValueError, OSError):
@@ -65,7 +65,7 @@ def to_utc(moment: datetime) -> datetime:
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:
-    """``just now``, ``5m ago``, ``2h ago``, ``3d ago``; after a week the date."""
+    """Return ``just now``, ``5m ago``, ``2h ago``, ``3d ago``; after a week the date."""
     seconds = (now - moment).total_seconds()
     if seconds < 60:
         return "just now"
