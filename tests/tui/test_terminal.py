@@ -129,7 +129,7 @@ def test_a_new_session_is_talked_to_left_and_continued(terminal: Terminal) -> No
     terminal.until_shown("offline agent", "New session in")
     terminal.type("list")
     terminal.keys("Enter")
-    terminal.until_shown("▌ list", "no model was asked")
+    terminal.until_shown("▌ list", "offline agent (no model)")
     terminal.keys("C-c")
     terminal.until_shown("Ctrl+C again leaves")
     terminal.keys("C-c")
@@ -137,7 +137,7 @@ def test_a_new_session_is_talked_to_left_and_continued(terminal: Terminal) -> No
     assert "Resume with: " in terminal.text
     assert terminal.is_sane()
     terminal.run(f"{PROGRAM} -c")
-    terminal.until_shown("▌ list", "no model was asked", "Resuming")
+    terminal.until_shown("▌ list", "offline agent (no model)", "Resuming")
     terminal.type("/quit")
     terminal.keys("Enter")
     assert terminal.until_ended() == 0
@@ -238,7 +238,7 @@ def start_and_talk(terminal: Terminal) -> int:
     terminal.until_shown("New session in")
     terminal.type("list")
     terminal.keys("Enter")
-    terminal.until_shown("▌ list", "no model was asked")
+    terminal.until_shown("▌ list", "offline agent (no model)")
     return int((terminal.root / "app" / "pid").read_text())
 
 
@@ -248,7 +248,7 @@ def test_a_killed_program_loses_nothing_and_is_continued(terminal: Terminal) -> 
     after = Terminal(terminal.root)
     try:
         after.run(f"{PROGRAM} -c")
-        after.until_shown("▌ list", "no model was asked", "Watched")
+        after.until_shown("▌ list", "offline agent (no model)", "Watched")
         after.keys("C-d")
         assert after.until_ended() == 0
     finally:
@@ -365,7 +365,7 @@ def test_several_lines_esc_esc_and_alt_enter_work_in_a_plain_terminal(terminal: 
     terminal.type("second line")
     terminal.until_shown("› first line\n   second line")
     terminal.keys("M-Enter")
-    terminal.until_shown("▌ first line", "no model was asked")
+    terminal.until_shown("▌ first line", "offline agent (no model)")
     terminal.keys("Escape", "Escape")
     terminal.until_shown("Jump to a point in this session")
     terminal.keys("Up", "Enter")
