@@ -19,7 +19,7 @@
     │   ├── AlreadyCompactedError
     │   ├── NothingToCompactError
     │   └── CompactionCancelledError
-    ├── BundleError              ``export.archive``: no sound bundle, or none can be made
+    ├── BundleError              ``export.bundle_archive``: no sound bundle, or none can be made
     ├── NothingToForkError       ``runtime``: the session is not on disk
     ├── NotAPromptError          ``runtime``: the entry is no user message
     ├── OperationInProgressError ``runtime``: asked from inside another operation
@@ -91,7 +91,7 @@ class NotASessionError(SessionTreeError):
 
 
 class EntryNotFoundError(SessionTreeError):
-    """The session has no entry of this id."""
+    """The session has no entry with this id."""
 
     def __init__(self, entry_id: str) -> None:
         self.entry_id = entry_id
@@ -99,7 +99,7 @@ class EntryNotFoundError(SessionTreeError):
 
 
 class EntryExistsError(SessionTreeError):
-    """The session has an entry of this id already."""
+    """The session already has an entry with this id."""
 
     def __init__(self, entry_id: str) -> None:
         self.entry_id = entry_id
@@ -146,7 +146,7 @@ class StoreError(SessionTreeError, ValueError):
 
 
 class SessionNotFoundError(SessionTreeError):
-    """No session answers to this id, name or path."""
+    """No session has this id, name or path."""
 
     def __init__(self, value: str, message: str | None = None) -> None:
         self.value = value
@@ -154,7 +154,7 @@ class SessionNotFoundError(SessionTreeError):
 
 
 class AmbiguousSessionError(SessionTreeError):
-    """Several sessions answer; ``candidates`` lists them, newest first."""
+    """Several sessions match; ``candidates`` lists them, newest first."""
 
     def __init__(self, value: str, candidates: Sequence[Any]) -> None:
         self.value = value
@@ -163,7 +163,7 @@ class AmbiguousSessionError(SessionTreeError):
 
 
 class SessionBusyError(SessionTreeError):
-    """Another process holds the lock and did not let go in time."""
+    """Another process holds the lock and did not release it in time."""
 
     def __init__(self, path: str | os.PathLike[str], waited_s: float) -> None:
         self.path = os.fspath(path)
@@ -184,7 +184,7 @@ class ClockError(SessionTreeError):
 
 
 class PersistenceError(SessionTreeError):
-    """Reading or writing ``path`` failed. ``__cause__`` is the error of the system."""
+    """Reading or writing ``path`` failed. ``__cause__`` is the system's error."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)

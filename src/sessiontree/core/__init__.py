@@ -1,1 +1,1 @@
-"""Decisions, pure: tree, context, trimming, usage, compaction. No I/O, no clock."""
+"""Compute trees, contexts, trimmed lines, usage and compactions. Pure: no I/O, no clock."""

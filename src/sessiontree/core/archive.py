@@ -1,11 +1,11 @@
-"""The compacted history that omp keeps inside a compaction entry, made readable for any model.
+"""Make the compacted history in omp's compaction entries readable for any model.
 
 The ``summary`` of such an entry is only a lead-in. The history itself is in ``preserveData``:
 
 - ``snapcompact``: an archive. Its oldest and newest parts are text, the middle is text drawn on
   images (frames). Newer archives also hold the text of all of it.
-- ``openaiRemoteCompaction``: the items that the provider's own compaction gave back. Messages and
-  calls among them can be read; encrypted items only that provider can read.
+- ``openaiRemoteCompaction``: the items that the provider's own compaction returned. Messages and
+  calls among them are readable; encrypted items only by that provider.
 - ``anthropicCompaction``: the summary that the provider wrote, as text.
 
 Pure. Frames that are in the blob store are read with ``fetch``, the newest first, until a request
@@ -49,7 +49,7 @@ def has_history(compaction: WireEntry) -> bool:
 def history_blocks(
     compaction: WireEntry, fetch: Fetch = no_blobs, known: Iterable[str] = ()
 ) -> list[Block]:
-    """The history as text and image blocks, oldest first; empty if the entry holds none.
+    """Return the history as text and image blocks, oldest first; empty without any.
 
     ``known`` are texts of messages that follow in the context anyway; they are not repeated.
     """
@@ -61,7 +61,7 @@ def history_blocks(
 
 
 def history_text(compaction: WireEntry) -> str:
-    """All of the history that exists as text; "" if there is none."""
+    """Return all of the history that exists as text; "" without any."""
     archive = _archive_of(compaction)
     if archive is not None:
         whole = as_text(archive.get("text"))
@@ -75,7 +75,7 @@ def history_text(compaction: WireEntry) -> str:
 
 
 def summary_text(compaction: WireEntry) -> str:
-    """The summary; where the entry has none, the one that the provider wrote."""
+    """Return the summary, or the provider's if the entry has none."""
     summary = as_text(compaction.get("summary"))
     if summary:
         return summary
@@ -106,7 +106,7 @@ def _frames(archive: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _archive_blocks(archive: Mapping[str, Any], fetch: Fetch) -> list[Block]:
-    """Text, images, text. Gaps among the images are named where they are."""
+    """Return text, images, text, with notes in place of missing images."""
     middle = list(_middle_blocks(archive, fetch))
     has_images = any(block["type"] == "image" for block in middle)
     has_gaps = any(block["type"] == "text" for block in middle)
@@ -181,7 +181,7 @@ def _gap_notice(count: int, reason: str) -> str:
 
 
 def _page_texts(archive: Mapping[str, Any]) -> list[str]:
-    """What is drawn on each frame, for models that see no images; "" where it is not known.
+    """Return the text on each frame, for models without vision; "" where it is unknown.
 
     The text of the archive without its two ends, cut as the frames count their characters.
     """
@@ -237,7 +237,7 @@ def _remote_blocks(
 
 
 def _message_of(item: Mapping[str, Any]) -> WireMessage | None:
-    """An item of the Responses API as a message; None if it says nothing that can be read."""
+    """Convert an item of the Responses API to a message; None without readable content."""
     match item.get("type"):
         case "message" | None if isinstance(item.get("role"), str):
             role = "assistant" if item["role"] == "assistant" else "user"

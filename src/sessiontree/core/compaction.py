@@ -1,7 +1,7 @@
-"""When a conversation is too long, where to cut it, and what of it to summarise.
+"""Decide when to compact a conversation, where to cut it, and what to summarise.
 
-Pure decisions over a path (root to leaf) of entries. Who writes the summary and where it is saved
-is the runtime's business; how a summariser is asked is `summaries`'.
+Works on a path (root to leaf) of entries. The runtime calls a model for the summary and saves it;
+`summaries` words the request.
 
 The rules (pi's, since users know them):
 
@@ -37,25 +37,25 @@ from sessiontree.model.messages import WireMessage, as_text
 
 
 class CompactionError(SessionTreeError):
-    """Nothing was compacted; the message says why."""
+    """Nothing was compacted; the message gives the reason."""
 
 
 class AlreadyCompactedError(CompactionError):
-    """Nothing was said since the last compaction."""
+    """There is no message since the last compaction."""
 
     def __init__(self) -> None:
         super().__init__("Already compacted")
 
 
 class NothingToCompactError(CompactionError):
-    """All of the conversation would be kept."""
+    """A compaction would keep the whole conversation."""
 
     def __init__(self) -> None:
         super().__init__("Nothing to compact (session too small)")
 
 
 class CompactionCancelledError(CompactionError):
-    """A person or a hook stopped it."""
+    """The user or a hook cancelled the compaction."""
 
     def __init__(self) -> None:
         super().__init__("Compaction cancelled")
@@ -78,7 +78,7 @@ class CompactionSettings:
 
     @property
     def summary_tokens(self) -> int:
-        """How long a summary may be."""
+        """Return the maximum length of a summary in tokens."""
         return max(256, self.reserve_tokens * 4 // 5)
 
 
@@ -98,7 +98,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """What is left behind by moving to another place in the tree."""
+    """The messages left behind by moving to another place in the tree."""
 
     common_ancestor_id: str | None
     entry_ids: tuple[str, ...]
@@ -112,7 +112,7 @@ class BranchPlan:
 
 
 def should_compact(tokens: int, window: int, settings: CompactionSettings) -> bool:
-    """Whether a context of this size calls for a compaction by itself."""
+    """Whether a context of this size needs automatic compaction."""
     fitted = settings.scaled_to(window)
     return settings.enabled and tokens > window - fitted.reserve_tokens
 
@@ -120,7 +120,7 @@ def should_compact(tokens: int, window: int, settings: CompactionSettings) -> bo
 def estimate_path(
     path: Sequence[Entry], messages: Sequence[WireMessage] | None = None
 ) -> ContextEstimate:
-    """How full the context at the end of this path is; ``messages`` if it is built already."""
+    """Estimate the context's size at the end of this path; pass ``messages`` if already built."""
     if messages is None:
         messages = ContextBuilder(path).build().messages
     cut = _latest(path, "compaction")
@@ -147,9 +147,9 @@ _RATE_LIMIT = re.compile(r"rate.?limit|too many requests|per minute|throttl", re
 
 
 def is_context_overflow(message: Mapping[str, Any], window: int) -> bool:
-    """Whether this answer says that the conversation no longer fits the model.
+    """Whether this answer shows that the conversation no longer fits the model.
 
-    Some providers say so with an error, others cut the input without a word: then the tokens they
+    Some providers return an error, others silently cut the input: then the tokens they
     counted exceed the window.
     """
     if message.get("role") != "assistant":
@@ -179,7 +179,7 @@ class _Item:
 
 
 def plan_compaction(path: Sequence[Entry], settings: CompactionSettings) -> CompactionPlan:
-    """What a compaction at the end of this path is to do.
+    """Plan a compaction at the end of this path.
 
     Raises AlreadyCompactedError, NothingToCompactError.
     """
@@ -212,7 +212,7 @@ def plan_compaction(path: Sequence[Entry], settings: CompactionSettings) -> Comp
 
 
 def _open_span(path: Sequence[Entry]) -> tuple[int, int | None]:
-    """Where the uncompacted part begins, and the compaction that it goes on from."""
+    """Return the start of the uncompacted part, and the compaction before it."""
     boundary = _latest(path, "reset_boundary")
     floor = 0 if boundary is None else boundary + 1
     previous = _latest(path, "compaction", floor - 1)
@@ -227,7 +227,7 @@ def _latest(path: Sequence[Entry], kind: str, after: int = -1) -> int | None:
 
 
 def message_of(entry: Entry) -> WireMessage | None:
-    """The message that an entry puts into a context, whatever surrounds it; None if it has none."""
+    """Return the message that an entry adds to a context by itself; None without one."""
     if entry.type == "message":
         message = entry.data.get("message")
         return message if isinstance(message, dict) else None
@@ -239,7 +239,7 @@ def message_of(entry: Entry) -> WireMessage | None:
 
 
 def _as_edited(entry: Entry, edits: Mapping[str, Any]) -> WireMessage | None:
-    """The message of an entry as the model sees it now; None if it has none or was left out."""
+    """Return an entry's message as the model sees it now; None if missing or removed."""
     message = message_of(entry)
     if message is None or entry.id not in edits:
         return message
@@ -247,7 +247,7 @@ def _as_edited(entry: Entry, edits: Mapping[str, Any]) -> WireMessage | None:
 
 
 def _cut_point(items: Sequence[_Item], keep_tokens: int) -> int:
-    """The index of the first item to keep; 0 if all are."""
+    """Return the index of the first item to keep; 0 to keep all."""
     allowed = _allowed_cuts(items)
     kept = 0
     for index in range(len(items) - 1, -1, -1):
@@ -299,7 +299,7 @@ def _turn_start(items: Sequence[_Item], cut: int) -> int:
 
 
 def _summary_of(entry: Entry | None) -> str | None:
-    """What an earlier compaction said, unless that only leads in to the history it carries."""
+    """Return an earlier compaction's summary, unless it only introduces the history it carries."""
     if entry is None or has_history(entry.data):
         return None
     return summary_text(entry.data) or None
@@ -319,7 +319,7 @@ _PIECE_CHARACTERS = 16_000
 
 
 def _files_of(entries: Any) -> FileLists:
-    """What the summaries among these entries list. Those of extensions mean something else."""
+    """Collect the files listed by these entries' summaries, except those of extensions."""
     files = FileLists()
     for entry in entries:
         if entry.type not in ("compaction", "branch_summary"):
@@ -334,7 +334,7 @@ def _files_of(entries: Any) -> FileLists:
 
 
 def common_ancestor(old_path: Sequence[Entry], new_path: Sequence[Entry]) -> str | None:
-    """The last entry that two paths from the root share."""
+    """Return the last entry that two paths from the root share."""
     shared = None
     for old, new in zip(old_path, new_path, strict=False):
         if old.id != new.id:
@@ -346,7 +346,7 @@ def common_ancestor(old_path: Sequence[Entry], new_path: Sequence[Entry]) -> str
 def plan_branch_summary(
     old_path: Sequence[Entry], new_path: Sequence[Entry], budget_tokens: int
 ) -> BranchPlan:
-    """What going from the end of one path to the end of another leaves behind.
+    """Plan a summary of what a move from the end of one path to that of another leaves behind.
 
     Messages are chosen from the newest back, as long as they fit ``budget_tokens`` as the
     summariser reads them; the newest is always among them.

@@ -1,8 +1,8 @@
-"""Build what the model sees from a path (docs/format.md#what-the-model-sees).
+"""Build the model's context from a path (docs/format.md#what-the-model-sees).
 
-``build_session_context`` works on any entries; ``ContextBuilder`` is its engine and can also carry
-an existing context on by one entry, which is what an append needs. Decodes only what it must: the
-entries that carry state, and the messages that are in the context.
+``build_session_context`` works on any entries. ``ContextBuilder`` can also extend an existing
+context by one entry, as an append needs. Both decode only the entries that carry state, and the
+messages in the context.
 
 Three steps, in this order. The latest compaction or reset *selects* entries of the path. Each
 selected entry is *projected* to the messages it stands for. The latest ``context_edit`` of each
@@ -32,7 +32,7 @@ _BLOCKS_ONLY_ROLES = ("assistant", "toolResult")
 
 @dataclass(slots=True)
 class SessionContext:
-    """What the model sees, and the state the conversation is in."""
+    """What the model sees, and the conversation's state."""
 
     messages: list[WireMessage] = field(default_factory=list)
     thinking_level: str = "off"
@@ -54,7 +54,7 @@ def build_session_context(
     leaf_id: str | _LastEntry | None = LAST,
     by_id: Mapping[str, Entry | Mapping[str, Any]] | None = None,
 ) -> SessionContext:
-    """The context of the path that ends at ``leaf_id``.
+    """Build the context of the path that ends at ``leaf_id``.
 
     None gives an empty context; an id that is not there, or none given, means the last entry.
     Entries may be ``Entry`` values or plain wire objects.
@@ -85,7 +85,7 @@ def _id_of(entry: Entry | Mapping[str, Any]) -> str:
 
 
 def find_cut(path: Sequence[Entry]) -> int:
-    """Where the latest compaction or reset of a path is; -1 if it has neither."""
+    """Return the index of a path's latest compaction or reset; -1 without one."""
     for at in range(len(path) - 1, -1, -1):
         if path[at].type in _CUT_TYPES:
             return at
@@ -93,7 +93,7 @@ def find_cut(path: Sequence[Entry]) -> int:
 
 
 def find_kept(path: Sequence[Entry], cut: int) -> int:
-    """Where that part begins which stays in sight before a cut; ``cut`` itself if there is none.
+    """Return the start of the part kept before a cut; ``cut`` itself if none is.
 
     A reset keeps nothing. A compaction keeps what follows ``firstKeptEntryId``, wherever that is;
     its own id there keeps nothing. Where omp leaves it empty, a provider has the history up to the
@@ -113,7 +113,7 @@ def find_kept(path: Sequence[Entry], cut: int) -> int:
 
 
 def context_edits(entries: Iterable[Entry]) -> dict[str, Any]:
-    """The replacements that ``context_edit`` entries ask for, by target; the latest one counts.
+    """Return the replacements of ``context_edit`` entries by target; the latest counts.
 
     None stands for "leave it out".
     """
@@ -129,7 +129,7 @@ def context_edits(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def edit_message(message: WireMessage, replacement: Any) -> WireMessage | None:
-    """A message as an edit leaves it; None if it is left out. Some roles cannot be rewritten."""
+    """Apply an edit to a message; None if it removes it. Some roles can't be rewritten."""
     if replacement is None:
         return None
     role = message.get("role")
@@ -142,7 +142,7 @@ def edit_message(message: WireMessage, replacement: Any) -> WireMessage | None:
 
 
 class ContextBuilder:
-    """The context at the end of one path."""
+    """Builds the context at the end of one path."""
 
     def __init__(self, path: Sequence[Entry]) -> None:
         self._messages: list[WireMessage] = []
@@ -178,7 +178,7 @@ class ContextBuilder:
             self._find_assistant_model(path[: cut + 1])
 
     def build(self) -> SessionContext:
-        """The context; it and its lists are the caller's own."""
+        """Build the context; the caller owns it and its lists."""
         models = dict(self._models)
         if DEFAULT_ROLE not in models and self._assistant is not None:
             models[DEFAULT_ROLE] = "/".join(self._assistant)
@@ -192,11 +192,11 @@ class ContextBuilder:
         )
 
     def can_extend(self, entry: Entry) -> bool:
-        """Whether a child of the path's end adds to the context without changing the rest of it."""
+        """Whether a child of the path's end only adds to the context."""
         return entry.type not in _CUT_TYPES and entry.type != "context_edit"
 
     def extend(self, entry: Entry) -> None:
-        """Carry the context on by one child of the path's end."""
+        """Extend the context by one child of the path's end."""
         if entry.type in _STATE_TYPES:
             self._add_state(entry.data)
         self._add_messages([entry])
@@ -258,7 +258,7 @@ class ContextBuilder:
                 break
 
     def _note_assistant(self, message: WireMessage) -> bool:
-        """Remember which model gave this answer, if it is one."""
+        """Record the model of an assistant message."""
         provider, model = message.get("provider"), message.get("model")
         if message.get("role") != "assistant":
             return False
@@ -280,7 +280,7 @@ def _time(timestamp: str) -> int:
 
 
 def _message_of(entry: Entry) -> WireMessage | None:
-    """What an entry that is no message itself says to the model, if it says anything."""
+    """Return the message that an entry of another type adds for the model, if any."""
     match entry.type:
         case "custom_message":
             return _custom_message(entry.data, entry.timestamp)
@@ -302,7 +302,7 @@ def _without_null(message: WireMessage) -> WireMessage:
 def _edited(
     messages: list[WireMessage], edits: Mapping[str, Any], entry_id: str
 ) -> list[WireMessage]:
-    """The messages of one entry as an edit of it leaves them."""
+    """Apply an edit to the messages of one entry."""
     if entry_id not in edits:
         return messages
     edited = (edit_message(message, edits[entry_id]) for message in messages)
@@ -355,7 +355,7 @@ def _compaction_messages(entry: Entry, kept: Iterable[WireMessage]) -> list[Wire
 
 
 def iter_messages(entries: Iterable[Entry]) -> Iterable[tuple[Entry, WireMessage]]:
-    """Every ``message`` entry with its message, decoded one at a time and not kept."""
+    """Yield every ``message`` entry with its message, decoding one at a time without caching."""
     for entry in entries:
         if entry.type == "message":
             message = entry.decode().get("message")

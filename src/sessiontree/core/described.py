@@ -1,6 +1,6 @@
-"""Entries in words that `show`, `tree`, the chat, the tree picker and Markdown share.
+"""Describe entries in words, for `show`, `tree`, the chat, the tree picker and Markdown.
 
-One line each, as the session has the text: whoever shows it makes it safe.
+Each description is one line of unescaped session text: escape it before showing it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sessiontree.model.messages import as_text, text_of
 
 
 def describe_edit(data: Mapping[str, Any]) -> str:
-    """What a ``context_edit`` does: ``1a2b3c4d left out``."""
+    """Describe a ``context_edit``: ``1a2b3c4d left out``."""
     target, replacement = as_text(data.get("targetId")) or "?", data.get("replacement")
     if replacement is None:
         return f"{target} left out"
@@ -23,7 +23,7 @@ def describe_edit(data: Mapping[str, Any]) -> str:
 
 
 def describe_usage(data: Mapping[str, Any]) -> str:
-    """What a ``usage`` entry counts: ``cache_warm: acme/large, 50,000 tokens, $0.02``."""
+    """Describe a ``usage`` entry: ``cache_warm: acme/large, 50,000 tokens, $0.02``."""
     parts = [model_ref_of(data) or "?"]
     used = read_usage(data.get("usage"))
     if used is not None:
@@ -36,7 +36,7 @@ def describe_usage(data: Mapping[str, Any]) -> str:
 
 
 def describe_system(message: Mapping[str, Any]) -> str:
-    """What a system message sets: ``prompt, sections tools and cwd, 8 tools added``."""
+    """Describe a system message: ``prompt, sections tools and cwd, 8 tools added``."""
     parts = ["prompt"] if text_of(message.get("content")).strip() else []
     sections = message.get("sections")
     if isinstance(sections, dict) and sections:

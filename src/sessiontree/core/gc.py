@@ -1,4 +1,4 @@
-"""Python's garbage collector, out of the way while large structures are built."""
+"""Pause Python's garbage collector while building large structures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a built context to what a model provider takes: system, user, assistant and tool messages.
+"""Convert a context to a provider's messages: system, user, assistant and tool.
 
 The texts are pi's to the byte, so that a session continued here prompts a model as it did there.
 """
@@ -16,7 +16,7 @@ NO_RESULT = "No result: the tool call was interrupted before it finished."
 
 
 def convert_to_llm(messages: Iterable[WireMessage], *, repair: bool = False) -> list[WireMessage]:
-    """The messages with the extended roles turned into user messages; unknown roles are dropped.
+    """Convert extended roles to user messages; drop unknown roles.
 
     System messages become one at the head. ``repair`` also makes tool calls and results match: a
     call without a result gets a synthetic error result, a result without its call is dropped.
@@ -35,7 +35,7 @@ def convert_to_llm(messages: Iterable[WireMessage], *, repair: bool = False) -> 
 
 
 def merge_system_messages(messages: Iterable[WireMessage]) -> WireMessage | None:
-    """One system message with the prompt and the tools that these lead to; None if there is none.
+    """Merge system messages into one with the resulting prompt and tools; None without any.
 
     The first holds the prompt; each later one appends ``content``, replaces ``sections`` by name
     (``null`` removes one), and adds or removes tools.
@@ -67,7 +67,7 @@ def merge_system_messages(messages: Iterable[WireMessage]) -> WireMessage | None
 
 
 def system_text(message: Mapping[str, Any]) -> str:
-    """The prompt that a system message makes: its content, then its sections."""
+    """Return a system message's prompt: its content, then its sections."""
     sections = message.get("sections")
     parts = [text_of(message.get("content"), "\n")]
     parts += sections.values() if isinstance(sections, dict) else ()
@@ -122,7 +122,7 @@ def _user(content: object, message: WireMessage) -> WireMessage:
 
 
 def bash_text(message: WireMessage) -> str:
-    """A command that the user ran, as the model reads it."""
+    """Return the text in which the model sees a command that the user ran."""
     text = f"Ran `{as_text(message.get('command'))}`\n"
     output = as_text(message.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
@@ -140,7 +140,7 @@ def bash_text(message: WireMessage) -> str:
 
 
 def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
-    """Each call directly followed by its result; what belongs to no call is left out.
+    """Put each result right after its call; drop results without a call.
 
     Some providers use the same call ids in every turn, so a result belongs to the last call of
     its id before it that has none yet.
@@ -170,7 +170,7 @@ def _match_tool_results(messages: list[WireMessage]) -> list[WireMessage]:
 
 
 class _Call:
-    """A tool call and, once found, its result and where that stood."""
+    """A tool call and, once found, its result and that one's position."""
 
     __slots__ = ("block", "index", "result")
 

@@ -1,4 +1,4 @@
-"""What a summariser is told, and what becomes of its answer.
+"""Word the requests to a summariser, and make a summary of its answers.
 
 Pure text. Owns the wording of the prompts, the plain form in which a conversation is shown to the
 summariser, the lists of files, and how the pieces make one summary. When and what to summarise is
@@ -96,7 +96,7 @@ _FILES = re.compile(r"\n*<(read-files|modified-files)>\n.*?\n</\1>", re.DOTALL)
 def compaction_prompt(
     conversation: str, previous: str | None = None, instructions: str | None = None
 ) -> str:
-    """Asks for notes on a conversation, on top of those of an earlier compaction."""
+    """Ask for notes on a conversation, continuing those of an earlier compaction."""
     parts = [_tagged("conversation", conversation)]
     if previous:
         parts.append(_tagged("previous-notes", strip_files(previous)))
@@ -105,12 +105,12 @@ def compaction_prompt(
 
 
 def turn_prefix_prompt(conversation: str) -> str:
-    """Asks for notes on the beginning of an exchange whose end is kept."""
+    """Ask for notes on the beginning of an exchange whose end is kept."""
     return "\n\n".join([_tagged("conversation", conversation), _TURN_PREFIX])
 
 
 def branch_prompt(conversation: str, instructions: str | None = None) -> str:
-    """Asks for notes on a branch that is being left."""
+    """Ask for notes on a branch that the user leaves."""
     return "\n\n".join([_tagged("conversation", conversation), _BRANCH, *_wishes(instructions)])
 
 
@@ -129,12 +129,12 @@ def _tagged(tag: str, text: str) -> str:
 
 
 def conversation_text(messages: Iterable[Mapping[str, Any]], limit: int | None = None) -> str:
-    """The conversation in the form the summariser reads; each message at most ``limit`` long."""
+    """Return the conversation as the summariser reads it, each message cut to ``limit``."""
     return "\n\n".join(filter(None, (message_text(message, limit) for message in messages)))
 
 
 def message_text(message: Mapping[str, Any], limit: int | None = None) -> str:
-    """One message in that form; "" if it has nothing to say."""
+    """Return one message in that form; "" without content."""
     role = message.get("role")
     match role:
         case "user" | "custom":
@@ -202,7 +202,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def split_to_fit(messages: Sequence[WireMessage], budget_tokens: int) -> list[list[WireMessage]]:
-    """The messages in runs that each fit the summariser's window, in order.
+    """Split the messages into runs that fit the summariser's window, in order.
 
     A message too long for any run gets one of its own; show it with ``limit``.
     """
@@ -236,12 +236,12 @@ class FileLists:
 
     @property
     def details(self) -> dict[str, list[str]]:
-        """The ``details`` of a compaction or branch summary."""
+        """Make the ``details`` of a compaction or branch summary."""
         return {"readFiles": list(self.read), "modifiedFiles": list(self.modified)}
 
     @classmethod
     def from_details(cls, details: object) -> FileLists:
-        """What an earlier summary's ``details`` list; nothing if they are of another make."""
+        """Read an earlier summary's ``details``; empty if they have another format."""
         if not isinstance(details, dict):
             return cls()
         return _file_lists(
@@ -250,7 +250,7 @@ class FileLists:
 
 
 def files_touched(messages: Iterable[Mapping[str, Any]]) -> FileLists:
-    """The files that tool calls of these messages name."""
+    """Collect the files named by these messages' tool calls."""
     read: set[str] = set()
     modified: set[str] = set()
     for message in messages:
@@ -289,7 +289,7 @@ def _file_lists(read: set[str], modified: set[str]) -> FileLists:
 
 
 def with_files(summary: str, files: FileLists) -> str:
-    """The summary with its lists of files at the end."""
+    """Append the lists of files to the summary."""
     parts = [summary.rstrip()]
     for tag, paths in (("read-files", files.read), ("modified-files", files.modified)):
         if paths:
@@ -299,7 +299,7 @@ def with_files(summary: str, files: FileLists) -> str:
 
 
 def strip_files(summary: str) -> str:
-    """The summary without its lists of files."""
+    """Remove the lists of files from the summary."""
     return _FILES.sub("", summary).rstrip()
 
 
@@ -314,7 +314,7 @@ def join_summary(history: str | None, turn_prefix: str | None) -> str:
 
 
 def short_summary(summary: str) -> str | None:
-    """One line that names the conversation: the first of its goal; None if there is none."""
+    """Return a one-line title, the first line of the goal; None without one."""
     in_goal = False
     for line in summary.splitlines():
         text = line.strip()

@@ -1,7 +1,7 @@
 """The tree of a session: entries, their parents and children, labels, and the leaf.
 
-``plant`` makes a tree of what a file held, whatever it held: duplicate ids, missing parents and
-cycles are mended in memory and reported. Every walk is iterative and linear in what it returns.
+``plant`` builds a tree of any file's entries. It repairs duplicate ids, missing parents and cycles
+in memory and reports them. Every walk is iterative and takes time linear in its result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SessionTreeNode(msgspec.Struct, eq=False, gc=False):
 
 
 class SessionTree:
-    """All entries in insertion order, and where the conversation stands."""
+    """All entries in insertion order, and the conversation's leaf."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """A tree of entries that are known to be sound, with the leaf at the last one."""
@@ -48,11 +48,11 @@ class SessionTree:
 
     @property
     def last_id(self) -> str | None:
-        """The id of the entry that was added last."""
+        """The id of the last entry added."""
         return self.entries[-1].id if self.entries else None
 
     def add(self, entry: Entry) -> None:
-        """Add an entry whose id is new; the leaf stays where it is."""
+        """Add an entry with a new id; the leaf stays."""
         self.entries.append(entry)
         self.by_id[entry.id] = entry
         self.index(len(self.entries) - 1)
@@ -75,14 +75,14 @@ class SessionTree:
         self._labels = None
 
     def get(self, entry_id: str) -> Entry:
-        """The entry of this id; EntryNotFoundError."""
+        """Return the entry with this id. Raises EntryNotFoundError."""
         entry = self.by_id.get(entry_id)
         if entry is None:
             raise EntryNotFoundError(entry_id)
         return entry
 
     def path(self, from_id: str | None) -> list[Entry]:
-        """The entries from the root down to ``from_id``; [] for None."""
+        """Return the entries from the root down to ``from_id``; [] for None."""
         if from_id is None:
             return []
         found = [self.get(from_id)]
@@ -105,12 +105,12 @@ class SessionTree:
         return found
 
     def children(self, parent_id: str | None) -> list[Entry]:
-        """The children of an entry in file order; of None, the roots."""
+        """Return the children of an entry in file order; for None the roots."""
         return list(self._child_index().get(parent_id, ()))
 
     @with_paused_gc
     def nodes(self) -> list[SessionTreeNode]:
-        """The whole tree as nested nodes; roots in file order, children oldest first."""
+        """Return the whole tree as nested nodes; roots in file order, children oldest first."""
         labels = self.labels()
         roots = _nest_backwards(self.entries, labels)
         return roots if roots is not None else _nest_any(self.entries, labels)
@@ -125,7 +125,7 @@ class SessionTree:
         return self._labels
 
     def info_name(self) -> str | None:
-        """The name that the last ``session_info`` entry of the file gives; None if it clears it."""
+        """Return the name in the last ``session_info`` entry; None if that clears it."""
         return (self.raw_info_name() or "").strip() or None
 
     def raw_info_name(self) -> str | None:
@@ -197,7 +197,7 @@ def _nest_backwards(entries: Sequence[Entry], labels: Labels) -> list[SessionTre
 
 
 def _nest_any(entries: Sequence[Entry], labels: Labels) -> list[SessionTreeNode]:
-    """The same for entries in any order."""
+    """Nest entries in any order."""
     nodes = {entry.id: SessionTreeNode(entry) for entry in entries}
     roots: list[SessionTreeNode] = []
     forks: list[list[SessionTreeNode]] = []
@@ -226,9 +226,9 @@ def _sort_by_time(siblings: list[SessionTreeNode]) -> None:
 def plant(
     entries: Iterable[Entry], gaps: Sequence[int] = ()
 ) -> tuple[SessionTree, list[SessionWarning]]:
-    """A sound tree of the entries of a file, leaf at the last one, and what had to be mended.
+    """Build a valid tree of a file's entries, with the last as leaf; return it and the repairs.
 
-    ``gaps`` tells, in ascending order, how many entries stood before each piece of lost text.
+    ``gaps`` gives, in ascending order, how many entries came before each piece of lost text.
     """
     tree = SessionTree()
     warnings: list[SessionWarning] = []
@@ -243,7 +243,7 @@ def graft(
     gaps: Sequence[int],
     warnings: list[SessionWarning],
 ) -> None:
-    """Add entries read from a file to a tree, mending what they bring.
+    """Add entries read from a file to a tree, repairing them.
 
     ``gaps`` counts entries from the beginning of the tree.
     """
@@ -283,7 +283,7 @@ def graft(
 def adopt_orphans(
     tree: SessionTree, parent_ids: Iterable[str], warnings: list[SessionWarning]
 ) -> None:
-    """Hang entries on the parents that they name, which are there now; cycles closed are cut."""
+    """Attach entries to the parents they name, which exist now; cut the cycles this closes."""
     adopted: list[Entry] = []
     for parent_id in parent_ids:
         children = [tree.by_id[child_id] for child_id in tree.orphans.pop(parent_id, ())]
@@ -310,7 +310,7 @@ def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarnin
 def _hang_orphan(
     tree: SessionTree, index: int, gaps: Sequence[int], warnings: list[SessionWarning]
 ) -> None:
-    """The lost parent was most likely in the nearest lost text before the entry."""
+    """Guess the lost parent: most likely it was in the nearest lost text before the entry."""
     entry = tree.entries[index]
     lost = str(entry.parent_id)
     tree.orphans.setdefault(lost, []).append(entry.id)
@@ -327,7 +327,7 @@ def _hang_orphan(
 
 
 def _cut_cycles(tree: SessionTree, suspects: list[Entry], warnings: list[SessionWarning]) -> None:
-    """Every cycle has an entry that stands before its parent: walk up from those."""
+    """Cut cycles. Each has an entry that comes before its parent: walk up from those."""
     safe: set[str] = set()
     ranks: dict[str, tuple[bool, int]] = {}
     for suspect in suspects:

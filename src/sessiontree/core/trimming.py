@@ -39,9 +39,9 @@ _WITH_REFS = (*_WITH_IMAGES, "compaction", "branch_summary")
 
 
 class Trimmed(msgspec.Struct, frozen=True, gc=False):
-    """The line to write, and what has to be stored before it.
+    """The line to write, and the blobs to store before it.
 
-    ``is_whole`` if reading the line gives back all that was in memory.
+    ``is_whole`` if reading the line restores everything that was in memory.
     """
 
     line: bytes
@@ -50,7 +50,7 @@ class Trimmed(msgspec.Struct, frozen=True, gc=False):
 
 
 def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
-    """The persisted form of an entry."""
+    """Make the persisted form of an entry."""
     line = codec.encode(data)
     # A string has no more UTF-16 units than UTF-8 bytes, so there is none to cut in a short line.
     if len(line) <= MAX_UNITS and _is_plain(data):
@@ -72,7 +72,7 @@ def _loses(line: bytes, spilled: dict[str, str]) -> bool:
 
 
 def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
-    """Whether somebody may have changed an entry since it was read or written."""
+    """Whether a caller may have changed an entry since it was read or written."""
     try:
         return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
     except Exception:
@@ -252,7 +252,7 @@ def _count_units(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MissingBlob:
-    """A reference that could not be followed, and where it stands in its entry."""
+    """A blob reference that could not be resolved, and its place in the entry."""
 
     ref: str
     pointer: str
@@ -260,7 +260,7 @@ class MissingBlob:
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """A text that is not what was cut any more, where it stands, and what it was cut from."""
+    """A cut text that was changed since, its place, and the blob of the original."""
 
     ref: str
     pointer: str
@@ -304,7 +304,7 @@ def restore(
 
 
 def restore_frames(data: WireEntry, get_blob: Callable[[str], bytes | None]) -> WireEntry:
-    """Put the images of a compaction's archive back too, in place.
+    """Also put the images of a compaction's archive back in place.
 
     ``restore`` leaves them: they are megabytes that only a built context needs.
     """

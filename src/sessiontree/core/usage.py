@@ -1,4 +1,4 @@
-"""Tokens and money: what a session says it cost, and what messages will cost by estimate.
+"""Add up a session's recorded tokens and costs, and estimate the tokens of messages.
 
 Five things of a session may say what they cost: an assistant's message; a tool's result, if the
 tool called a model; a compaction and a branch summary, which a model wrote; a ``usage`` entry, for
@@ -24,7 +24,7 @@ IMAGE_TOKENS = 1_200
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by kind, and US dollars. Adds up."""
+    """Tokens by kind, and US dollars. Supports addition."""
 
     input: int = 0
     output: int = 0
@@ -51,12 +51,12 @@ class Usage:
 
 
 def usage_of(message: Mapping[str, Any]) -> Usage | None:
-    """What an assistant message says it used; None for other roles and for no usage at all."""
+    """Return an assistant message's usage; None for other roles or without usage."""
     return read_usage(message.get("usage")) if message.get("role") == "assistant" else None
 
 
 def read_usage(raw: object) -> Usage | None:
-    """A ``usage`` object of the file; None for anything else."""
+    """Read a ``usage`` object of the file; None for anything else."""
     if not isinstance(raw, dict):
         return None
 
@@ -71,7 +71,7 @@ def read_usage(raw: object) -> Usage | None:
 
 
 def usage_of_entry(entry: Mapping[str, Any]) -> Usage | None:
-    """What an entry says it used, whatever its type; None if it says nothing."""
+    """Return the usage recorded in an entry of any type; None without any."""
     match entry.get("type"):
         case "message":
             message = entry.get("message")
@@ -90,12 +90,12 @@ PAID_TYPES = frozenset(("message", "usage", "compaction", "branch_summary"))
 
 
 def total_usage(entries: Iterable[Mapping[str, Any]]) -> Usage:
-    """The sum over all entries that say what they used."""
+    """Add up the usage of all entries."""
     return sum((used for entry in entries if (used := usage_of_entry(entry))), Usage())
 
 
 def model_ref_of(message: Mapping[str, Any]) -> str | None:
-    """``provider/model`` of an assistant message or a ``usage`` entry, if it has both."""
+    """Return ``provider/model`` of an assistant message or a ``usage`` entry, if complete."""
     provider, model = message.get("provider"), message.get("model")
     if isinstance(provider, str) and isinstance(model, str) and provider and model:
         return f"{provider}/{model}"
@@ -118,7 +118,7 @@ def paid_model_of(entry: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageCounts:
-    """How many messages of each kind."""
+    """The number of messages of each kind."""
 
     user: int = 0
     assistant: int = 0
@@ -146,7 +146,7 @@ def count_messages(messages: Iterable[Mapping[str, Any]]) -> MessageCounts:
 
 
 def blocks_of(message: Mapping[str, Any], kind: str) -> Iterable[Mapping[str, Any]]:
-    """The content blocks of one kind; what is not a block is passed over."""
+    """Yield the content blocks of one kind; skip invalid blocks."""
     content = message.get("content")
     if not isinstance(content, list):
         return ()
@@ -157,12 +157,12 @@ def blocks_of(message: Mapping[str, Any], kind: str) -> Iterable[Mapping[str, An
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text by the rule of thumb, rounded up."""
+    """Estimate the tokens of a text by a rule of thumb, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def estimate_message(message: Mapping[str, Any]) -> int:
-    """Tokens that a message adds to a model's context, by the rule of thumb."""
+    """Estimate the tokens that a message adds to a context by a rule of thumb."""
     role = message.get("role")
     if role in ("user", "custom", "toolResult", "assistant"):
         characters, images = _content_size(message.get("content"))
@@ -190,7 +190,7 @@ class ContextEstimate:
 
 
 def estimate_context(messages: Sequence[WireMessage], trust_from: int = 0) -> ContextEstimate:
-    """Tokens of a conversation: the last good ``usage`` plus an estimate of what follows it.
+    """Estimate a conversation's tokens: the last good ``usage`` plus the messages after it.
 
     A usage before ``trust_from`` is not believed: it counted messages that a later compaction took
     out. An answer that failed or was aborted has no good usage.
@@ -242,7 +242,7 @@ def _system_size(message: Mapping[str, Any]) -> int:
 
 
 def arguments_text(call: Mapping[str, Any]) -> str:
-    """A tool call's arguments as compact JSON."""
+    """Encode a tool call's arguments as compact JSON."""
     return _json(call.get("arguments"))
 
 

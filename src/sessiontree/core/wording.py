@@ -1,8 +1,7 @@
-"""The same entry in another agent's words. Pure.
+"""Translate an entry to another agent's types. Pure.
 
-Which entry types each agent knows, and how one is said in another's: spelled differently, or, where
-it has no word for it, kept whole inside a ``custom`` entry that a later conversion opens again. An
-entry keeps its id, its parent and its place, whatever it becomes.
+An entry type that the target lacks is spelled as one of its types, or kept whole inside a
+``custom`` entry that a later conversion opens again. Id, parent and position stay in any case.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
 
 @dataclass(slots=True)
 class Wording:
-    """Says entries in one agent's words, and counts what it had to keep or could open again."""
+    """Translate entries for one agent; count those kept as ``custom`` and those opened again."""
 
     profile: Profile
     kept: Counter[str] = field(default_factory=Counter)
@@ -69,7 +68,7 @@ class Wording:
         return not self._has_system_messages and b'"system"' in line
 
     def say(self, entry: WireEntry) -> WireEntry:
-        """The entry as the agent knows it; the very same object if nothing changes."""
+        """Translate an entry; return the same object if nothing changes."""
         opened = self._open(entry)
         kind = opened.get("type")
         if not isinstance(kind, str):
@@ -85,7 +84,7 @@ class Wording:
         return opened
 
     def _open(self, entry: WireEntry) -> WireEntry:
-        """What an earlier conversion kept, if this agent has a word for it."""
+        """Open an entry that an earlier conversion kept, if this agent knows its type."""
         if entry.get("type") != "custom" or entry.get("customType") != KEPT_TYPE:
             return entry
         data = entry.get("data")
