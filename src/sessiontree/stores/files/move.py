@@ -17,7 +17,7 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model.header import set_fields
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.open_elsewhere import find_users
-from sessiontree.stores.files.moved_file import is_withdrawn, take_name_away
+from sessiontree.stores.files.moved_file import clear_link, is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class _Move:
             return
         self._storage.ensure_dir(self._folder)
         for file in {self.path, self._new_file}:
+            clear_link(self._storage, file)
             if self._storage.exists(file) and not _is_leftover(self._log, file):
                 raise PersistenceError(file, "is there already; the session was not moved")
         self._old_file = self._log.file

@@ -15,6 +15,8 @@ import os
 
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, SessionStorageWriter
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.regular import leads_beside
 
 _MOVED = "sessiontree.moved"
 _NOTE_BYTES = 1 << 16
@@ -33,6 +35,15 @@ def take_name_away(storage: SessionStorage, path: str, new_path: str, *, leave_l
     except BaseException:
         os.unlink(link)
         raise
+
+
+def clear_link(storage: SessionStorage, path: str) -> None:
+    """Remove the link that an earlier move left at a place where the session goes back to.
+
+    Written through, it would be the file that the move is about to remove. OSError.
+    """
+    if isinstance(storage, FileSessionStorage) and os.path.islink(path) and leads_beside(path):
+        os.unlink(path)
 
 
 def is_withdrawn(storage: SessionStorage, path: str) -> bool:

@@ -28,7 +28,7 @@ from sessiontree.storage.base import (
 )
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines, gather
-from sessiontree.stores.files.moved_file import leave_note, take_name_away
+from sessiontree.stores.files.moved_file import clear_link, leave_note, take_name_away
 from sessiontree.stores.files.reader import require_session
 
 _HEAD_BYTES = 1 << 16
@@ -108,6 +108,8 @@ def _write_new(
     new_path: str,
 ) -> None:
     stat, end = reader.stat(), old.end
+    if new_path != path:
+        clear_link(storage, new_path)
     if new_path != path and storage.exists(new_path):
         if not _has_content(storage, new_path, _content(reader, head, after, end)):
             raise PersistenceError(path, f"{new_path} is in the way")
