@@ -1,4 +1,4 @@
-"""Line 1 of a session file, and the title slot that omp 18 puts before it."""
+"""Read and write a session file's header, and the title slot that omp 18 puts before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORT_TIME = re.compile(r"[0-9A-Za-z:.+-]{1,32}")
 
 
 class Header(TypedDict, total=False):
-    """The header as it stands in the file."""
+    """The header's fields in the file."""
 
     type: str
     version: int
@@ -41,11 +41,11 @@ class TitleSlot(msgspec.Struct, frozen=True):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the slot stands in its file as a line of the standard size."""
+        """Whether the slot is in its file as a line of the standard size."""
         return len(self.line) == SLOT_BYTES
 
     def sealed(self) -> TitleSlot:
-        """The same slot with its line made, and as much of the title as that has room for.
+        """Return the same slot with its line, and as much of the title as fits.
 
         Fields of another version of omp stay, unless they leave no room at all.
         """
@@ -75,7 +75,7 @@ class TitleSlot(msgspec.Struct, frozen=True):
 def make_header(
     session_id: str, timestamp: str, cwd: str, *, parent_session: str | None = None
 ) -> Header:
-    """The header of a new session."""
+    """Make the header of a new session."""
     header = Header(
         type="session", version=CURRENT_VERSION, id=session_id, timestamp=timestamp, cwd=cwd
     )
@@ -95,7 +95,7 @@ def set_fields(header: Header, fields: Mapping[str, Any]) -> None:
 
 
 def respell_header(header: Header, line: bytes) -> bytes:
-    """The header as a line; what ``line`` already says of it stays spelled as it is there."""
+    """Encode the header; unchanged fields keep their spelling in ``line``."""
     before = codec.decode(line)
     changed = {
         key: value
@@ -115,7 +115,7 @@ def is_header(value: object) -> bool:
 
 
 def read_title_slot(value: object, line: bytes = b"") -> TitleSlot | None:
-    """The title slot that a file's first record is, if it is one; ``line`` is its whole line."""
+    """Read a file's first record as a title slot, if it is one; ``line`` is its whole line."""
     if not isinstance(value, dict) or value.get("type") != "title":
         return None
     title, updated_at, source = value.get("title"), value.get("updatedAt"), value.get("source")
@@ -162,7 +162,7 @@ _SLOT_FIELDS = frozenset(("type", "v", "title", "source", "updatedAt", "pad"))
 
 
 def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:
-    """The slot's title counts instead of the header's; an empty one means that there is none."""
+    """Replace the header's title by the slot's; an empty one means that there is no title."""
     if slot is None:
         return
     header.pop("title", None)
@@ -174,7 +174,7 @@ def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:
 
 
 def get_version(header: Header) -> int:
-    """The header's version; 1 if it has none."""
+    """Return the header's version; 1 without one."""
     version: object = header.get("version")
     if isinstance(version, float) and math.isfinite(version):
         return int(version)  # JSON has one kind of number: 3.0 and 3e0 are 3
@@ -182,18 +182,18 @@ def get_version(header: Header) -> int:
 
 
 def get_title(header: Header) -> str | None:
-    """The header's title; None if it has none."""
+    """Return the header's title; None without one."""
     title: object = header.get("title")
     return title if isinstance(title, str) and title else None
 
 
 def get_timestamp(header: Header) -> str:
-    """When the session began, as the header spells it; empty if it does not say."""
+    """Return the session's start time as the header spells it; empty without one."""
     timestamp: object = header.get("timestamp")
     return timestamp if isinstance(timestamp, str) else ""
 
 
 def get_cwd(header: Header) -> str:
-    """The folder the session belongs to; empty if the header does not say."""
+    """Return the folder of the session's project; empty without one."""
     cwd: object = header.get("cwd")
     return cwd if isinstance(cwd, str) else ""

@@ -16,7 +16,7 @@ ENTRY_ID_LENGTH = 8
 
 
 def new_entry_id(taken: Container[str], random_bytes: Callable[[int], bytes]) -> str:
-    """Eight hex digits that no entry of the session has."""
+    """Make an id of eight hex digits that no entry of the session has."""
     while True:
         made = random_bytes(4).hex()
         if made not in taken:
@@ -24,7 +24,7 @@ def new_entry_id(taken: Container[str], random_bytes: Callable[[int], bytes]) ->
 
 
 def derived_entry_id(taken: Container[str], *parts: object) -> str:
-    """Eight hex digits that follow from ``parts``, so that every reader makes the same ones."""
+    """Derive an id of eight hex digits from ``parts``, so that every reader makes the same one."""
     attempt = 0
     while True:
         seed = "\x00".join(map(str, (*parts, attempt)))
@@ -35,12 +35,12 @@ def derived_entry_id(taken: Container[str], *parts: object) -> str:
 
 
 def new_session_id(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
-    """Sixteen hex digits, ordered by time: omp's and xcsh's spelling."""
+    """Make an id of sixteen hex digits, ordered by time, as omp and xcsh do."""
     return f"{time_ms & 0xFFFFFFFFFFFF:012x}{random_bytes(2).hex()}"
 
 
 def new_uuid7(time_ms: int, random_bytes: Callable[[int], bytes]) -> str:
-    """A UUIDv7: pi's spelling."""
+    """Make a UUIDv7, as pi does."""
     tail = bytearray(random_bytes(10))
     tail[0] = 0x70 | (tail[0] & 0x0F)
     tail[2] = 0x80 | (tail[2] & 0x3F)

@@ -1,8 +1,8 @@
 """Read entries from bytes leniently, one line at a time (docs/format.md#damage).
 
-A block of whole lines takes the fast road when every line is one well-formed entry; otherwise each
-line is looked at by itself, and whatever can be had from it is. What cannot is reported with its
-line number and its bytes are remembered, so that nobody destroys them later.
+A block of whole lines is decoded at once if every line is one well-formed entry. Otherwise each
+line is read by itself, and every whole object in it is salvaged. The rest is reported with its line
+number and byte range, so that a rewrite can keep these bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SessionWarning(msgspec.Struct, frozen=True):
 
 
 class SkippedText(msgspec.Struct, frozen=True):
-    """Bytes that are no entry: where they are, and why."""
+    """Bytes that hold no entry: their place, and the reason."""
 
     offset: int
     length: int
@@ -47,7 +47,7 @@ class SkippedText(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """A JSON object found in a file, and where."""
+    """A JSON object found in a file, and its place."""
 
     value: dict[str, Any]
     offset: int
@@ -56,7 +56,7 @@ class Record(msgspec.Struct):
 
 
 class Scan(msgspec.Struct):
-    """What a scan found, in file order.
+    """The entries and skipped texts of a scan, in file order.
 
     ``gaps`` holds, for each piece of skipped text, how many entries came before it.
     ``is_regular`` says that no line held more than one entry.
@@ -88,7 +88,7 @@ def parse_jsonl_lenient(
 
 
 def split_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines of a block with their offsets, without their newlines."""
+    """Yield the lines of a block with their offsets, without newlines."""
     start = 0
     while start < len(block):
         end = block.find(b"\n", start)
@@ -99,7 +99,7 @@ def split_lines(block: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def read_line(line: bytes, offset: int, number: int) -> list[Record | SkippedText]:
-    """What one line holds: usually one record, sometimes none, several, or debris around them."""
+    """Read one line: usually one record, sometimes none, several, or debris around them."""
     text = line
     if offset == 0 and text.startswith(BOM):
         text = text[len(BOM) :]
@@ -139,7 +139,7 @@ def _salvage(text: bytes, offset: int, number: int) -> list[Record | SkippedText
 
 
 def _find_objects(chars: str) -> Iterator[tuple[int, int, bool]]:
-    """Where whole objects stand in a line that is not JSON as a whole."""
+    """Find whole objects in a line that is not JSON as a whole."""
     at = failures = 0
     behind_debris = False
     while at < len(chars) and failures < _MAX_FAILURES:

@@ -1,6 +1,6 @@
-"""The plain JSON objects that messages are, typed. Nothing wraps them.
+"""Types of messages, which are plain JSON objects.
 
-Unknown roles, blocks and fields are data: code must pass on what it does not know.
+Unknown roles, blocks and fields are data: pass them on unchanged.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def as_text(value: object) -> str:
 
 
 def text_of(content: object, separator: str = " ") -> str:
-    """The text of a message's content: a string as it is, or its text blocks joined."""
+    """Return the text of a message's content: the string itself, or its text blocks joined."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Bringing older files to version 3, in memory. Who may write the result is not decided here.
+"""Migrate older files to version 3, in memory.
 
 Ids given to entries that had none follow from the session's id and their position, so that a
 reader that only looks names them as the rewriting one will.

@@ -1,8 +1,8 @@
-"""Telling what a file without a session header is: a damaged session, or another program's file.
+"""Recognize a file without a session header: a damaged session, or another program's file. Pure.
 
-A damaged session may be rewritten once it is backed up; another program's file must stay as it is.
-So what counts here is what only a session has: a line that is an entry of ours, or what is left of
-a header. In doubt it is not ours. Pure.
+A damaged session may be rewritten after a backup; another program's file must stay as it is. So
+only what every session has counts as evidence: an entry, or the remains of a header. In doubt the
+file belongs to another program.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_damaged_header(value: Mapping[str, Any]) -> bool:
 
 
 def is_header_debris(line: bytes) -> bool:
-    """Whether a line that is no JSON is what is left of a header."""
+    """Whether a line that is not JSON holds the remains of a header."""
     text = line.strip(b" \t\r\x00")
     if _HEADER_START.startswith(text) or text.startswith(_HEADER_START):
         return len(text) > len(b'{"type":"')
@@ -101,7 +101,7 @@ def is_header_debris(line: bytes) -> bool:
 
 
 def is_of_another_program(value: Mapping[str, Any]) -> bool:
-    """Whether a file's first record says that another program wrote it."""
+    """Whether a file's first record shows that another program wrote it."""
     if whose_record(value) is not None:
         return True
     kind = value.get("type")
@@ -115,7 +115,7 @@ def is_of_another_program(value: Mapping[str, Any]) -> bool:
 
 
 def whose_record(value: Mapping[str, Any]) -> ForeignAgent | None:
-    """The other agent whose transcript has such records, if it is one that can be imported."""
+    """Return the agent whose transcripts have such records, if they can be imported."""
     if value.get("type") in _CODEX_TYPES and isinstance(value.get("payload"), dict):
         return "codex"
     if value.keys() & _CLAUDE_KEYS and "parentId" not in value:

@@ -1,6 +1,6 @@
-"""Bytes on their way: into a descriptor, from one file to another, from one device to another.
+"""Write bytes to a descriptor, copy them between files, move files across devices.
 
-Nothing here is synced: how durable the result has to be is for the caller to say.
+Nothing here syncs: the caller decides how durable the result must be.
 """
 
 from __future__ import annotations

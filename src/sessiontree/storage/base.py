@@ -1,4 +1,4 @@
-"""The seam between sessions and bytes.
+"""The interface between sessions and bytes: ``SessionStorage`` and its readers and writers.
 
 A storage keeps named byte sequences ("files") in named folders. All I/O of a session, its blobs
 and discovery goes through one. The protocol is synchronous and small enough for a database: a
@@ -22,7 +22,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a storage knows of a file without reading it."""
+    """A file's path, identity, size and times."""
 
     path: str
     size: int
@@ -32,13 +32,13 @@ class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
     ctime_ns: int = 0
 
     def is_same_file(self, other: FileStat) -> bool:
-        """Whether both describe the same file, whatever its size is now."""
+        """Whether both describe the same file, even if its size has changed."""
         return self.inode == other.inode and self.device == other.device
 
 
 @runtime_checkable
 class SessionStorageReader(Protocol):
-    """An open file: keeps reading the same bytes even if its name goes to another file."""
+    """An open file: it reads the same bytes even if its name now means another file."""
 
     def stat(self) -> FileStat:
         """The open file as it is now, under the path it was opened by."""
@@ -66,7 +66,7 @@ Growth: TypeAlias = Callable[[], bytes]
 
 @runtime_checkable
 class SessionStorageWriter(Protocol):
-    """Appends whole lines to one file."""
+    """Append whole lines to one file."""
 
     @property
     def has_locks(self) -> bool:
@@ -121,13 +121,13 @@ class SessionStorageWriter(Protocol):
 
 @runtime_checkable
 class SessionStorage(Protocol):
-    """Where sessions live."""
+    """Files and folders of sessions."""
 
     def ensure_dir(self, path: StrPath) -> None:
-        """The folder exists, private to the user."""
+        """Create the folder, private to the user, if it does not exist."""
 
     def sync_dir(self, path: StrPath) -> None:
-        """The folder's entries are on the medium."""
+        """Sync the folder's entries to disk."""
 
     def exists(self, path: StrPath) -> bool:
         """Whether there is a file or a folder of this name."""
@@ -158,7 +158,7 @@ class SessionStorage(Protocol):
         """The last ``length`` bytes, or all if there are fewer. Raises FileNotFoundError."""
 
     def open_reader(self, path: StrPath) -> SessionStorageReader:
-        """The file, open for reading. Raises FileNotFoundError."""
+        """Open the file for reading. Raises FileNotFoundError."""
 
     def write_atomic(
         self,
@@ -185,13 +185,13 @@ class SessionStorage(Protocol):
         """Move a file or folder; a file at ``target`` is replaced. Durable, unless told not to."""
 
     def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
-        """The file counts as changed now, or at this time."""
+        """Set the file's mtime to now, or to this time."""
 
     def unlink(self, path: StrPath) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file, if it exists."""
 
     def remove_dir(self, path: StrPath) -> None:
-        """Remove a folder and what is in it; one that is not there is fine."""
+        """Remove a folder and its content, if it exists."""
 
     def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:
         """A writer at the end of the file, made (private) if it is not there and ``create``."""
@@ -201,10 +201,10 @@ _METHODS = tuple(name for name in vars(SessionStorage) if not name.startswith("_
 
 
 def require_storage(storage: object) -> None:
-    """TypeError that names the methods a storage lacks, if it lacks any.
+    """Raise TypeError with the names of the methods that a storage lacks.
 
-    For whoever takes a storage from outside: without it, the first call of such a method is an
-    AttributeError in the midst of some work.
+    Call it on a storage that a caller passes in: otherwise a missing method would raise
+    AttributeError in the middle of some work.
     """
     missing = [name for name in _METHODS if not callable(getattr(storage, name, None))]
     if missing:
@@ -214,7 +214,7 @@ def require_storage(storage: object) -> None:
 def read_chunks(
     reader: SessionStorageReader, start: int, end: int, size: int = 1 << 16
 ) -> Iterator[bytes]:
-    """The bytes from ``start`` to ``end`` in pieces of about ``size``."""
+    """Yield the bytes from ``start`` to ``end`` in pieces of about ``size``."""
     offset = start
     while offset < end:
         chunk = reader.read_at(offset, min(size, end - offset))
