@@ -12,12 +12,11 @@ from typing import Any
 
 from sessiontree.cli import output
 from sessiontree.cli.tables import plural
-from sessiontree.core.described import describe_edit, describe_system, describe_usage
+from sessiontree.core.described import describe_edit, describe_state, describe_system
 from sessiontree.core.llm import system_text
 from sessiontree.core.usage import arguments_text
 from sessiontree.export.documents import describe_image
 from sessiontree.export.markdown_safety import clean
-from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import as_text, text_of
 
@@ -72,15 +71,10 @@ class Printer:
             case "context_edit":
                 said = output.fit(output.one_line(describe_edit(data)), 200)
                 output.write_line((f"(context: {said})", "dim"))
-            case "usage":
-                self._state("usage", describe_usage(data))
-            case "model_change":
-                change = read_model_change(data)
-                self._state("model", change[1] if change else "?")
-            case "thinking_level_change":
-                self._state("thinking", as_text(data.get("thinkingLevel")) or "off")
-            case "mode_change":
-                self._state("mode", as_text(data.get("mode")) or "none")
+            case "usage" | "model_change" | "thinking_level_change" | "mode_change":
+                state = describe_state(entry.type, data)
+                if state is not None:
+                    self._state(*state)
             case _:
                 pass
 
@@ -227,6 +221,9 @@ class Printer:
 def one_line_of(entry: Entry) -> tuple[str, str, str]:
     """An entry in one line, as (kind, its style, text). Nothing of it is kept."""
     data = entry.decode()
+    state = describe_state(entry.type, data)
+    if state is not None:
+        return state[0], "dim", state[1]
     match entry.type:
         case "message":
             message = data.get("message")
@@ -242,21 +239,6 @@ def one_line_of(entry: Entry) -> tuple[str, str, str]:
             return "compaction", "magenta", short
         case "branch_summary":
             return "branch summary", "magenta", as_text(data.get("summary"))
-        case "model_change":
-            change = read_model_change(data)
-            return "model", "dim", change[1] if change else "?"
-        case "thinking_level_change":
-            return "thinking", "dim", as_text(data.get("thinkingLevel")) or "off"
-        case "mode_change":
-            return "mode", "dim", as_text(data.get("mode")) or "none"
-        case "context_edit":
-            return "context", "dim", describe_edit(data)
-        case "usage":
-            return "usage", "dim", describe_usage(data)
-        case "label":
-            return "label", "dim", as_text(data.get("label")) or "(cleared)"
-        case "session_info":
-            return "name", "dim", as_text(data.get("name")) or "(cleared)"
         case "custom":
             return as_text(data.get("customType")) or "custom", "dim", ""
         case other:

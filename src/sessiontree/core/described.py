@@ -9,7 +9,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessiontree.core.usage import model_ref_of, read_usage
+from sessiontree.model.dialects import read_model_change
+from sessiontree.model.entries import WireEntry
 from sessiontree.model.messages import as_text, text_of
+
+
+def describe_state(kind: str, data: WireEntry) -> tuple[str, str] | None:
+    """Name and value of an entry beside the conversation: ``("model", "acme/large")``.
+
+    None if entries of this type (``kind``) have no such description.
+    """
+    match kind:
+        case "model_change":
+            change = read_model_change(data)
+            return "model", change[1] if change else "?"
+        case "thinking_level_change":
+            return "thinking", as_text(data.get("thinkingLevel")) or "off"
+        case "mode_change":
+            return "mode", as_text(data.get("mode")) or "none"
+        case "label":
+            return "label", as_text(data.get("label")) or "(cleared)"
+        case "session_info":
+            return "name", as_text(data.get("name")) or "(cleared)"
+        case "context_edit":
+            return "context", describe_edit(data)
+        case "usage":
+            return "usage", describe_usage(data)
+        case _:
+            return None
 
 
 def describe_edit(data: Mapping[str, Any]) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sessiontree.core.described import describe_edit, describe_system, describe_usage
+from sessiontree.core.described import describe_state, describe_system
 from sessiontree.core.usage import blocks_of
-from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.messages import as_text, text_of
 from sessiontree.tui.transcript.image_lines import describe_image
@@ -131,29 +130,17 @@ class Digester:
 
 
 def _state(kind: str, data: WireEntry) -> tuple[str, str]:
-    """Name and text of an entry that says nothing in the conversation."""
+    """Name and text of an entry that is no part of the conversation."""
+    state = describe_state(kind, data)
+    if state is not None:
+        return state
     match kind:
-        case "model_change":
-            change = read_model_change(data)
-            return "model", change[1] if change else "?"
-        case "thinking_level_change":
-            return "thinking", as_text(data.get("thinkingLevel")) or "off"
-        case "mode_change":
-            return "mode", as_text(data.get("mode")) or "none"
-        case "label":
-            return "label", as_text(data.get("label")) or "(cleared)"
-        case "session_info":
-            return "name", as_text(data.get("name")) or "(cleared)"
         case "title_change":
             return "title", as_text(data.get("title"))
         case "custom":
             return "custom", as_text(data.get("customType"))
         case "reset_boundary":
             return "context cleared", ""
-        case "context_edit":
-            return "context", describe_edit(data)
-        case "usage":
-            return "usage", describe_usage(data)
         case other:
             return other or "entry", ""
 
