@@ -40,8 +40,13 @@ torture: setup  ## attack it; TORTURE_SECONDS bounds the time
 		{ echo "Installing the fuzzer"; $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; }
 	$(BIN)/pytest -m torture tests/torture $(ARGS)
 
-docs: setup  ## check that what the documents show is true
+docs: setup site-tools  ## check the documents, build them as a site in build/site
 	$(BIN)/pytest -q tests/unit/test_documentation.py
+	@rm -rf build/pages && mkdir -p build/pages
+	@cp -R README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs examples build/pages
+	@NO_COLOR=1 $(BIN)/zensical build --clean --strict
+	@$(BIN)/python scripts/check_site.py build/site
+	@echo "The site is in build/site. To search it: python3 -m http.server -d build/site"
 
 coverage: setup system-tools  ## the tests with coverage; the floor is in pyproject.toml
 	$(BIN)/pytest -n 3 --dist loadgroup --cov --cov-report term:skip-covered $(ARGS)
@@ -58,7 +63,7 @@ audit: setup release-tools  ## look for known vulnerabilities of the dependencie
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean:
-	rm -rf $(VENV) .venv-* .peers .bench .mypy_cache .ruff_cache .pytest_cache .coverage* .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-* .peers .bench .mypy_cache .ruff_cache .pytest_cache .coverage* .hypothesis .import_linter_cache .cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: $(STAMP)
@@ -73,6 +78,11 @@ $(STAMP): pyproject.toml constraints.txt src/sessiontree/_version.py
 .PHONY: release-tools
 release-tools:
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt pip-audit cyclonedx-bom
+
+.PHONY: site-tools
+site-tools:
+	@test -x $(BIN)/zensical || { echo "Installing the site builder"; \
+		$(BIN)/python -m pip install --quiet --constraint constraints.txt zensical mkdocstrings-python; }
 
 .PHONY: system-tools
 system-tools:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import sessiontree
+import sessiontree.testing
 from sessiontree import (
     SessionManager,
     SessionStorage,
@@ -137,6 +139,36 @@ def test_pages_named_in_the_code_exist_and_have_the_section() -> None:
     for file, page, anchor in named:
         assert (ROOT / page).is_file(), f"{file} names {page}"
         assert not anchor or anchor in anchors(ROOT / page), f"{file} names {page}#{anchor}"
+
+
+def test_the_api_reference_has_every_public_name() -> None:
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+    public = {f"sessiontree.{name}" for name in sessiontree.__all__ if name != "__version__"}
+    public |= {f"sessiontree.testing.{name}" for name in sessiontree.testing.__all__}
+    assert public - shown == set()
+
+
+def test_the_navigation_of_the_site_has_every_page_once() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    home, *sections = site["project"]["nav"]
+    listed = [*home.values()]
+    for section in sections:
+        for pages in section.values():
+            listed += [path for page in pages for path in page.values()]
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    ours = {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+    assert sorted(listed) == sorted(pages | ours | {"docs/decisions/README.md"})
+
+
+def test_the_list_of_decisions_has_each_with_its_title() -> None:
+    folder = ROOT / "docs/decisions"
+    expected = [
+        f"- [{path.read_text(encoding='utf-8').splitlines()[0].removeprefix('# ')}]({path.name})"
+        for path in sorted(folder.glob("0*.md"))
+    ]
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("- ")] == expected
 
 
 def test_links_to_sections_lead_to_one() -> None:
