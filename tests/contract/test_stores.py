@@ -50,10 +50,27 @@ def test_a_memory_store_with_a_name_is_shared() -> None:
         ("sessions", "is no store URL"),
         ("redis://host", 'No store is called "redis:"'),
         ("file:relative", "use an absolute path"),
-        ("postgresql://anna:secret@host/db", "sessiontree[postgres]"),
+        ("postgresql://anna:secret@host/db", "install a package that brings this one"),
     ],
 )
 def test_a_wrong_url_says_what_to_use(url: str, told: str) -> None:
     with pytest.raises(StoreError, match=told.replace("[", r"\[")) as caught:
         open_store(url)
     assert "secret" not in str(caught.value)
+
+
+def test_an_installed_package_brings_a_store_by_its_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toystore.py").write_text(
+        "from sessiontree import MemoryStore\n"
+        "def open_toy(url, *, profile):\n"
+        "    return MemoryStore(profile=profile, name=url.removeprefix('toy://'))\n"
+    )
+    info = tmp_path / "toystore-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toystore\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[sessiontree.stores]\ntoy = toystore:open_toy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    store = open_store("toy://box", profile="pi")
+    assert (store.url, store.profile.name) == ("memory:box", "pi")

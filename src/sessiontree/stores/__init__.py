@@ -5,7 +5,8 @@
 ``file:/srv/agent``             an agent folder of its own: sessions, blobs and trash below it
 ``memory:``                     a store of its own, gone with the last manager that uses it
 ``memory:name``                 one that this process shares by its name
-``postgresql://host/db``        a database; needs the extra ``sessiontree[postgres]``
+any other scheme                a store that an installed package brings (entry point group
+                                ``sessiontree.stores``, by the name of the scheme)
 =============================== ====================================================================
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -31,11 +31,7 @@ Storage: TypeAlias = "SessionStore | SessionStorage | str"
 
 STORE_VARIABLE = "SESSIONTREE_STORE"
 
-_DATABASES = {
-    "postgresql": ("sessiontree.stores.postgres", "postgres"),
-    "postgres": ("sessiontree.stores.postgres", "postgres"),
-}
-"""By scheme: the module, imported when it is named, and the extra that brings what it needs."""
+ENTRY_POINTS = "sessiontree.stores"
 
 
 def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStore:
@@ -45,7 +41,7 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
     """
     scheme, has_scheme, rest = url.partition(":")
     if not has_scheme:
-        raise StoreError(f'"{_shown(url)}" is no store URL; use file:, memory: or postgresql://…')
+        raise StoreError(f'"{_shown(url)}" is no store URL; use file: or memory:')
     match scheme.lower():
         case "file":
             return _open_files(rest, profile)
@@ -53,9 +49,8 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
             from sessiontree.stores.memory import open_memory
 
             return open_memory(unquote(rest), profile)
-        case known if known in _DATABASES:
-            return _open_database(known, url, profile)
-    raise StoreError(f'No store is called "{_shown(scheme)}:"; use file:, memory: or postgresql:')
+        case other:
+            return _open_installed(other, url, profile)
 
 
 def choose_store(
@@ -98,17 +93,16 @@ def _open_files(rest: str, profile: str | Profile | None) -> SessionStore:
     return FileStore(profile=replace(get_profile(profile), agent_dir=os.path.abspath(path)))
 
 
-def _open_database(scheme: str, url: str, profile: str | Profile | None) -> SessionStore:
-    module, extra = _DATABASES[scheme]
-    try:
-        opened = import_module(module)
-    except ImportError as error:
-        raise StoreError(
-            f"{scheme}: stores need an extra package; install it with: "
-            f"pip install 'sessiontree[{extra}]' ({error.name or error} is missing)"
-        ) from error
-    store: SessionStore = opened.open_store(url, profile=get_profile(profile))
-    return store
+def _open_installed(scheme: str, url: str, profile: str | Profile | None) -> SessionStore:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS, name=scheme):
+        store: SessionStore = point.load()(url, profile=get_profile(profile))
+        return store
+    raise StoreError(
+        f'No store is called "{_shown(scheme)}:"; use file: or memory:, '
+        f"or install a package that brings this one"
+    )
 
 
 def _shown(text: str) -> str:
