@@ -30,6 +30,11 @@ from .talk import (
 HANG_TIMEOUT_S = 4.0
 REFUSAL = {"pi": "not a valid pi session", "omp": "The file was not modified"}
 
+# A walk that never ends fills an array meanwhile: what is first, the time-out, the end of the
+# memory or the longest array there can be, depends on the machine.
+ENDLESS = (PeerHangsError, PeerDiedError, PeerError)
+HOW_IT_ENDS = "gave no answer|ended with|is gone|RangeError"
+
 
 @pytest.fixture
 def doomed(peer: Peer, peer_root: Path) -> Iterator[Peer]:
@@ -167,7 +172,7 @@ def test_a_cycle_hangs_pi_and_we_return(
     assert sorted(texts(seen["messages"])) == ["answer 0", "question 0"]
     assert len(seen["tree"]) == 2
     if peer.name == "pi":
-        with pytest.raises((PeerHangsError, PeerDiedError)):
+        with pytest.raises(ENDLESS, match=HOW_IT_ENDS):
             doomed.ask("read", file=path)
     else:
         # omp's context walk ends, but its tree has no root left: both entries are invisible in it.
@@ -188,7 +193,7 @@ def test_an_id_used_twice_hides_an_entry_from_the_peers_and_none_from_us(
     assert texts(seen["messages"]) == ["question 0", "answer 0", "question 1"]
     assert len({entry["id"] for entry in seen["entries"]}) == 3
     # In the peers' maps the later entry takes the earlier one's place and is its own ancestor.
-    with pytest.raises((PeerHangsError, PeerDiedError)):
+    with pytest.raises(ENDLESS, match=HOW_IT_ENDS):
         doomed.ask("read", file=path)
 
 
