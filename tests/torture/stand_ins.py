@@ -18,11 +18,12 @@ from sessiontree.storage import (
     handles,
     omp_lock,
     regular,
+    rights,
     syncing,
     temp_files,
 )
 
-MODULES = (descriptors, file, handles, atomic, omp_lock, regular, syncing, temp_files)
+MODULES = (descriptors, file, handles, atomic, omp_lock, regular, rights, syncing, temp_files)
 HISTORY_MODULES = (handles, damage, history_file, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
 CONNECTING_MODULES = (damage, history_file)

@@ -100,6 +100,14 @@ def is_header_debris(line: bytes) -> bool:
     return len(keys) > 1 if b'"session"' in head[:200] else {b"id", b"cwd"} <= keys
 
 
+def is_torn_start(content: bytes) -> bool:
+    """Whether this is the beginning of a header and then nothing, or NULs.
+
+    That is what a power cut leaves of a file's first write.
+    """
+    return _HEADER_START.startswith(content.rstrip(b"\x00"))
+
+
 def is_of_another_program(value: Mapping[str, Any]) -> bool:
     """Whether a file's first record shows that another program wrote it."""
     if whose_record(value) is not None:

@@ -254,6 +254,27 @@ def test_where_nothing_can_be_salvaged_a_new_session_begins(file: Path, data: by
     assert str(aside) in str(session.warnings[0])
 
 
+@pytest.mark.parametrize("name", ["{}.jsonl", ".{}.jsonl.draft"])
+@pytest.mark.parametrize("start", [b"{", b'{"' + bytes(300), b'{"type":"', b'{"type":"session"'])
+def test_the_first_bytes_of_a_header_are_a_crash_where_sessions_lie(
+    tmp_path: Path, name: str, start: bytes
+) -> None:
+    file = tmp_path / name.format("2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234")
+    file.write_bytes(start)
+    with SessionManager.open(file) as session:
+        assert session.get_entries() == []
+    (aside,) = tmp_path.glob("*.corrupt-*")
+    assert aside.read_bytes() == start
+
+
+def test_the_first_bytes_of_a_header_elsewhere_are_anybodys(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_bytes(b'{"')
+    with pytest.raises(NotASessionError):
+        SessionManager.open(file)
+    assert file.read_bytes() == b'{"'
+
+
 def test_a_file_damaged_twice_is_set_aside_twice(file: Path) -> None:
     contents = [lines(b"junk %d\n" % n, *TALK) for n in range(5)]
     for damaged in contents:

@@ -17,6 +17,7 @@ import msgspec
 
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import plant
+from sessiontree.discovery import paths
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry, respell
@@ -49,6 +50,7 @@ from sessiontree.model.recognition import (
     is_entry,
     is_header_debris,
     is_of_another_program,
+    is_torn_start,
     whose_record,
 )
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
@@ -246,9 +248,20 @@ def _refusal(path: str, reader: SessionStorageReader, size: int) -> NotASessionE
         name = AGENT_NAMES[found]
         command = shlex.join(["sessiontree", "import", path])
         return NotASessionError(path, f"a {name} transcript; to import it: {command}")
-    if found and path.endswith(_SESSION_SUFFIXES):
+    is_damaged = found or _is_torn_first_write(path, reader, size)
+    if is_damaged and path.endswith(_SESSION_SUFFIXES):
         return NotASessionError(path, "no session header", is_damaged=True)
     return NotASessionError(path, "not a session: no header, and no entry of one")
+
+
+def _is_torn_first_write(path: str, reader: SessionStorageReader, size: int) -> bool:
+    """Whether a file named as sessions are holds only the first bytes of a header.
+
+    Under any other name so little could be anybody's.
+    """
+    name = paths.session_of_draft(path) or path
+    is_named_as_ours = paths.parse_session_file_name(name) is not None
+    return is_named_as_ours and is_torn_start(reader.read_at(0, min(size, _HEAD_BYTES)))
 
 
 def _identify(reader: SessionStorageReader, size: int) -> ForeignAgent | bool:
