@@ -17,9 +17,9 @@ _FRAME = ("type", "id", "parentId", "parent_id", "timestamp")
 
 
 def make_entries(
-    log: SessionLog, wanted: Sequence[Mapping[str, Any]]
+    log: SessionLog, wanted: Sequence[Mapping[str, Any]], leaf_id: str | None
 ) -> tuple[list[Entry], str | None]:
-    """The entries for these objects, in their order, and where the leaf goes.
+    """The entries for these objects, in their order, and where the leaf goes from ``leaf_id``.
 
     One without a parent hangs on the last one before it that has none either, the first of them on
     the leaf; the leaf follows these. One with a parent (an entry of the session, an earlier one of
@@ -28,7 +28,6 @@ def make_entries(
     no entry.
     """
     tree = log.tree
-    leaf_id = tree.leaf_id
     time = format_timestamp(log.store.clock())
     taken = ChainMap[str, Entry]({}, tree.by_id)
     made: list[Entry] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from sessiontree.model.entries import Entry
@@ -31,11 +32,19 @@ class News:
 
 
 def follow(session: LiveSession, timeout_s: float | None = None) -> Iterator[Entry]:
-    """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds."""
+    """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds.
+
+    The file may change without an entry of others in it: that does not prolong the wait.
+    """
     news = News(session)
+    began = time.monotonic()
     with contextlib.closing(session.log.store.watch(session.log.ref)) as watch:
         while True:
             new = news.take()
-            yield from new
-            if not new and not watch.wait(timeout_s):
+            if new:
+                yield from new
+                began = time.monotonic()
+                continue
+            left = None if timeout_s is None else began + timeout_s - time.monotonic()
+            if (left is not None and left <= 0) or not watch.wait(left):
                 return

@@ -119,23 +119,28 @@ class LiveSession:
         expected_leaf: str | EllipsisType | None = ...,
         expected_revision: str | None = None,
     ) -> list[str]:
-        """Add entries in one write, all or none; their ids. ConflictError, EntryNotFoundError."""
+        """Add entries in one write, all or none; their ids. ConflictError, EntryNotFoundError.
+
+        What was compared is what the entries continue: after others have written, that is their
+        last entry, not the one where this session stood.
+        """
         if not wanted:
             self.log.check()
             return []
         if expected_leaf is ... and expected_revision is None:
-            return self._append_many(wanted)
+            return self._append_many(wanted, self.tree.leaf_id)
 
         def compare_and_append() -> list[str]:
             self._compare(expected_leaf, expected_revision)
-            return self._append_many(wanted)
+            return self._append_many(wanted, self.latest_leaf)
 
         return self.log.settle(compare_and_append)
 
-    def _append_many(self, wanted: Sequence[Mapping[str, Any]]) -> list[str]:
-        entries, leaf_id = make_entries(self.log, wanted)
+    def _append_many(self, wanted: Sequence[Mapping[str, Any]], start_id: str | None) -> list[str]:
+        entries, leaf_id = make_entries(self.log, wanted, start_id)
         self.log.append(entries)
-        self._stand_at(leaf_id)
+        # with parents of their own the entries leave the leaf where it was
+        self._stand_at(self.tree.leaf_id if leaf_id == start_id else leaf_id)
         made = [entry.id for entry in entries]
         for own in self._own:
             own.update(made)

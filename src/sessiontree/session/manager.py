@@ -274,7 +274,10 @@ class SessionManager:
 
     @property
     def storage(self) -> Storage:
-        """What to pass as ``storage=`` for another session of the same kind."""
+        """The storage of bytes below a file store; any other store itself.
+
+        To open another session in the same place, pass ``store`` on.
+        """
         store = self.store
         return store.storage if isinstance(store, FileStore) else store
 
@@ -385,8 +388,10 @@ class SessionManager:
         with one leave the leaf where it is.
 
         With ``expected_leaf`` or ``expected_revision`` nothing is appended, and ConflictError tells
-        what is there now, if others have written since. Raises EntryExistsError,
-        EntryNotFoundError for a parent, TypeError and ValueError for what is no entry.
+        what is there now, if others have written since. Read what they wrote, and try again with
+        the error's ``leaf_id`` or ``revision``: the entries then continue from there. Raises
+        EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what is no
+        entry.
         """
         return self._session.append_many(entries, expected_leaf, expected_revision)
 

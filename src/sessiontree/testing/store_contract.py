@@ -253,8 +253,11 @@ class StoreContract:
                 error = raises(ConflictError, partial(mine.append_many, [entry], **expected))
                 assert isinstance(error, ConflictError)
                 assert (error.leaf_id, error.revision) == (new, theirs.revision)
-            mine.branch(new)
-            mine.append_many([entry], expected_leaf=new, expected_revision=mine.revision)
+            (made,) = mine.append_many([entry], expected_leaf=new, expected_revision=mine.revision)
+            continued = mine.get_entry(made)
+            assert continued is not None
+            assert continued.parent_id == new
+            assert mine.leaf_id == made
             assert theirs.refresh() == 1
 
     def test_a_leaf_that_is_persisted_survives_a_crash(self, store: SessionStore) -> None:

@@ -58,7 +58,11 @@ def find_id(store: FileStore, session_id: str, scope: str | None) -> Ref | None:
 
 
 def _candidates(store: FileStore, folder: str) -> Iterator[str]:
-    """Session files, and drafts that have none yet."""
+    """Session files, and drafts that have none yet.
+
+    A draft without a header is one that its owner is just about to begin, or that a crash left:
+    nobody may open it yet. To claim the id means to wait for the lock, and to look again.
+    """
     try:
         names = set(store.storage.list_names(folder))
     except OSError:
@@ -66,10 +70,17 @@ def _candidates(store: FileStore, folder: str) -> Iterator[str]:
     for name in names:
         if name.startswith("."):
             target = paths.session_of_draft(name)
-            if target is not None and target not in names:
+            if target is not None and target not in names and _has_begun(store, folder, name):
                 yield os.path.join(folder, target)
         elif name.endswith(paths.SESSION_SUFFIX):
             yield os.path.join(folder, name)
+
+
+def _has_begun(store: FileStore, folder: str, draft: str) -> bool:
+    try:
+        return store.storage.stat(os.path.join(folder, draft)).size > 0
+    except OSError:  # by now it has its file, or is gone
+        return True
 
 
 def _has_id(store: FileStore, path: str, session_id: str) -> bool:

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 def remove(store: FileStore, ref: Ref) -> None:
     """Remove a session with its draft, artifacts, set-aside copies, trash, blobs and cache rows.
 
-    Raises SessionNotFoundError, PersistenceError.
+    Raises SessionNotFoundError, NotASessionError, PersistenceError.
     """
     storage = store.storage
     named = os.path.abspath(ref)
     file = paths.session_of_draft(named) or named
     trash.require_session_name(storage, file)
+    trash.require_removable(storage, file)
     pieces = list(trash.belongings(storage, file))
     trashed = [
         item for item in trash.list_trash(store.profile, storage=storage) if item.path == file

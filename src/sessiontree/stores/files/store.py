@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
-from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.errors import AmbiguousSessionError, PersistenceError, SessionNotFoundError
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, get_cwd
 from sessiontree.model.ids import sha256_hex
@@ -381,13 +381,21 @@ class FileStore:
             raise PersistenceError.from_os_error(ref, error) from error
 
     def restore(self, session_id: str) -> Ref:
-        """Take a session out of the trash; its file. Raises SessionNotFoundError."""
+        """Take a session out of the trash; its file.
+
+        The id, its beginning, or where the file was. Of several that were removed from one place
+        the latest comes back. Raises SessionNotFoundError; AmbiguousSessionError if sessions of
+        several places have this id.
+        """
         from sessiontree.stores.files import trash
 
         found = trash.find_in_trash(session_id, self.profile, storage=self.storage)
         if not found:
             raise SessionNotFoundError(session_id)
-        return trash.restore(found[0], storage=self.storage)
+        exact = [item for item in found if session_id in (item.session_id, item.id)] or found
+        if len({item.path for item in exact}) > 1:
+            raise AmbiguousSessionError(session_id, exact)
+        return trash.restore(exact[0], storage=self.storage)
 
     def close(self) -> None:
         """Files are held by logs only."""

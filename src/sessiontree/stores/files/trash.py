@@ -67,9 +67,7 @@ def move_to_trash(
     sources = list(belongings(store, file))
     if not sources:
         raise SessionNotFoundError(file)
-    if store.exists(file) and paths.parse_session_file_name(os.path.basename(file)) is None:
-        with contextlib.suppress(OSError):  # an unreadable session can still be removed
-            require_session(store, file)
+    require_removable(store, file)
     stamp = format_timestamp(clock())
     item = _describe(store, file, profile, stamp, batch, sources)
     try:
@@ -156,6 +154,16 @@ def require_session_name(store: SessionStorage, file: str) -> None:
     """Raise PersistenceError for a file that is not called as sessions are."""
     if not file.endswith(paths.SESSION_SUFFIX) and store.exists(file):
         raise PersistenceError(file, f"only *{paths.SESSION_SUFFIX} files can be removed")
+
+
+def require_removable(store: SessionStorage, file: str) -> None:
+    """Raise NotASessionError for another program's file, before it and its folder are taken.
+
+    A file named exactly as sessions are can be removed even if it is ruined.
+    """
+    if store.exists(file) and paths.parse_session_file_name(os.path.basename(file)) is None:
+        with contextlib.suppress(OSError):  # an unreadable session can still be removed
+            require_session(store, file)
 
 
 def belongings(store: SessionStorage, file: str) -> Iterator[str]:
