@@ -45,6 +45,16 @@ def test_the_prompt_can_come_from_standard_input(machine: Machine) -> None:
     assert (empty.code, empty.out) == (2, "")
 
 
+def test_a_provider_key_in_a_prompt_reaches_no_file(machine: Machine) -> None:
+    key = "zz-" + "Qk7f9secret" * 3
+    machine.env["OPENAI_API_KEY"] = key
+    assert machine.run("-p", f"my key is {key}", *OFFLINE).code == 0
+    assert "my key is [key hidden]" in machine.run("history").out
+    files = [path for path in machine.agent_dir.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if key.encode() in path.read_bytes()]
+
+
 def test_nothing_is_kept_without_a_session(machine: Machine) -> None:
     result = machine.run("--no-session", "-p", "hello", *OFFLINE)
     assert result.code == 0

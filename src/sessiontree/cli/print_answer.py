@@ -225,4 +225,4 @@ def _remember(prompt: str, scope: Scope) -> None:
     from sessiontree.history import HistoryStorage
 
     with HistoryStorage.for_profile(scope.profile) as history:
-        history.add(prompt, cwd=scope.cwd)
+        history.add(output.without_keys(prompt), cwd=scope.cwd)

@@ -24,6 +24,7 @@ from textual.widgets import Static, TextArea
 from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.runtime.agent import AgentBusyError
+from sessiontree.runtime.masking import KeyMask
 from sessiontree.tui.chat import command_list
 from sessiontree.tui.chat.commands import ChatCommands
 from sessiontree.tui.chat.completions import Completions
@@ -270,7 +271,8 @@ class ChatScreen(Screen[None]):
     def _remember(self, text: str) -> None:
         self.editor.recall.add(text)
         if self.setup.history is not None and self.session.manager.is_persisted:
-            self.setup.history.add(text, cwd=self.session.cwd)
+            kept = KeyMask.of_environment().text(text)
+            self.setup.history.add(kept, cwd=self.session.cwd)
 
     async def _ask(self, prompt: str, is_queued: bool) -> None:
         session = self.session
