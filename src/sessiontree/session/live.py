@@ -248,7 +248,12 @@ class LiveSession:
         self.log.flush()
 
     def recover(self) -> None:
-        """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        """Forget a latched error and go on; what could not be trusted to be saved is saved.
+
+        A session that was deleted here stays deleted: the error is raised again.
+        """
+        if self._is_deleted:
+            self.log.check()
         self.log.recover()
 
     def close(self) -> None:

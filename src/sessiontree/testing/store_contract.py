@@ -135,6 +135,9 @@ class StoreContract:
         session.delete(permanently=True)
         assert list(store.list(CWD)) == []
         raises(SessionTreeError, lambda: store.restore(session.session_id))
+        raises(PersistenceError, session.recover)
+        raises(PersistenceError, lambda: session.append_message(user("still here")))
+        assert not store.exists(session.ref)
 
     # -- ids, scopes, finding --------------------------------------------------------------
 
