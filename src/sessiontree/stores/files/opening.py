@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from sessiontree.clock import Clock
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
-from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+from sessiontree.errors import (
+    NotASessionError,
+    PersistenceError,
+    SessionNotFoundError,
+    SessionTreeError,
+)
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
 from sessiontree.model.header import make_header
@@ -116,7 +121,13 @@ def open_log(
     log.warn(*warnings)
     if document.is_migrated:
         log.set_header({})
-        log.rewrite(find_changes=True)
+        try:
+            log.rewrite(find_changes=True)
+        except BaseException:
+            # its file would stay open, and locked if not even unlocking worked
+            with contextlib.suppress(SessionTreeError):
+                log.close()
+            raise
     return log
 
 
