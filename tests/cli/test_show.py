@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.cli.commands import show
-from sessiontree.cli.conversation import Printer
+from sessiontree.cli.commands import show, tree
+from sessiontree.cli.commands.show import Printer
 from sessiontree.export.view import open_view
 
 from .conftest import Machine, assistant, behead, user
@@ -282,7 +282,7 @@ def test_a_conversation_is_shown_without_holding_it(machine: Machine) -> None:
 def test_json_holds_no_entry_that_it_has_written(machine: Machine) -> None:
     with open_view(machine.session(A, entries=_branched())) as view:
         show._write_json(view, view.path)
-        show._write_tree_json(view, list(show._lay_out(view.tree, view.tree.entries)))
+        tree._write_tree_json(view, list(tree._lay_out(view.tree, view.tree.entries)))
         assert {entry.type for entry in view.tree.entries if entry.is_loaded} == {"label"}
 
 

@@ -210,6 +210,12 @@ def write_warnings(warnings: Sequence[object]) -> None:
         write_message((f"warning: and {len(warnings) - _WARNINGS:,} more like these", "yellow"))
 
 
+def write_notes(notes: Iterable[str]) -> None:
+    """Write remarks on what was done, on standard error."""
+    for line in notes:
+        write_message((f"note: {line}", "dim"))
+
+
 def flush() -> None:
     """All that was written is out."""
     for stream in (sys.stdout, sys.stderr):

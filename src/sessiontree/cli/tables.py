@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from sessiontree.cli import output
+
+if TYPE_CHECKING:
+    from sessiontree.stores.files.trash import TrashItem
 
 MIN_ID = 8
 _GAP = "  "
@@ -152,6 +155,13 @@ def session_name(session: ListedSession) -> str:
     from sessiontree.text.words import clean_line
 
     return clean_line(session.title) or clean_line(session.first_message) or session.id
+
+
+def trash_name(item: TrashItem) -> str:
+    """The title of a session in the trash, in one safe line."""
+    from sessiontree.text.words import clean_line
+
+    return clean_line(item.title) or "(no title)"
 
 
 def age(moment: datetime) -> str:

@@ -1,26 +1,16 @@
-"""``doctor`` and ``gc``: find and repair damage, remove what no session needs."""
+"""``doctor``: find damage in what a profile keeps, and repair it."""
 
 from __future__ import annotations
 
-import contextlib
-import shlex
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Count, Scope, with_scope
-from sessiontree.errors import PersistenceError
+from sessiontree.cli.options import Scope, with_scope
 from sessiontree.maintenance.checkup import Checkup, Finding, check_profile, repair_findings
-from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
-from sessiontree.stores.files.folders import walk_files
-from sessiontree.stores.files.trash import TrashItem, delete_forever, list_trash
 
 _SHOWN = 10
-
-
-# -- doctor ----------------------------------------------------------------------------------------
 
 
 @click.command("doctor", short_help="Check sessions for damage; repair it.")
@@ -165,135 +155,3 @@ def _finding_wire(finding: Finding) -> dict[str, object]:
         "problem": finding.is_problem,
         "repairable": finding.can_be_repaired,
     }
-
-
-# -- gc --------------------------------------------------------------------------------------------
-
-
-@click.command("gc", short_help="Remove files that no session needs.")
-@click.option("-y", "--yes", is_flag=True, help="Remove them; without this, gc only lists them.")
-@click.option(
-    "--trash", "trash_days", metavar="DAYS", type=Count(),
-    help="Also delete what has been in the trash for more than DAYS days.",
-)  # fmt: skip
-@click.option("-v", "--verbose", is_flag=True, help="Show every file, not just the sums.")
-@with_scope
-def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -> int:
-    """List, or with --yes remove, blobs that no session uses and leftovers of crashes.
-
-    gc keeps a blob that is younger than an hour, or that a session, draft, trashed session or
-    quarantined file of any profile uses. It knows sessions in folders of their own if they were
-    started with --session-dir; otherwise name the folder with --session-dir now.
-
-    \b
-    Examples:
-      sessiontree gc                 list only
-      sessiontree gc --yes           remove
-      sessiontree gc --trash 30      include what has been in the trash for 30 days
-    """
-    folders = [scope.session_dir] if scope.session_dir else []
-    trash = list_trash(scope.profile)
-    expired = _expired(trash, trash_days)
-    report = find_garbage(scope.profile, folders=folders)
-    if not report.garbage and not expired:
-        output.write_line("Nothing to remove")
-    else:
-        _write_garbage(report.garbage, verbose)
-        _write_trashed(expired)
-    _write_kept(report.referenced, report.young, len(trash) - len(expired))
-    if not report.garbage and not expired:
-        return output.OK
-    if not yes:
-        size = report.size + sum(size for _, size in expired)
-        command = _same_command(scope, trash_days, verbose)
-        output.write_note(f"To remove {tables.size_text(size)}: {command}")
-        return output.OK
-    return _remove(report, expired)
-
-
-def _remove(report: GarbageReport, expired: list[tuple[TrashItem, int]]) -> int:
-    removal = remove_garbage(report)
-    count, size, failed = len(removal.removed), removal.size, list(removal.failed)
-    for item, item_size in expired:
-        try:
-            delete_forever(item)
-        except PersistenceError as error:
-            failed.append(error)
-        else:
-            count += 1
-            size += item_size
-    output.write_line(f"Removed {tables.plural(count, 'item')}, {tables.size_text(size)}")
-    for reason in failed:
-        output.write_message((f"Not removed: {reason}", "yellow"))
-    return output.FAILURE if failed else output.OK
-
-
-def _same_command(scope: Scope, trash_days: int | None, verbose: bool) -> str:
-    """The same command with ``--yes``."""
-    words = ["sessiontree"]
-    if scope.is_profile_named:
-        words += ["--profile", scope.profile.name]
-    words.append("gc")
-    if scope.session_dir is not None:
-        words += ["--session-dir", scope.session_dir]
-    if trash_days is not None:
-        words += ["--trash", str(trash_days)]
-    if verbose:
-        words.append("--verbose")
-    return shlex.join([*words, "--yes"])
-
-
-def _write_trashed(expired: list[tuple[TrashItem, int]]) -> None:
-    for item, size in expired:
-        output.write_line(
-            "trashed session  ",
-            (item.title or item.session_id, "bold"),
-            f"  {tables.size_text(size)}",
-        )
-
-
-def _write_garbage(garbage: list[Garbage], verbose: bool) -> None:
-    for kind in dict.fromkeys(piece.kind for piece in garbage):
-        same = [piece for piece in garbage if piece.kind == kind]
-        size = tables.size_text(sum(piece.size for piece in same))
-        output.write_line((tables.plural(len(same), kind), "bold"), f"  {size}")
-        if verbose:
-            for piece in same:
-                output.write_line((f"  {tables.short_path(piece.path)}", "dim"))
-
-
-def _write_kept(referenced: int, young: int, trashed: int) -> None:
-    notes = []
-    if referenced:
-        notes.append(f"{tables.plural(referenced, 'blob')} in use")
-    if young:
-        notes.append(f"{tables.plural(young, 'blob')} younger than an hour")
-    if trashed:
-        notes.append(f"{tables.plural(trashed, 'session')} in the trash: --trash DAYS")
-    if notes:
-        output.write_note(("Kept: " + " · ".join(notes), "dim"))
-
-
-def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, int]]:
-    """What has been in the trash for more than these days, each with the bytes it takes."""
-    if days is None:
-        return []
-    limit = datetime.now(UTC) - timedelta(days=days)
-    return [(item, _size_of(item)) for item in items if _removed_at(item) <= limit]
-
-
-def _size_of(item: TrashItem) -> int:
-    """The bytes of all that the item holds; what can't be looked at counts as nothing."""
-    size = 0
-    with contextlib.suppress(OSError, PersistenceError):
-        for file in walk_files(item.folder, follow_links=False):
-            with contextlib.suppress(OSError):
-                size += file.stat(follow_symlinks=False).st_size
-    return size
-
-
-def _removed_at(item: TrashItem) -> datetime:
-    try:
-        return datetime.fromisoformat(item.removed_at).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return datetime.now(UTC)  # when unsure it has just been removed, so it stays

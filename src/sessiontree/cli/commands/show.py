@@ -1,30 +1,29 @@
-"""``show`` and ``tree``: one session's conversation, and all of its branches. Never write."""
+"""``show``: one session's conversation. It never writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.conversation import Printer, first_line, line_of_message, one_line_of
 from sessiontree.cli.options import Count, Scope, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
+from sessiontree.cli.tables import plural
 from sessiontree.core.context import find_cut, find_kept, iter_messages
-from sessiontree.core.tree import SessionTree
-from sessiontree.core.usage import PAID_TYPES, blocks_of, total_usage
+from sessiontree.core.described import describe_edit, describe_state, describe_system
+from sessiontree.core.llm import system_text
+from sessiontree.core.usage import PAID_TYPES, arguments_text, blocks_of, total_usage
+from sessiontree.export.documents import describe_image
+from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import text_of
+from sessiontree.model.messages import as_text, text_of
 from sessiontree.text.words import clean_line, make_name
 
-_TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
-_MAX_GUIDES = 12
-"""Levels of branches that are drawn; of deeper ones the nearest."""
-
-
-# -- show ------------------------------------------------------------------------------------------
+_SHORT_LINES = 6
 
 
 @click.command("show", short_help="Show a session's conversation.")
@@ -116,7 +115,7 @@ def _has_id(value: Mapping[str, Any], key: str = "id") -> bool:
 
 def _write_head(view: SessionView, agent: str | None) -> None:
     used = total_usage(entry.decode() for entry in view.path if entry.type in PAID_TYPES)
-    output.write_line((_title(view), "bold"))
+    output.write_line((session_title(view), "bold"))
     # A listing counts those of all branches.
     in_all = sum(1 for entry in view.tree.entries if entry.type == "message")
     on_path = sum(1 for entry in view.path if entry.type == "message")
@@ -132,7 +131,7 @@ def _write_head(view: SessionView, agent: str | None) -> None:
     output.write_line((" · ".join(facts), "dim"))
 
 
-def _title(view: SessionView) -> str:
+def session_title(view: SessionView) -> str:
     """Its name, else what its latest compaction calls it, else its first prompt in short."""
     if view.name:
         return view.name
@@ -184,145 +183,207 @@ def _write_json(view: SessionView, entries: Sequence[Entry]) -> None:
     output.write_json_list(frame, "entries", (entry.decode() for entry in entries))
 
 
-# -- tree ------------------------------------------------------------------------------------------
+# -- entries as text --
 
 
-@click.command("tree", short_help="Show a session's branches.")
-@session_argument()
-@click.option("-a", "--all", "everything", is_flag=True, help="Include tool steps and settings.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print all entries with their depth, as JSON."
-)
-@with_scope
-def tree_command(scope: Scope, session: str | None, everything: bool, as_json: bool) -> None:
-    """Show a session's branches, labels and active branch (●). Without an ID, show this project's
-    newest session.
+@dataclass(slots=True)
+class Shortened:
+    """What was shown only in part."""
 
-    Lines are indented only where branches split.
+    results: int = 0
+    thoughts: int = 0
+    notes: int = 0
 
-    \b
-    Examples:
-      sessiontree tree
-      sessiontree tree 0199a3f2 --all
+
+FindCall = Callable[[Entry, str], Mapping[str, Any] | None]
+
+
+class Printer:
+    """Writes entries one after the other.
+
+    ``find_call`` gives the tool call that a result answers, for a result whose call is not shown.
     """
-    target = find_target(session, scope, foreign=True)
-    with open_target(target, scope) as view:
-        shown = [entry for entry in view.tree.entries if everything or as_json or _is_talk(entry)]
-        lines = list(_lay_out(view.tree, shown))
-        if as_json:
-            _write_tree_json(view, lines)
+
+    def __init__(self, *, full: bool, find_call: FindCall | None = None) -> None:
+        self._full = full
+        self._find_call = find_call
+        self._called: set[str] = set()
+        self.shortened = Shortened()
+
+    def entry(self, entry: Entry) -> None:
+        """Write one entry; what only programs read is passed over. Nothing of it is kept."""
+        data = entry.decode()
+        match entry.type:
+            case "message":
+                message = data.get("message")
+                if isinstance(message, dict):
+                    self._message(entry, message)
+            case "custom_message":
+                if data.get("display") is not False:
+                    self._heading(as_text(data.get("customType")) or "note", "magenta", entry)
+                    self._content(data.get("content"))
+            case "compaction":
+                self._compaction(entry, data)
+            case "branch_summary":
+                self._heading("Branch summary", "magenta", entry)
+                output.write_block(as_text(data.get("summary")))
+            case "reset_boundary":
+                self._heading("The context was cleared here", "magenta", entry)
+            case "context_edit":
+                said = output.fit(output.one_line(describe_edit(data)), 200)
+                output.write_line((f"(context: {said})", "dim"))
+            case "usage" | "model_change" | "thinking_level_change" | "mode_change":
+                state = describe_state(entry.type, data)
+                if state is not None:
+                    self._state(*state)
+            case _:
+                pass
+
+    # -- pieces ----------------------------------------------------------------------------------
+
+    def _heading(self, name: str, style: str, entry: Entry, more: str = "") -> None:
+        parts = [part for part in (more, local_time(entry.timestamp), entry.id) if part]
+        output.write_line()
+        output.write_line((name, f"bold {style}"), (f"  {' · '.join(parts)}", "dim"))
+
+    def _state(self, name: str, value: str) -> None:
+        if self._full:
+            output.write_line((f"({name}: {value})", "dim"))
+        else:
+            self.shortened.notes += 1
+
+    def _message(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        match message.get("role"):
+            case "user":
+                self._heading("You", "green", entry)
+                self._content(message.get("content"))
+            case "assistant":
+                self._heading("Assistant", "cyan", entry, as_text(message.get("model")))
+                self._content(message.get("content"))
+                self._ending(message)
+            case "toolResult":
+                self._call_before(entry, message)
+                self._tool_result(message)
+            case "bashExecution":
+                self._bash(entry, message)
+            case "system":
+                self._system(message)
+            case other:
+                name = as_text(message.get("customType")) or as_text(other) or "message"
+                self._heading(name, "magenta", entry)
+                self._content(message.get("content"))
+
+    def _system(self, message: Mapping[str, Any]) -> None:
+        self._state("system", describe_system(message))
+        if self._full:
+            self._indented(system_text(message), "dim")
+
+    def _ending(self, message: Mapping[str, Any]) -> None:
+        error = message.get("errorMessage")
+        if isinstance(error, str) and error:
+            output.write_line((f"error: {error}", "red"))
+        elif message.get("stopReason") == "aborted":
+            output.write_line(("(stopped)", "red"))
+
+    def _content(self, content: object) -> None:
+        if isinstance(content, str):
+            output.write_block(content)
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict):
+                self._block(block)
+
+    def _block(self, block: Mapping[str, Any]) -> None:
+        match block.get("type"):
+            case "text":
+                text = as_text(block.get("text"))
+                if text.strip():
+                    output.write_block(text)
+            case "thinking":
+                self._thinking(as_text(block.get("thinking")))
+            case "toolCall":
+                self._call(block)
+            case "image":
+                output.write_line((describe_image(block), "dim"))
+            case _:
+                pass
+
+    def _thinking(self, text: str) -> None:
+        if not text.strip():
             return
-        _write_tree(view, lines)
-        hidden = len(view.tree.entries) - len(shown)
-        if hidden:
-            what = "tool step or setting" if hidden == 1 else "tool steps and settings"
-            output.write_note((f"Hidden: {hidden:,} {what} (--all)", "dim"))
+        if self._full:
+            output.write_block(text, "dim italic")
+        else:
+            self.shortened.thoughts += 1
+
+    def _call(self, call: Mapping[str, Any]) -> None:
+        self._called.add(as_text(call.get("id")))
+        summary = self._call_summary(call)
+        output.write_line(("→ ", "yellow"), (as_text(call.get("name")), "yellow"), summary)
+
+    def _call_before(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        """What a result answers, if that is not to be read above it."""
+        call_id = as_text(message.get("toolCallId"))
+        if call_id in self._called:
+            return
+        call = self._find_call(entry, call_id) if self._find_call is not None else None
+        output.write_line()
+        if call is not None:
+            self._call(call)
+        else:
+            output.write_line(("→ ", "yellow"), (as_text(message.get("toolName")) or "?", "yellow"))
+
+    def _call_summary(self, call: Mapping[str, Any]) -> str:
+        arguments = call.get("arguments")
+        if isinstance(arguments, dict) and len(arguments) == 1:
+            (value,) = arguments.values()
+            text = value if isinstance(value, str) else arguments_text(call)
+        else:
+            text = arguments_text(call)
+        line = output.one_line(text)
+        if not self._full and len(line) > 200:
+            self.shortened.results += 1
+            line = output.fit(line, 200)
+        return f" {line}"
+
+    def _tool_result(self, message: Mapping[str, Any]) -> None:
+        failed = bool(message.get("isError"))
+        text = text_of(message.get("content"), "\n")
+        style = "red" if failed else "dim"
+        self._indented(text if text.strip() else "(no output)", style)
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "image":
+                output.write_line((f"  {describe_image(block)}", "dim"))
+
+    def _indented(self, text: str, style: str) -> None:
+        lines = clean(text).rstrip("\n").split("\n")
+        shown = lines if self._full else lines[:_SHORT_LINES]
+        output.write_block("\n".join(f"  {line}" for line in shown), style)
+        if len(shown) < len(lines):
+            self.shortened.results += 1
+            output.write_line((f"  … {plural(len(lines) - len(shown), 'more line')}", style))
+
+    def _bash(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        self._heading("Command", "green", entry)
+        output.write_block(f"$ {as_text(message.get('command'))}")
+        result = as_text(message.get("output"))
+        self._indented(result if result.strip() else "(no output)", "dim")
+        code = message.get("exitCode")
+        if isinstance(code, int) and code:
+            output.write_line((f"  exit code {code}", "red"))
+
+    def _compaction(self, entry: Entry, data: Mapping[str, Any]) -> None:
+        before = data.get("tokensBefore")
+        size = f"{before:,} tokens summarised" if isinstance(before, int) else ""
+        self._heading("Compaction", "magenta", entry, size)
+        output.write_block(as_text(data.get("summary")))
 
 
-class _Line(NamedTuple):
-    """An entry, what is drawn before it, and how often branches parted above it."""
+def local_time(timestamp: str) -> str:
+    """An entry's time, in the user's own zone; empty if it has none."""
+    from datetime import datetime
 
-    entry: Entry
-    mark: str
-    depth: int
-
-
-def _is_talk(entry: Entry) -> bool:
-    if entry.type != "message":
-        return entry.type in _TALK
-    message = entry.decode().get("message")
-    if not isinstance(message, dict) or message.get("role") in ("toolResult", "system"):
-        return False
-    kind, _, text = line_of_message(message)
-    return kind != "assistant" or not text.startswith("→ ")
-
-
-def _lay_out(tree: SessionTree, shown: Sequence[Entry]) -> Iterator[_Line]:
-    """The shown entries in the order of the tree."""
-    visible = {entry.id for entry in shown}
-    above = _visible_ancestors(tree, visible)
-    children: dict[str | None, list[Entry]] = {}
-    for entry in sorted(shown, key=lambda entry: entry.timestamp):
-        children.setdefault(above[entry.id], []).append(entry)
-    stack = list(_siblings(children.get(None, []), "", 0))
-    while stack:
-        line, below = stack.pop()
-        yield line
-        stack += _siblings(children.get(line.entry.id, []), below, line.depth)
-
-
-def _siblings(entries: Sequence[Entry], indent: str, depth: int) -> Iterator[tuple[_Line, str]]:
-    """Entries of one parent, last first: each with what is drawn before those below it."""
-    if len(entries) == 1:
-        yield _Line(entries[0], indent, depth), indent
-        return
-    kept = indent[-3 * (_MAX_GUIDES - 1) :]
-    for number, entry in enumerate(reversed(entries)):
-        mark, below = ("└─ ", "   ") if number == 0 else ("├─ ", "│  ")
-        yield _Line(entry, kept + mark, depth + 1), kept + below
-
-
-def _visible_ancestors(tree: SessionTree, visible: set[str]) -> dict[str, str | None]:
-    """For each entry its nearest ancestor that is shown."""
-    found: dict[str, str | None] = {}
-    for entry in tree.entries:
-        walked: list[Entry] = []
-        at: Entry | None = entry
-        answer: str | None = None
-        while at is not None and at.id not in found:
-            walked.append(at)
-            at = tree.by_id.get(at.parent_id) if at.parent_id is not None else None
-        if at is not None:
-            answer = at.id if at.id in visible else found[at.id]
-        for step in reversed(walked):
-            found[step.id] = answer
-            if step.id in visible:
-                answer = step.id
-    return found
-
-
-def _write_tree(view: SessionView, lines: Sequence[_Line]) -> None:
-    active = {entry.id for entry in view.path}
-    shown = {line.entry.id for line in lines}
-    leaf = next((entry.id for entry in reversed(view.path) if entry.id in shown), None)
-    labels = view.tree.labels()
-    room = output.terminal_width()
-    output.write_line((_title(view), "bold"), (f"  {view.id}", "dim"))
-    for entry, mark, _ in lines:
-        kind, style, text = one_line_of(entry)
-        dot = "●" if entry.id in active else "○"
-        label = f" [{labels[entry.id][0]}]" if entry.id in labels else ""
-        here = " ← here" if entry.id == leaf else ""
-        taken = sum(map(output.text_width, (mark, kind, output.one_line(label), here))) + 14
-        line = first_line(text, max(10, (room or 240) - taken))
-        output.write_line(
-            (mark, "dim"),
-            (f"{dot} ", "green" if entry.id in active else "dim"),
-            (f"{entry.id} ", "dim"),
-            (kind, style),
-            f" {line}",
-            (label, "yellow"),
-            (here, "green"),
-        )
-
-
-def _write_tree_json(view: SessionView, lines: Sequence[_Line]) -> None:
-    active = {entry.id for entry in view.path}
-    labels = view.tree.labels()
-    leaf_id = view.path[-1].id if view.path else None
-    entries = (
-        {
-            "id": entry.id,
-            "parentId": entry.parent_id,
-            "type": entry.type,
-            "timestamp": entry.timestamp,
-            "depth": depth,
-            "active": entry.id in active,
-            "label": labels[entry.id][0] if entry.id in labels else None,
-            "text": one_line_of(entry)[2],
-        }
-        for entry, _, depth in lines
-    )
-    output.write_json_list(
-        {"id": view.id, "name": view.name, "leafId": leaf_id}, "entries", entries
-    )
+    try:
+        return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.copies import Families, SeenAnswers
+from sessiontree.cli.copied_answers import Families, SeenAnswers
 from sessiontree.cli.options import Scope, since_option, with_scope
 from sessiontree.cli.resolve import Target, find_target, open_target, session_argument
 from sessiontree.cli.tables import Column

@@ -3,7 +3,7 @@
 Forks, branched sessions, clones, conversions and bundles that were taken in again copy entries as
 they are. An entry's id has only 8 digits, so that it says little among thousands of sessions: two
 entries are the same answer only if their times agree too, and if their sessions are related. What
-an answer is worth is ``accounting``'s business.
+an answer costs is ``commands/usage.py``'s business.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries as lines of text."""
+"""An entry in one line of ``tree``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.cli import conversation, output
-from sessiontree.cli.conversation import first_line
+from sessiontree.cli import output
+from sessiontree.cli.commands import tree
+from sessiontree.cli.commands.tree import first_line
 from sessiontree.export.markdown_safety import clean
 
 _PIECES = ["a", "漢", "\x1b[38;2;255;255;255m", "\x1b[0m", "\x1b]0;title\x07", "\n", "  ", "\t"]
@@ -29,7 +30,7 @@ def test_of_a_huge_output_only_the_beginning_is_read(
         read.append(len(text))
         return clean(text)
 
-    monkeypatch.setattr(conversation, "clean", clean_counted)
+    monkeypatch.setattr(tree, "clean", clean_counted)
     shown = first_line(letter * 1_000_000, 80)
     assert output.text_width(shown) == 80
     assert sum(read) < 10_000

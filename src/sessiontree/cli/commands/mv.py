@@ -1,0 +1,66 @@
+"""``mv``: move a session to another project."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.resolve import find_target, session_argument
+
+
+@click.command("mv", short_help="Move a session to another project folder.")
+@session_argument(required=True)
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--force", is_flag=True, help="Move it even if another program has it open.")
+@with_scope
+def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
+    """Move a session and its artifacts to the project in FOLDER.
+
+    mv refuses if another program has the session open, because that program's next messages would
+    be lost. With --force it moves the session and leaves a link that leads that program to it.
+
+    \b
+    Examples:
+      sessiontree mv 0199a3f2 ~/src/app
+      sessiontree mv 0199a3f2 .
+    """
+    project = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.isdir(project):
+        output.fail(f"{project}: no such folder")
+    target = find_target(session, scope)
+    from sessiontree.discovery.paths import default_session_dir, same_cwd
+    from sessiontree.export.view import open_view
+    from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.storage.open_elsewhere import AGENT_PROGRAMS, find_agents, find_users
+    from sessiontree.stores.files.opening import profile_for
+    from sessiontree.stores.files.rerooting import reroot_session
+
+    with open_view(target.path, profile=scope.profile) as view:
+        if same_cwd(view.cwd, project):
+            output.write_line(f"It is already there: {tables.short_path(project)}")
+            return
+        programs = AGENT_PROGRAMS.get(profile_for(target.path, None).name, frozenset())
+        users = find_users(target.path)
+        agents = [] if users else find_agents(programs, view.cwd)
+    if users and not force:
+        output.fail(
+            f"{users[0]} has session {target.path} open. "
+            "Close it there first, or move it with --force."
+        )
+    if agents and not force:
+        output.fail(
+            f"{agents[0]} works in {tables.short_path(view.cwd)} and may have session "
+            f"{target.path} open. Close it there first, or move it with --force."
+        )
+    storage = FileSessionStorage()
+    home = scope.session_dir or default_session_dir(scope.profile, project, storage)
+    new_path = os.path.join(home, os.path.basename(target.path))
+    in_use = bool(users or agents)
+    reroot_session(storage, target.path, new_path, project, {}, leave_link=in_use)
+    output.write_line("Moved to ", (tables.short_path(project), "bold"))
+    if in_use:
+        output.write_note("Left a link in the old place for the program that has it open")
+    output.write_line((f"  {tables.short_path(new_path)}", "dim"))
