@@ -35,10 +35,13 @@ interop: setup  ## exchange sessions with the living pi and omp
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/pytest -m interop tests/interop $(ARGS)
 
-torture: setup  ## attack it; TORTURE_SECONDS bounds the time
+torture: setup  ## attack it; TORTURE_SECONDS bounds the time; RECORD=1 adds the run to the record
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 		{ echo "Installing the fuzzer"; $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; }
-	$(BIN)/pytest -m torture tests/torture $(ARGS)
+	@rm -f .bench/torture.json
+	@status=0; $(BIN)/pytest -m "torture or interop" tests/torture \
+		$(if $(RECORD),tests/interop/test_living_writers.py) $(ARGS) || status=$$?; \
+	$(if $(RECORD),$(BIN)/python -m tests.torture.record || status=$$?;) exit $$status
 
 docs: setup site-tools  ## check the documents, build them as a site in build/site
 	$(BIN)/pytest -q tests/unit/test_documentation.py

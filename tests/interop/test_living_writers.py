@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from tests.samples import TIME, assistant, header, lines, message, user
+from tests.torture import record
 
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.maintenance.renaming import rename_session
@@ -118,6 +119,9 @@ def make_session(folder: Path, project: Path, size: int = 2_000_000) -> Path:
 
 
 def check_nothing_lost(file: Path, talker: Talker, peer: Peer) -> None:
+    record.note(
+        os.environ["PYTEST_CURRENT_TEST"].partition(" ")[0], {"peer lines": len(talker.said)}
+    )
     records = [json.loads(line) for line in file.read_bytes().splitlines() if line]
     found = {record["id"]: record for record in records}
     lost = [said["id"] for said in talker.said if said["id"] not in found]

@@ -11,12 +11,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-REPORT = Path(__file__).parents[2] / ".bench" / "torture.json"
+from tests.torture import record
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "share(n): takes n times the usual share of the time")
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> Iterator[int]:
+    """What all random choices of this run follow from; the report names it."""
+    made = int(os.environ.get("TORTURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+    began = time.monotonic()
+    yield made
+    ended = {"seconds": time.monotonic() - began, "failed": request.session.testsfailed}
+    record.note("run", {"seed": made, **ended})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,14 +79,13 @@ def yard(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def rng() -> random.Random:
-    seed = int(os.environ.get("TORTURE_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+def rng(seed: int) -> random.Random:
     print(f"TORTURE_SEED={seed}")
     return random.Random(seed)
 
 
 @pytest.fixture
-def figures(request: pytest.FixtureRequest) -> Iterator[Callable[[str, float], None]]:
+def figures(request: pytest.FixtureRequest, seed: int) -> Iterator[Callable[[str, float], None]]:
     """Count what was done; the sums go to a file beside the benchmarks."""
     counted: dict[str, float] = {}
 
@@ -86,7 +94,4 @@ def figures(request: pytest.FixtureRequest) -> Iterator[Callable[[str, float], N
 
     yield count
     print(json.dumps(counted))
-    REPORT.parent.mkdir(exist_ok=True)
-    known = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-    known[request.node.name] = counted
-    REPORT.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    record.note(request.node.name, counted)

@@ -17,7 +17,7 @@ HARNESSES = sorted(path.stem for path in Path(__file__).parent.glob("fuzz_*.py")
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_no_input_breaks_a_reader(
     harness: str,

@@ -44,6 +44,7 @@ def check_session(path: Path, promised: dict[str, Any]) -> None:
     session.get_tree()
 
 
+@pytest.mark.share(2)
 def test_killed_while_working_on_a_session(
     tmp_path: Path, rng: random.Random, budget: Budget, figures: Figures
 ) -> None:
@@ -74,6 +75,7 @@ def test_killed_while_working_on_a_session(
     assert not [name for name in leftovers if name.startswith(f".{path.name}.")]
 
 
+@pytest.mark.share(2)
 def test_killed_while_a_new_session_begins(
     tmp_path: Path, rng: random.Random, budget: Budget, figures: Figures
 ) -> None:
@@ -96,6 +98,7 @@ def test_killed_while_a_new_session_begins(
             check_session(Path(file), promised)
 
 
+@pytest.mark.share(2)
 def test_killed_while_forking_moving_and_migrating(
     tmp_path: Path, rng: random.Random, budget: Budget, figures: Figures
 ) -> None:
@@ -141,6 +144,7 @@ def test_killed_while_forking_moving_and_migrating(
             path.unlink(missing_ok=True)
 
 
+@pytest.mark.share(2)
 def test_killed_while_the_catalogue_is_refreshed(
     tmp_path: Path, rng: random.Random, budget: Budget, figures: Figures
 ) -> None:
@@ -178,6 +182,7 @@ def count_messages(path: str) -> int:
     return sum(json.loads(line)["type"] == "message" for line in lines)
 
 
+@pytest.mark.share(2)
 def test_killed_while_the_prompt_history_is_written(
     tmp_path: Path, rng: random.Random, budget: Budget, figures: Figures
 ) -> None:

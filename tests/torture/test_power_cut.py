@@ -98,6 +98,7 @@ def _tell(lost: set[str], recorder: Recorder, done: int) -> str:
     return "\n".join([f"lost {lost} after", *lines])
 
 
+@pytest.mark.share(6)
 def test_what_was_flushed_survives_a_power_cut_at_any_moment(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
