@@ -13,7 +13,7 @@ with atheris.instrument_imports(include=["sessiontree"]):
     from sessiontree.export.redact import Redactor
     from sessiontree.model.header import TitleSlot
     from sessiontree.text.secrets import find_secrets
-    from sessiontree.tui import escaping
+    from sessiontree.tui import safe_text
 
 from tests.torture.fuzzing import fuzz, scratch_folder, text_of
 
@@ -43,7 +43,7 @@ def try_one(data: bytes) -> None:
     _history.search(text, 3)
     assert not _has_control(output.one_line(text))
     assert not _has_control(output.block(text).replace("\n", "").replace("\t", ""))
-    assert not _has_control(escaping.block(text).replace("\n", "").replace("\t", ""))
+    assert not _has_control(safe_text.block(text).replace("\n", "").replace("\t", ""))
     TitleSlot(text[:300], None, "2026-02-16T10:20:30.000Z").encode()
     redacted = Redactor().redact_text(text)
     assert not find_secrets(redacted) or "[redacted:" in redacted

@@ -17,7 +17,7 @@ from sessiontree.tui.transcript.blocks import Block, Kind
 from sessiontree.tui.transcript.item import TranscriptItem
 from sessiontree.tui.transcript.long_text import LongText
 from sessiontree.tui.transcript.markdown import Growth, Splitter, draw_markdown
-from sessiontree.tui.transcript.wrapping import wrap_text
+from sessiontree.tui.transcript.styled_text import wrap_text
 
 PIECES = st.lists(
     st.sampled_from(

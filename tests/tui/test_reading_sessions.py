@@ -29,21 +29,13 @@ from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 from .support import Shop, assistant, call, result, user
 
 PURE = (
-    *("escaping", "fuzzy", "palette", "chat.command_list"),
-    *("chat.recall", "chat.todos", "transcript.tool_lines", "transcript.image_lines"),
-    *(
-        "pickers.session_rows",
-        "pickers.session_actions",
-        "chat.session_reading",
-    ),
-    *("pickers.session_preview", "chat.shell", "pickers.tree_entries", "pickers.tree_rows"),
-    *("pickers.tree_lines", "transcript.blocks", "chat.event_state", "transcript.block_lines"),
-    *(
-        "transcript.markdown",
-        "transcript.markdown_tables",
-        "transcript.styled_text",
-        "transcript.wrapping",
-    ),
+    *("safe_text", "fuzzy", "palette"),
+    *("chat.command_list", "chat.event_state", "chat.recall", "chat.session_reading"),
+    *("chat.shell", "chat.todos"),
+    *("pickers.session_actions", "pickers.session_preview", "pickers.session_rows"),
+    *("pickers.tree_entries", "pickers.tree_lines", "pickers.tree_rows"),
+    *("transcript.block_lines", "transcript.blocks", "transcript.markdown"),
+    "transcript.styled_text",
 )
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from rich.color import Color
 from rich.text import Text
 
+from sessiontree.core.described import describe_call, describe_image, describe_result, image_size
 from sessiontree.tui.chat.event_state import Narrator
-from sessiontree.tui.chat.figures import word_branch
-from sessiontree.tui.chat.footer import FooterFacts, draw_footer, short_number
-from sessiontree.tui.chat.panels import draw_queue, draw_status, elapsed_text
+from sessiontree.tui.chat.footer import FooterFacts, draw_footer, short_number, word_branch
+from sessiontree.tui.chat.panels import draw_queue
 from sessiontree.tui.chat.session_reading import Branches
-from sessiontree.tui.chat.status_line import StatusLine
+from sessiontree.tui.chat.status_line import StatusLine, draw_status, elapsed_text
 from sessiontree.tui.chat.todos import Todo, draw_todos, load_todos
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.palette import DARK, LIGHT, PALETTES, Palette, choose_palette
@@ -33,8 +33,6 @@ from sessiontree.tui.pickers.session_rows import (
     read_words,
     short_path,
 )
-from sessiontree.tui.transcript.image_lines import describe_image, image_size
-from sessiontree.tui.transcript.tool_lines import describe_call, describe_result
 
 from .support import NOW, make_info, result
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.tui.fuzzy import Field, Kind, Query, fold
-from sessiontree.tui.word_field import WordField, distinct_words
+from sessiontree.tui.fuzzy import Field, Kind, Query, WordField, distinct_words, fold
 
 _PIECES = st.sampled_from(
     [

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import signal
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from typing import ClassVar
 
+from textual import _ansi_sequences
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
@@ -27,7 +29,6 @@ from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
 from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.terminal_keys import teach_alt_enter
 from sessiontree.tui.theme import ThemedApp
 
 
@@ -178,3 +179,14 @@ async def open_agent_session(
     session = await create_agent_session(choice.agent, manager=manager, model=chosen)
     make_agent = partial(create_agent, confirm=confirm, registry=session.models)
     return OpenedSession(session, choice.is_offline, choice.reason, make_agent)
+
+
+class _Key(Enum):
+    ALT_ENTER = "alt+enter"
+
+
+def teach_alt_enter() -> None:
+    """Have Alt+Enter known as ``alt+enter`` on every terminal."""
+    sequences = getattr(_ansi_sequences, "ANSI_SEQUENCES_KEYS", None)
+    if isinstance(sequences, dict):
+        sequences.setdefault("\x1b\r", (_Key.ALT_ENTER,))

@@ -27,7 +27,7 @@ from textual.widgets import Static
 from sessiontree.agents.tools.base import Reach
 from sessiontree.agents.tools.permissions import Permission, Permissions
 from sessiontree.text import escaping as exactly
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.chat.arming import ALONE_S, PAUSE_S, Arming
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, scroll_body
@@ -36,8 +36,7 @@ from sessiontree.tui.text_pane import TextPane
 from sessiontree.tui.theme import palette_of
 from sessiontree.tui.transcript.block_lines import diff_row
 from sessiontree.tui.transcript.long_text import Draw, LongText, Rows, stack
-from sessiontree.tui.transcript.styled_text import MAX_HIGHLIGHTED, highlight
-from sessiontree.tui.transcript.wrapping import wrap_text
+from sessiontree.tui.transcript.styled_text import MAX_HIGHLIGHTED, highlight, wrap_text
 
 if TYPE_CHECKING:
     from sessiontree.agents.tools.base import Confirmation
@@ -83,7 +82,7 @@ class ToolDialog(ModalScreen[Answer]):
     def compose(self) -> ComposeResult:
         title = exactly.exact_line(self._question.title)
         with Vertical(classes="dialog question"):
-            yield Static(Text(escaping.fit(title, _LONG_TITLE), palette_of(self).strong))
+            yield Static(Text(safe_text.fit(title, _LONG_TITLE), palette_of(self).strong))
             yield TextPane(self._lay_out, classes="dialog-body")
             yield Static(id="more")
             yield Static(id="answers")

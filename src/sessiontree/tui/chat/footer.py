@@ -7,15 +7,23 @@ keeps the facts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from sessiontree.tui import escaping
+from sessiontree.runtime.compacting import estimate_session
+from sessiontree.tui import safe_text
+from sessiontree.tui.chat.session_reading import Branches, read_branches
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.row_list import two_sided
+from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.theme import palette_of
+
+if TYPE_CHECKING:
+    from sessiontree.runtime.agent_session import AgentSession
+
 
 _GAP = " · "
 _NAME_WEIGHT = 9
@@ -70,10 +78,10 @@ def draw_footer(facts: FooterFacts, width: int, palette: Palette) -> Text:
 
 def _all_pieces(facts: FooterFacts, palette: Palette) -> list[_Piece]:
     def left(text: str, style: Style, weight: int) -> _Piece:
-        return _Piece(Text(escaping.one_line(text), style), weight, True)
+        return _Piece(Text(safe_text.one_line(text), style), weight, True)
 
     def right(text: str, style: Style, weight: int) -> _Piece:
-        return _Piece(Text(escaping.one_line(text), style), weight, False)
+        return _Piece(Text(safe_text.one_line(text), style), weight, False)
 
     unsaved = f"{facts.unsaved} not saved" if facts.unsaved else ""
     thinking = f"thinking {facts.thinking}" if facts.thinking not in ("", "off") else ""
@@ -167,3 +175,41 @@ class Footer(Widget):
         line = draw_footer(self._facts, self.content_size.width, palette_of(self))
         line.no_wrap = True
         return line
+
+
+async def read_cost(session: AgentSession) -> float:
+    """What the session has cost so far. Reads all of it: once for each session, not each answer."""
+    return (await session.stats()).usage.cost
+
+
+async def read_figures(session: AgentSession, cost: float, *, is_offline: bool) -> FooterFacts:
+    """The facts of this moment."""
+    branches = await session.read(read_branches)
+    tokens = (await session.read(estimate_session)).tokens
+    model = session.model
+    return FooterFacts(
+        session=session.session_name or f"session {session.session_id[:8]}",
+        project=short_path(session.cwd),
+        branch=word_branch(branches),
+        model=model.display_name if model is not None else "no model",
+        is_offline=is_offline,
+        thinking=session.thinking_level,
+        mode=session.mode.name,
+        tokens=tokens,
+        window=model.context_window if model is not None else 0,
+        cost=cost,
+        is_saved=session.manager.is_persisted,
+        unsaved=session.unsaved,
+    )
+
+
+def word_branch(branches: Branches) -> str:
+    """``branch 2 of 3``, with the nearest label; nothing for a conversation that never parted."""
+    words = []
+    if branches.total > 1 and branches.current:
+        words.append(f"branch {branches.current} of {branches.total}")
+    elif not branches.current and not branches.is_empty:
+        words.append("a new branch")
+    if branches.label:
+        words.append(f"[{branches.label}]")
+    return " ".join(words)

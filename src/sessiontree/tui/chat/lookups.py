@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessiontree.session.manager import SessionManager
 from sessiontree.text.words import format_time_ago, to_moment
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.chat.footer import short_number
 from sessiontree.tui.pickers.dialogs import Option
 from sessiontree.tui.pickers.session_rows import count_text, short_path
@@ -141,7 +141,7 @@ def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
     project = head.cwd if head is not None else ""
     # A folder of sessions lists all its sessions, whatever project they are of.
     is_listed = setup.session_dir is not None or not project or same_cwd(project, cwd)
-    where = "" if is_listed else f", in {escaping.one_line(short_path(project))}"
+    where = "" if is_listed else f", in {safe_text.one_line(short_path(project))}"
     way = "/resume opens one" if is_listed else "/resume, then Tab, opens one"
     return f"The samples are there already{where}: {way}, /demo remove removes them"
 

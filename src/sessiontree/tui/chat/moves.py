@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
@@ -207,8 +207,8 @@ async def search(chat: ChatScreen, text: str) -> None:
         options = []
         for number, hit in enumerate(found):
             hits[f"{number}"] = hit
-            name = escaping.one_line(hit.session.title or hit.session.first_message)
-            text = escaping.one_line(hit.snippet)
+            name = safe_text.one_line(hit.session.title or hit.session.first_message)
+            text = safe_text.one_line(hit.snippet)
             found_in = "its name" if hit.role == NAME_ROLE else name
             options.append(Option(f"{number}", text, found_in))
         return options

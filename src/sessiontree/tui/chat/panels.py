@@ -11,11 +11,8 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.transcript.wrapping import wrap_text
-
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 DrawLines = Callable[[int], list[Text]]
 
@@ -55,52 +52,8 @@ def draw_queue(
     rows = [("steer", text) for text in steering] + [("next", text) for text in queued]
     lines = []
     for word, text in rows[:5]:
-        shown = escaping.fit(escaping.one_line(text), max(4, width - len(word) - 4))
+        shown = safe_text.fit(safe_text.one_line(text), max(4, width - len(word) - 4))
         lines.append(Text.assemble((f"↳ {word}  ", palette.of("warning")), (shown, palette.dim)))
     if len(rows) > 5:
         lines.append(Text(f"  … {len(rows) - 5} more", palette.dim))
     return lines
-
-
-def draw_status(
-    activity: str,
-    seconds: float,
-    notice: tuple[str, bool] | None,
-    width: int,
-    palette: Palette,
-    most_lines: int = 3,
-) -> list[Text]:
-    """What goes on, else what was said last; what is long goes on in the next lines."""
-    lines = wrap_text(_status_text(activity, seconds, notice, palette), width)
-    if len(lines) > most_lines:
-        lines = lines[:most_lines]
-        lines[-1] = Text(escaping.fit(f"{lines[-1].plain} …", width), lines[-1].style)
-    return lines
-
-
-def _status_text(
-    activity: str, seconds: float, notice: tuple[str, bool] | None, palette: Palette
-) -> Text:
-    if activity:
-        frame = SPINNER[int(seconds * 10) % len(SPINNER)]
-        line = Text.assemble(
-            (f"{frame} ", palette.of("accent")),
-            (escaping.one_line(activity), palette.text),
-            (f" · {elapsed_text(seconds)}" if seconds >= 1 else "", palette.dim),
-        )
-        if notice is not None:
-            line.append(f" · {escaping.one_line(notice[0])}", _tone(notice[1], palette))
-        return line
-    if notice is None:
-        return Text()
-    return Text(escaping.one_line(notice[0]), _tone(notice[1], palette))
-
-
-def elapsed_text(seconds: float) -> str:
-    """``12s``, ``3m 5s``."""
-    whole = int(seconds)
-    return f"{whole}s" if whole < 60 else f"{whole // 60}m {whole % 60}s"
-
-
-def _tone(is_bad: bool, palette: Palette) -> str:
-    return palette.error if is_bad else palette.muted

@@ -27,13 +27,12 @@ from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.masking import KeyMask
 from sessiontree.tui.chat import command_list
 from sessiontree.tui.chat.commands import ChatCommands
-from sessiontree.tui.chat.completions import Completions
 from sessiontree.tui.chat.confirm import Confirmer
-from sessiontree.tui.chat.editor import Editor
+from sessiontree.tui.chat.editor import Completions, Editor
 from sessiontree.tui.chat.footer import Footer, FooterFacts
 from sessiontree.tui.chat.panels import LinesPanel, draw_queue
 from sessiontree.tui.chat.session_link import OpenSession, SessionLink
-from sessiontree.tui.chat.shell_view import run_shell_command
+from sessiontree.tui.chat.shell import run_shell_command
 from sessiontree.tui.chat.status_line import StatusLine
 from sessiontree.tui.chat.stopping import ChatStopping
 from sessiontree.tui.chat.todos import Todo, draw_todos

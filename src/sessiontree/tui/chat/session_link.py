@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui.chat.event_state import Narrator
-from sessiontree.tui.chat.figures import read_cost, read_figures
+from sessiontree.tui.chat.footer import read_cost, read_figures
 from sessiontree.tui.chat.session_reading import WINDOW, read_before, read_end
 from sessiontree.tui.chat.todos import Todo, load_todos
 from sessiontree.tui.pickers.session_rows import count_text

@@ -12,11 +12,14 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
+from sessiontree.tui import safe_text
 from sessiontree.tui.chat.event_state import Narrator
-from sessiontree.tui.chat.panels import draw_status
+from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import palette_of
+from sessiontree.tui.transcript.styled_text import wrap_text
 
 _NOTICE_S = 12.0
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class StatusLine(Widget):
@@ -118,3 +121,47 @@ class StatusLine(Widget):
         most_lines = min(3, max(1, self.screen.size.height // 8))
         palette = palette_of(self)
         return draw_status(activity, seconds, self._notice, width, palette, most_lines)
+
+
+def draw_status(
+    activity: str,
+    seconds: float,
+    notice: tuple[str, bool] | None,
+    width: int,
+    palette: Palette,
+    most_lines: int = 3,
+) -> list[Text]:
+    """What goes on, else what was said last; what is long goes on in the next lines."""
+    lines = wrap_text(_status_text(activity, seconds, notice, palette), width)
+    if len(lines) > most_lines:
+        lines = lines[:most_lines]
+        lines[-1] = Text(safe_text.fit(f"{lines[-1].plain} …", width), lines[-1].style)
+    return lines
+
+
+def _status_text(
+    activity: str, seconds: float, notice: tuple[str, bool] | None, palette: Palette
+) -> Text:
+    if activity:
+        frame = _SPINNER[int(seconds * 10) % len(_SPINNER)]
+        line = Text.assemble(
+            (f"{frame} ", palette.of("accent")),
+            (safe_text.one_line(activity), palette.text),
+            (f" · {elapsed_text(seconds)}" if seconds >= 1 else "", palette.dim),
+        )
+        if notice is not None:
+            line.append(f" · {safe_text.one_line(notice[0])}", _tone(notice[1], palette))
+        return line
+    if notice is None:
+        return Text()
+    return Text(safe_text.one_line(notice[0]), _tone(notice[1], palette))
+
+
+def elapsed_text(seconds: float) -> str:
+    """``12s``, ``3m 5s``."""
+    whole = int(seconds)
+    return f"{whole}s" if whole < 60 else f"{whole // 60}m {whole % 60}s"
+
+
+def _tone(is_bad: bool, palette: Palette) -> str:
+    return palette.error if is_bad else palette.muted

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sessiontree.model import codec
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 
 FILE_NAME = "todos.json"
@@ -87,7 +87,7 @@ def draw_todos(todos: list[Todo], width: int, palette: Palette) -> list[Text]:
     for todo in left[:_MAX_SHOWN]:
         is_active = todo.state == "active"
         mark, style = ("▸ ", palette.of("accent")) if is_active else ("☐ ", palette.dim)
-        text = escaping.fit(escaping.one_line(todo.text), max(4, width - 2))
+        text = safe_text.fit(safe_text.one_line(todo.text), max(4, width - 2))
         lines.append(
             Text.assemble((mark, style), (text, palette.text if is_active else palette.dim))
         )

@@ -18,7 +18,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.chat.panels import LinesPanel
 from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.palette import Palette
@@ -53,10 +53,10 @@ class ConfirmDialog(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="dialog"):
-            yield Static(Text(escaping.one_line(self._question), palette.strong))
+            yield Static(Text(safe_text.one_line(self._question), palette.strong))
             if self._details.strip():
                 with VerticalScroll(classes="dialog-body", can_focus=False):
-                    yield Static(Text(escaping.block(self._details), palette.text))
+                    yield Static(Text(safe_text.block(self._details), palette.text))
             yield Static(draw_keys(palette, (("y", self._yes), ("n", "no"))), classes="dialog-keys")
 
     def action_answer(self, answer: bool) -> None:
@@ -80,8 +80,8 @@ class TextDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="dialog"):
-            yield Static(Text(escaping.one_line(self._question), palette.strong))
-            yield LineInput(escaping.one_line(self._text), classes="dialog-input")
+            yield Static(Text(safe_text.one_line(self._question), palette.strong))
+            yield LineInput(safe_text.one_line(self._text), classes="dialog-input")
             keys = (("Enter", self._enter), ("Esc", "cancel"))
             yield Static(draw_keys(palette, keys), classes="dialog-keys")
 
@@ -134,7 +134,7 @@ class ChoiceDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="dialog"):
-            yield Static(Text(escaping.one_line(self._question), palette.strong))
+            yield Static(Text(safe_text.one_line(self._question), palette.strong))
             options: RowList[Option] = RowList(self._draw, id="options")
             options.styles.height = min(len(self._options), 14)
             yield options
@@ -153,14 +153,14 @@ class ChoiceDialog(ModalScreen[str | None]):
     def _draw(self, option: Option, width: int, is_chosen: bool) -> Text:
         palette = palette_of(self)
         line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
-        label = escaping.one_line(option.label)
+        label = safe_text.one_line(option.label)
         if option.hint and width >= 40:
             longest = max(len(one.label) for one in self._options)
-            label = escaping.fill(label, min(longest, width // 2))
-        line.append(escaping.fit(label, width - 2), palette.strong if is_chosen else palette.text)
+            label = safe_text.fill(label, min(longest, width // 2))
+        line.append(safe_text.fit(label, width - 2), palette.strong if is_chosen else palette.text)
         room = width - line.cell_len - 3
         if option.hint and room > 5:
-            line.append("  " + escaping.fit(escaping.one_line(option.hint), room), palette.dim)
+            line.append("  " + safe_text.fit(safe_text.one_line(option.hint), room), palette.dim)
         return line
 
     def action_move(self, step: int) -> None:
@@ -211,9 +211,9 @@ def draw_facts(facts: Sequence[Fact], width: int, palette: Palette) -> list[Text
     names = min(names, max(8, width // 2))
     lines: list[Text] = []
     for name, value in facts:
-        pieces = escaping.wrap(escaping.one_line(value), max(8, width - names))
+        pieces = safe_text.wrap(safe_text.one_line(value), max(8, width - names))
         for number, piece in enumerate(pieces):
-            head = escaping.fill(escaping.one_line(name) if number == 0 else "", names)
+            head = safe_text.fill(safe_text.one_line(name) if number == 0 else "", names)
             lines.append(Text.assemble((head, palette.of("accent")), (piece, palette.text)))
     return lines
 

@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.pickers.base import LIST_KEYS, QueryPicker
 from sessiontree.tui.pickers.dialogs import Option, draw_keys
@@ -52,8 +52,8 @@ class ListPicker(ModalScreen[str | None], QueryPicker[str | None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="dialog list-dialog"):
-            yield Static(Text(escaping.one_line(self._title), palette.strong))
-            yield from self.compose_query(escaping.one_line(self._query), _KEYS)
+            yield Static(Text(safe_text.one_line(self._title), palette.strong))
+            yield from self.compose_query(safe_text.one_line(self._query), _KEYS)
             rows: RowList[Option] = RowList(self._draw, empty="…", id="options")
             yield rows
             keys = (("Enter", self._enter), ("Esc", "cancel"))
@@ -93,14 +93,14 @@ class ListPicker(ModalScreen[str | None], QueryPicker[str | None]):
 
     def _fail(self, error: Exception) -> None:
         self._finding = None
-        self.row_list.show_rows((), empty=escaping.one_line(explain_failure(error)))
+        self.row_list.show_rows((), empty=safe_text.one_line(explain_failure(error)))
 
     def _draw(self, option: Option, width: int, is_chosen: bool) -> Text:
         palette = palette_of(self)
-        hint = escaping.fit(escaping.one_line(option.hint), width // 2)
+        hint = safe_text.fit(safe_text.one_line(option.hint), width // 2)
         line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
         room = width - 5 - len(hint)
-        label = escaping.fit(escaping.one_line(option.label), room)
+        label = safe_text.fit(safe_text.one_line(option.label), room)
         line.append(label, palette.strong if is_chosen else palette.text)
         line.append(" " * max(1, width - line.cell_len - Text(hint).cell_len - 1))
         line.append(hint, palette.dim)

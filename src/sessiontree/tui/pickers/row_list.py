@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 
 Row = TypeVar("Row")
 
@@ -226,4 +226,4 @@ def titled(title: Text, notice: Text, right: Text, width: int) -> Text:
 
 def safe(text: str, style: str = "") -> Text:
     """Content as a piece of a line."""
-    return Text(escaping.one_line(text), style)
+    return Text(safe_text.one_line(text), style)

@@ -20,7 +20,7 @@ from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import Profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.trash import TrashItem, move_to_trash, restore
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 
 Scope = Literal["project", "all", "agents"]
 """This project, all projects of the profile, or all agents of this user."""
@@ -148,7 +148,7 @@ class SessionShelf:
 
         def take_back() -> str:
             rename_session(self._storage, info.path, before)
-            shown = escaping.fit(escaping.one_line(before), _SHOWN_NAME)
+            shown = safe_text.fit(safe_text.one_line(before), _SHOWN_NAME)
             return f"The name is {shown} again" if before else "The name is gone again"
 
         return Undo("renamed", info.path, take_back)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textual.message_pump import MessagePump
 
 from sessiontree.discovery.listing import SessionInfo, SessionList
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background, tell_from_thread
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.session_actions import (
@@ -135,12 +135,12 @@ class SessionFeed:
         if self.scope == "all" and "agents" in self._shelf.scopes:
             hint = " · Tab shows all agents"
         if not self.query.is_empty:
-            return f"Nothing matches {escaping.one_line(self.query.text)}{hint}"
+            return f"Nothing matches {safe_text.one_line(self.query.text)}{hint}"
         if self.named_only:
             return f"No session has a name · Ctrl+N shows those without{hint}"
         moved = self._lists[self.scope].moved
         if moved:
-            old = escaping.one_line(short_path(moved[0].cwd))
+            old = safe_text.one_line(short_path(moved[0].cwd))
             return f"No sessions here. Those of {old}? Then: sessiontree relink {old}"
         return f"No sessions in this project yet{hint}" if is_project else f"No sessions yet{hint}"
 

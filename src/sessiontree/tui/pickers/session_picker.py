@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.profiles import Profile
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.background import run_in_background
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
 from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog, draw_keys
@@ -162,7 +162,7 @@ class SessionPicker(QueryPicker[str | None]):
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
         title = "Which session?" if self._shelf.candidates is not None else "Resume a session"
-        notice = Text(escaping.one_line(self._notice), palette.of("warning"))
+        notice = Text(safe_text.one_line(self._notice), palette.of("warning"))
         facts = Text(" · ".join(self._facts()), palette.dim)
         return titled(Text(title, palette.strong), notice, facts, width)
 

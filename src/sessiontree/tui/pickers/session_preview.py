@@ -12,7 +12,7 @@ from rich.text import Text
 from sessiontree.errors import SessionTreeError
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 
@@ -50,7 +50,8 @@ def load_preview(path: str, profile: Profile) -> Preview:
 def draw_preview(preview: Preview, palette: Palette, width: int, height: int) -> list[Text]:
     """The last entries that fit the box, in safe lines; of a long one its beginning."""
     if preview.problem is not None:
-        return [Text(escaping.fit(escaping.one_line(preview.problem), width), palette.of("error"))]
+        problem = safe_text.fit(safe_text.one_line(preview.problem), width)
+        return [Text(problem, palette.of("error"))]
     lines: list[Text] = []
     for entry in reversed(preview.entries):
         made = _draw_entry(entry, palette, width)
@@ -63,15 +64,15 @@ def draw_preview(preview: Preview, palette: Palette, width: int, height: int) ->
 
 
 def _draw_entry(entry: TreeEntry, palette: Palette, width: int) -> list[Text]:
-    name = escaping.one_line(_NAMES.get(entry.name, entry.name))
+    name = safe_text.one_line(_NAMES.get(entry.name, entry.name))
     colour = "accent" if entry.kind == "user" else "error" if entry.is_failed else "muted"
     style = palette.text if entry.kind in ("user", "assistant") else palette.dim
     room = max(1, width - _NAME_WIDTH - 1)
-    body = escaping.wrap(escaping.one_line(entry.text.strip())[: room * _LINES_EACH * 2], room)
+    body = safe_text.wrap(safe_text.one_line(entry.text.strip())[: room * _LINES_EACH * 2], room)
     if len(body) > _LINES_EACH:
         body = [*body[: _LINES_EACH - 1], "…"]
     lines = []
     for number, piece in enumerate(body or [""]):
-        head = escaping.fill(name if number == 0 else "", _NAME_WIDTH) + " "
+        head = safe_text.fill(name if number == 0 else "", _NAME_WIDTH) + " "
         lines.append(Text.assemble((head, palette.of(colour)), (piece, style)))
     return lines

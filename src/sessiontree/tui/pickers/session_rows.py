@@ -20,10 +20,9 @@ from rich.text import Text
 
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.text.words import clean_line, format_time_ago
-from sessiontree.tui import escaping
-from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable
+from sessiontree.tui import safe_text
+from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable, WordField, distinct_words
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.word_field import WordField, distinct_words
 
 Sort = Literal["recent", "threaded", "relevance"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
@@ -375,7 +374,7 @@ def draw_session(
     if is_open:
         line.append("● ", palette.of("success"))
     used = cell_len(line.plain) - 2
-    name = escaping.fit(escaping.one_line(row.name), room - used)
+    name = safe_text.fit(safe_text.one_line(row.name), room - used)
     start = len(line.plain)
     line.append(name, palette.strong if is_chosen else palette.text)
     if row.match is not None:
@@ -403,11 +402,11 @@ def _right_side(
     side = Text()
     if with_path and width >= 50:
         room = min(60, width // 2)
-        side.append(escaping.fit_middle(escaping.one_line(short_path(info.path)), room))
+        side.append(safe_text.fit_middle(safe_text.one_line(short_path(info.path)), room))
     elif with_project and width >= 60:
         room = min(32, width // 4)
-        project = escaping.fit_end(escaping.one_line(short_path(info.cwd)), room)
-        side.append(escaping.fill(project, room))
+        project = safe_text.fit_end(safe_text.one_line(short_path(info.cwd)), room)
+        side.append(safe_text.fill(project, room))
     if width >= 70 and not with_path:
         count = count_text(info.message_count, "msg") if info.message_count else ""
         side.append(count.rjust(_COUNT_WIDTH))
@@ -442,13 +441,13 @@ def _draw_reason(reason: Reason, palette: Palette, room: int) -> Text:
     for a, b in reason.marks:
         if a < at:
             continue
-        before, found = escaping.one_line(reason.text[at:a]), escaping.one_line(reason.text[a:b])
+        before, found = safe_text.one_line(reason.text[at:a]), safe_text.one_line(reason.text[a:b])
         marks.append((length + len(before), length + len(before) + len(found)))
         parts += [before, found]
         length += len(before) + len(found)
         at = b
-    parts.append(escaping.one_line(reason.text[at:]))
-    drawn = Text(escaping.fit("".join(parts), room), palette.dim)
+    parts.append(safe_text.one_line(reason.text[at:]))
+    drawn = Text(safe_text.fit("".join(parts), room), palette.dim)
     for a, b in marks:
         drawn.stylize(palette.mark, a, b)
     return drawn
@@ -463,11 +462,11 @@ def draw_heading(row: SessionRow, width: int, palette: Palette, now: datetime) -
     if state:
         facts.append(state)
     lines = [
-        Text(escaping.fit(escaping.one_line(row.name), width), palette.strong),
-        Text(escaping.fit(" · ".join(facts), width), palette.dim),
+        Text(safe_text.fit(safe_text.one_line(row.name), width), palette.strong),
+        Text(safe_text.fit(" · ".join(facts), width), palette.dim),
         Text(
-            escaping.fit_middle(
-                f"{escaping.one_line(short_path(info.cwd))} · {escaping.one_line(info.id)}", width
+            safe_text.fit_middle(
+                f"{safe_text.one_line(short_path(info.cwd))} · {safe_text.one_line(info.id)}", width
             ),
             palette.dim,
         ),

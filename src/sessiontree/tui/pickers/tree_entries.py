@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sessiontree.core.described import describe_state, describe_system
+from sessiontree.core.described import (
+    describe_call,
+    describe_image,
+    describe_state,
+    describe_system,
+)
 from sessiontree.core.usage import blocks_of
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.messages import as_text, text_of
-from sessiontree.tui.transcript.image_lines import describe_image
-from sessiontree.tui.transcript.tool_lines import describe_call
 
 Kind = Literal[
     "user", "assistant", "calls", "tool", "command", "note", "compaction", "summary", "state"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.text.words import format_time_ago
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
 from sessiontree.tui.pickers.tree_rows import GUIDE_WIDTH, Label, TreeRow
@@ -47,15 +47,15 @@ def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_ch
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
     line.append(_guides(row, width), palette.rule)
     line.append("● " if row.is_active else "○ ", _dot_style(row, palette))
-    name = "agent" if entry.name == "assistant" else escaping.one_line(entry.name)
+    name = "agent" if entry.name == "assistant" else safe_text.one_line(entry.name)
     colour = "error" if entry.is_failed else _COLOURS[entry.kind]
-    line.append(escaping.fit(name, max(6, width // 5)), palette.of(colour, bold=row.is_active))
+    line.append(safe_text.fit(name, max(6, width // 5)), palette.of(colour, bold=row.is_active))
     room = width - line.cell_len - right.cell_len - 2
-    text = escaping.one_line(entry.text.strip()[: max(0, room) * 2 + 8])
+    text = safe_text.one_line(entry.text.strip()[: max(0, room) * 2 + 8])
     if room > 3 and text:
         style = palette.text if entry.kind in _SPOKEN else palette.dim
-        line.append(" " + escaping.fit(text, room - 1), style)
-        _mark_matches(line, row, palette, len(line.plain) - len(escaping.fit(text, room - 1)))
+        line.append(" " + safe_text.fit(text, room - 1), style)
+        _mark_matches(line, row, palette, len(line.plain) - len(safe_text.fit(text, room - 1)))
     line.append(" " * max(0, width - line.cell_len - right.cell_len - 1))
     line.append_text(right)
     if is_chosen:
@@ -93,7 +93,7 @@ def _right_side(row: TreeRow, palette: Palette, now: datetime, width: int) -> Te
 def _draw_label(label: Label, palette: Palette, now: datetime, room: int) -> Text:
     age = age_of(label.timestamp, now)
     tail = f" · {age}" if age else ""
-    text = escaping.fit(escaping.one_line(label.text), max(4, room - len(tail) - 3))
+    text = safe_text.fit(safe_text.one_line(label.text), max(4, room - len(tail) - 3))
     return Text.assemble(
         (f" [{text}", palette.of("warning")), (tail, palette.dim), ("]", palette.of("warning"))
     )
@@ -114,16 +114,16 @@ def draw_entry(
 ) -> list[Text]:
     """An entry whole, as far as the box goes: who, when, its label, its text."""
     facts = [
-        "agent" if entry.name == "assistant" else escaping.one_line(entry.name),
+        "agent" if entry.name == "assistant" else safe_text.one_line(entry.name),
         age_of(entry.timestamp, now),
-        escaping.one_line(entry.id),
+        safe_text.one_line(entry.id),
     ]
-    head = Text(escaping.fit(" · ".join(fact for fact in facts if fact), width), palette.dim)
+    head = Text(safe_text.fit(" · ".join(fact for fact in facts if fact), width), palette.dim)
     if label is not None:
         head.append_text(_draw_label(label, palette, now, max(8, width - cell_len(head.plain))))
     lines = [head]
-    for paragraph in escaping.block(entry.text.strip()).split("\n"):
-        for piece in escaping.wrap(paragraph, width):
+    for paragraph in safe_text.block(entry.text.strip()).split("\n"):
+        for piece in safe_text.wrap(paragraph, width):
             if len(lines) >= height:
                 lines[-1] = Text("…", palette.dim)
                 return lines

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
@@ -173,7 +173,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         if self._query.error is not None:
             return self._query.error
         if not self._query.is_empty:
-            return f"Nothing matches {escaping.one_line(self._query.text)}"
+            return f"Nothing matches {safe_text.one_line(self._query.text)}"
         if self._model is None or not self._model.entries:
             return "The session is empty"
         if self._shown == "labeled-only":
@@ -206,7 +206,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
         title = Text("Jump to a point in this session", palette.strong)
-        notice = Text(escaping.one_line(self._notice), palette.of("warning"))
+        notice = Text(safe_text.one_line(self._notice), palette.of("warning"))
         facts = [_FILTER_WORDS[self._shown]]
         if self._model is not None:
             shown = sum(1 + row.folded for row in self.row_list.rows)

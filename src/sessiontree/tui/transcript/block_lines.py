@@ -12,13 +12,12 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from sessiontree.tui import escaping
+from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.transcript.blocks import Block, Status
 from sessiontree.tui.transcript.long_text import Draw, Rows, each, is_long, stack
 from sessiontree.tui.transcript.markdown import Growth, draw_markdown
-from sessiontree.tui.transcript.styled_text import highlight
-from sessiontree.tui.transcript.wrapping import wrap_text
+from sessiontree.tui.transcript.styled_text import highlight, wrap_text
 
 MARGIN = 2
 """Columns left of everything but what the user said, which has its bar there."""
@@ -75,7 +74,7 @@ def draw_block(
         case "error":
             return _indented(_marked("✗", block.text, room, palette.of("error"), growth))
         case "state" | "notice":
-            return _indented(_plain(escaping.block(block.text), room, palette.dim, growth))
+            return _indented(_plain(safe_text.block(block.text), room, palette.dim, growth))
 
 
 def plain_text(block: Block) -> str:
@@ -91,7 +90,7 @@ def _indented(lines: Sequence[Text]) -> Sequence[Text]:
 
 def _said(block: Block, width: int, palette: Palette, growth: Growth) -> Sequence[Text]:
     room = max(8, width - 2 * MARGIN)
-    text = escaping.block(block.text.strip("\n"))
+    text = safe_text.block(block.text.strip("\n"))
     lines = _plain(text, room, palette.text, growth) if block.text.strip() else []
     lines = stack(lines, [_image(image, room, palette) for image in block.images])
 
@@ -117,7 +116,7 @@ def _thinking(
         # While it thinks the latest line moves; afterwards the first says what it was about.
         line = _first(text.rpartition("\n")[2] if is_running else text).strip("*# ")
         return [_headline("✦", title, line, "", width, palette, palette.of("muted"))]
-    body = _plain(escaping.block(text), width - 2, palette.thought, growth)
+    body = _plain(safe_text.block(text), width - 2, palette.thought, growth)
     return stack([Text(f"✦ {title}", palette.thought)], _gutter(body, palette))
 
 
@@ -126,7 +125,7 @@ def _tool(
 ) -> Sequence[Text]:
     glyph, colour = _GLYPHS[block.status]
     outcome = block.outcome or ("stopped" if block.status == "stopped" else "")
-    about = escaping.one_line(block.about[:_MOST_IN_A_LINE])
+    about = safe_text.one_line(block.about[:_MOST_IN_A_LINE])
     title = _first(block.title)
     head = _headline(glyph, title, about, outcome, width, palette, palette.of(colour))
     whole: Sequence[Text] = []
@@ -135,7 +134,7 @@ def _tool(
         lines = _output(block.text, width, palette, last=_LIVE_LINES)
     elif not is_folded:
         if cell_len(about) > width // 2 or "\n" in block.about:
-            whole = _gutter(_plain(escaping.block(block.about), width - 2, Style()), palette)
+            whole = _gutter(_plain(safe_text.block(block.about), width - 2, Style()), palette)
         if block.is_diff:
             lines = _diff(block.text, width, palette, growth)
         else:
@@ -153,7 +152,7 @@ def _command(
     words = [block.outcome, "not shown to the model" if block.is_excluded else ""]
     head = _headline(
         glyph if block.status not in ("done", "") else "$",
-        escaping.one_line(block.title[:_MOST_IN_A_LINE]),
+        safe_text.one_line(block.title[:_MOST_IN_A_LINE]),
         "",
         " · ".join(word for word in words if word),
         width,
@@ -173,7 +172,7 @@ def _note(
         words = "1 more line" if more == 1 else f"{more:,} more lines"
         lines = [*lines[:_COMMAND_LINES], Text(f"… {words}", palette.dim)]
     lines = stack(lines, [_image(image, width - 2, palette) for image in block.images])
-    head = Text(escaping.fit(f"◆ {_first(block.title)}", width), palette.of("secondary"))
+    head = Text(safe_text.fit(f"◆ {_first(block.title)}", width), palette.of("secondary"))
     return stack([head], _gutter(lines, palette))
 
 
@@ -182,9 +181,11 @@ def _summary(
 ) -> Sequence[Text]:
     lines = [_rule(title, width, palette)]
     if is_folded:
-        short = escaping.one_line((block.title or block.text).strip()[:_MOST_IN_A_LINE]).strip("# ")
+        short = safe_text.one_line((block.title or block.text).strip()[:_MOST_IN_A_LINE]).strip(
+            "# "
+        )
         if short:
-            lines.append(Text(escaping.fit(short, width), palette.dim))
+            lines.append(Text(safe_text.fit(short, width), palette.dim))
         return lines
     return stack(lines, draw_markdown(block.text, width, palette, growth))
 
@@ -197,23 +198,23 @@ def _headline(
 ) -> Text:
     """``✓ read  src/app.py            12 lines``."""
     line = Text.assemble((f"{glyph} ", mark))
-    right = "  " + escaping.fit(escaping.one_line(outcome), width // 2) if outcome else ""
+    right = "  " + safe_text.fit(safe_text.one_line(outcome), width // 2) if outcome else ""
     room = max(4, width - 2 - cell_len(right))
-    shown = escaping.fit(name, room)
+    shown = safe_text.fit(name, room)
     line.append(shown, palette.text)
     left = room - cell_len(shown) - 2
     if about and left > 3:
-        line.append("  " + escaping.fit(about, left), palette.dim)
+        line.append("  " + safe_text.fit(about, left), palette.dim)
     line.append(right, palette.dim)
     return line
 
 
 def _image(words: str, width: int, palette: Palette) -> Text:
-    return Text(escaping.fit(f"▣ {escaping.one_line(words)}", width), palette.dim)
+    return Text(safe_text.fit(f"▣ {safe_text.one_line(words)}", width), palette.dim)
 
 
 def _rule(title: str, width: int, palette: Palette) -> Text:
-    shown = escaping.fit(escaping.one_line(title), max(4, width - 8))
+    shown = safe_text.fit(safe_text.one_line(title), max(4, width - 8))
     line = Text.assemble(("── ", palette.rule), (shown, palette.of("warning")), " ")
     line.append("─" * max(0, min(width, 72) - line.cell_len), palette.rule)
     return line
@@ -221,7 +222,7 @@ def _rule(title: str, width: int, palette: Palette) -> Text:
 
 def _first(text: str) -> str:
     """The first line of a text, or as much of it as can matter, safe to show."""
-    return escaping.one_line(text[:_MOST_IN_A_LINE].partition("\n")[0])
+    return safe_text.one_line(text[:_MOST_IN_A_LINE].partition("\n")[0])
 
 
 def _gutter(lines: Sequence[Text], palette: Palette) -> Sequence[Text]:
@@ -252,7 +253,7 @@ def _output(
     growth: Growth | None = None,
 ) -> Sequence[Text]:
     """What a command or tool printed; only its last lines if so wanted."""
-    shown = escaping.terminal_output(text).strip("\n")
+    shown = safe_text.terminal_output(text).strip("\n")
     if not shown.strip():
         return []
     if last is None:
@@ -276,7 +277,7 @@ def _output(
 
 
 def _diff(text: str, width: int, palette: Palette, growth: Growth) -> Sequence[Text]:
-    safe = escaping.block(text).strip("\n")
+    safe = safe_text.block(text).strip("\n")
     if not is_long(safe):
         drawn = highlight(safe, "diff", palette)
         return _gutter(wrap_text(drawn, width - 2, keep_spaces=True), palette)
@@ -295,7 +296,7 @@ def diff_row(palette: Palette) -> Draw:
 
 
 def _marked(mark: str, text: str, width: int, style: Style, growth: Growth) -> Sequence[Text]:
-    safe = escaping.block(text.strip())
+    safe = safe_text.block(text.strip())
     if is_long(safe):
         lines = _plain(safe, width - 2, style, growth)
         return stack([Text(mark, style)], each(lines, lambda line: Text("  ").append_text(line)))

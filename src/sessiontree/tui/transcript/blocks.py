@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sessiontree.core.described import describe_edit
-from sessiontree.model.dialects import read_model_change
-from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.messages import as_text, text_of
-from sessiontree.tui.transcript.image_lines import describe_image
-from sessiontree.tui.transcript.tool_lines import (
+from sessiontree.core.described import (
     describe_call,
+    describe_edit,
+    describe_image,
     describe_result,
     describe_size,
     diff_of,
 )
+from sessiontree.model.dialects import read_model_change
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.messages import as_text, text_of
 
 Kind = Literal[
     "user",

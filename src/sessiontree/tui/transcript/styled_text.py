@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from pygments.lexer import Lexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Token  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
@@ -17,6 +19,7 @@ MAX_HIGHLIGHTED = 20_000
 """Longer code stays plain: colours are worth no pause."""
 
 _ALIASES = {"console": "bash", "shell": "bash", "sh": "bash", "jsonl": "json", "text": ""}
+_WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 def highlight(code: str, language: str, palette: Palette) -> Text:
@@ -68,3 +71,54 @@ def _style_of(token: object, styles: dict[object, Style]) -> Style:
             return style
         token = getattr(token, "parent", None)
     return Style.null()
+
+
+def wrap_text(text: Text, width: int, *, keep_spaces: bool = False) -> list[Text]:
+    """The text in lines of at most ``width`` columns; a word that is too long is cut.
+
+    ``keep_spaces`` is for code: lines break anywhere and no space is lost.
+    """
+    width = max(1, width)
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        if line.cell_len <= width:
+            lines.append(line)
+        elif keep_spaces:
+            lines += line.divide(_hard_cuts(line.plain, width))
+        else:
+            lines += _divide_words(line, width)
+    return lines
+
+
+def _divide_words(line: Text, width: int) -> list[Text]:
+    cuts: list[int] = []
+    used = 0
+    for found in _WORD.finditer(line.plain):
+        word = found[0]
+        full, bare = cell_len(word), cell_len(word.rstrip())
+        if used and used + bare > width:
+            cuts.append(found.start())
+            used = 0
+        if bare > width:
+            inner = _hard_cuts(word.rstrip(), width)
+            cuts += [found.start() + cut for cut in inner]
+            used = cell_len(word[inner[-1] :]) if inner else full
+        else:
+            used += full
+    pieces = list(line.divide(cuts))
+    for piece in pieces:
+        piece.rstrip()
+    return pieces
+
+
+def _hard_cuts(text: str, width: int) -> list[int]:
+    """Where to cut so that each piece fits, whatever it holds."""
+    cuts: list[int] = []
+    used = 0
+    for index, letter in enumerate(text):
+        size = cell_len(letter)
+        if used + size > width and used:
+            cuts.append(index)
+            used = 0
+        used += size
+    return cuts
