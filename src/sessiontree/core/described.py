@@ -185,6 +185,18 @@ def describe_image(block: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
+def describe_image_briefly(block: Mapping[str, Any]) -> str:
+    """``[image: image/png, 34 KB]``."""
+    kind = as_text(block.get("mimeType")) or "unknown kind"
+    data = as_text(block.get("data"))
+    if data.startswith("blob:"):
+        return f"[image: {kind}, its data is missing]"
+    size = len(data) * 3 // 4
+    return (
+        f"[image: {kind}, {size / 1024:.0f} KB]" if size >= 1024 else f"[image: {kind}, {size} B]"
+    )
+
+
 def image_size(data: str) -> tuple[int, int] | None:
     """Width and height of base64 image data, read off its head; None if it can't be told."""
     try:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.core.described import describe_edit, describe_system
+from sessiontree.core.described import describe_edit, describe_image_briefly, describe_system
 from sessiontree.core.llm import system_text
 from sessiontree.core.usage import PAID_TYPES, Usage, arguments_text, usage_of_entry
 from sessiontree.export import markdown_safety as safe
@@ -219,7 +219,7 @@ class _Writer:
             case "toolCall":
                 return self._tool_call(block) if self._options.tools else ""
             case "image":
-                return f"*{safe.inline(describe_image(block))}*"
+                return f"*{safe.inline(describe_image_briefly(block))}*"
             case other:
                 return f"*({safe.inline(as_text(other) or 'unknown block')})*"
 
@@ -238,7 +238,7 @@ class _Writer:
         images = _images(message.get("content"))
         if images:
             body += "\n\n" + "\n".join(
-                f"*{safe.inline(describe_image(image))}*" for image in images
+                f"*{safe.inline(describe_image_briefly(image))}*" for image in images
             )
         return _folded(f"{name} {outcome}", body)
 
@@ -247,18 +247,6 @@ class _Writer:
 
     def _redact(self, text: str) -> str:
         return self._redactor.redact_text(text) if self._redactor is not None else text
-
-
-def describe_image(block: Mapping[str, Any]) -> str:
-    """``[image: image/png, 34 KB]``."""
-    kind = as_text(block.get("mimeType")) or "unknown kind"
-    data = as_text(block.get("data"))
-    if data.startswith("blob:"):
-        return f"[image: {kind}, its data is missing]"
-    size = len(data) * 3 // 4
-    return (
-        f"[image: {kind}, {size / 1024:.0f} KB]" if size >= 1024 else f"[image: {kind}, {size} B]"
-    )
 
 
 def _folded(summary: str, body: str) -> str:

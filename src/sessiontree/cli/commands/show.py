@@ -13,10 +13,14 @@ from sessiontree.cli.options import Count, Scope, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.cli.tables import plural
 from sessiontree.core.context import find_cut, find_kept, iter_messages
-from sessiontree.core.described import describe_edit, describe_state, describe_system
+from sessiontree.core.described import (
+    describe_edit,
+    describe_image_briefly,
+    describe_state,
+    describe_system,
+)
 from sessiontree.core.llm import system_text
 from sessiontree.core.usage import PAID_TYPES, arguments_text, blocks_of, total_usage
-from sessiontree.export.documents import describe_image
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
@@ -303,7 +307,7 @@ class Printer:
             case "toolCall":
                 self._call(block)
             case "image":
-                output.write_line((describe_image(block), "dim"))
+                output.write_line((describe_image_briefly(block), "dim"))
             case _:
                 pass
 
@@ -353,7 +357,7 @@ class Printer:
         content = message.get("content")
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and block.get("type") == "image":
-                output.write_line((f"  {describe_image(block)}", "dim"))
+                output.write_line((f"  {describe_image_briefly(block)}", "dim"))
 
     def _indented(self, text: str, style: str) -> None:
         lines = clean(text).rstrip("\n").split("\n")

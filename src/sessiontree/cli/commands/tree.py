@@ -11,10 +11,9 @@ from sessiontree.cli import output
 from sessiontree.cli.commands.show import session_title
 from sessiontree.cli.options import Scope, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
-from sessiontree.core.described import describe_state, describe_system
+from sessiontree.core.described import describe_image_briefly, describe_state, describe_system
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.usage import arguments_text
-from sessiontree.export.documents import describe_image
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
@@ -258,5 +257,5 @@ def _calls(content: object) -> str:
 def _first_image(content: object) -> str:
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and block.get("type") == "image":
-            return describe_image(block)
+            return describe_image_briefly(block)
     return ""
