@@ -47,7 +47,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
 
     storage = FileSessionStorage()
     with ctx.scope(cleanup=False):
-        scope = resolve_scope(None, None)
+        scope = resolve_scope(None, None, None)
     if scope.session_dir is not None:
         groups = [[scope.session_dir]]
     else:

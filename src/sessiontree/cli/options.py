@@ -1,4 +1,4 @@
-"""Options that choose a command's sessions: profile, session folder, project.
+"""Options that choose a command's sessions: profile, store, session folder, project.
 
 The options are the same before and after a command's name (``sessiontree --profile pi ls`` and
 ``sessiontree ls --profile pi``); the inner one wins.
@@ -10,14 +10,16 @@ import functools
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 
 from sessiontree.cli import output
-from sessiontree.profiles import PROFILE_NAMES, Profile, get_profile
+from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.text.words import to_utc
+
+if TYPE_CHECKING:
+    from sessiontree.scope import Scope
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -74,20 +76,16 @@ def since_option(command: _Command) -> _Command:
     )(command)
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """The sessions that a command works on."""
-
-    profile: Profile
-    session_dir: str | None
-    cwd: str
-    is_profile_named: bool = False
-
-
 _PROFILE_HELP = "Use this agent's sessions: sessiontree (default), omp, xcsh or pi."
 
 
 def scope_options(command: _Command, profile_help: str = _PROFILE_HELP) -> _Command:
-    """Add ``--profile`` and ``--session-dir``."""
+    """Add ``--profile``, ``--session-dir`` and ``--store``."""
+    command = click.option(
+        "--store",
+        metavar="URL",
+        help="Use the sessions in this store, such as a database, instead of files.",
+    )(command)
     command = click.option(
         "--session-dir",
         metavar="DIR",
@@ -108,21 +106,35 @@ def with_scope(
     """Add the scope's options to a command, which receives them as ``scope``."""
 
     @functools.wraps(command)
-    def scoped(*args: Any, profile: str | None, session_dir: str | None, **options: Any) -> Any:
-        return command(*args, scope=resolve_scope(profile, session_dir), **options)
+    def scoped(
+        *args: Any, profile: str | None, session_dir: str | None, store: str | None, **options: Any
+    ) -> Any:
+        return command(*args, scope=resolve_scope(profile, session_dir, store), **options)
 
     return scope_options(scoped, profile_help)
 
 
-def resolve_scope(profile: str | None, session_dir: str | None) -> Scope:
+def resolve_scope(profile: str | None, session_dir: str | None, store: str | None) -> Scope:
     """Build the running command's scope: its own options win over those before its name."""
+    from sessiontree.scope import choose_scope
+
     context = click.get_current_context(silent=True)
     while context is not None:
         profile = profile or context.params.get("profile")
         session_dir = session_dir or context.params.get("session_dir")
+        store = store or context.params.get("store")
         context = context.parent
-    folder = os.path.abspath(os.path.expanduser(session_dir)) if session_dir else None
-    return Scope(get_profile(profile), folder, current_folder(), profile is not None)
+    return choose_scope(current_folder(), profile=profile, session_dir=session_dir, url=store)
+
+
+def scope_words(scope: Scope) -> list[str]:
+    """The options that a command line needs to mean the same scope again."""
+    words = ["--profile", scope.profile.name] if scope.is_profile_named else []
+    if scope.is_store_named:
+        words += ["--store", scope.store.url]
+    if scope.session_dir is not None:
+        words += ["--session-dir", scope.session_dir]
+    return words
 
 
 def current_folder() -> str:

@@ -58,7 +58,7 @@ _SECTIONS = (
         ("continue_latest", "resume", "fork", "no_session", "name"),
     ),
     ("What to do", ("model", "print_prompt", "max_turns")),
-    ("Other", ("profile", "session_dir", "version")),
+    ("Other", ("profile", "session_dir", "store", "version")),
 )
 
 # What people type who know other programs.
@@ -254,7 +254,12 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @click.pass_context
 def start(
-    ctx: click.Context, /, profile: str | None, session_dir: str | None, **options: Any
+    ctx: click.Context,
+    /,
+    profile: str | None,
+    session_dir: str | None,
+    store: str | None,
+    **options: Any,
 ) -> int:
     """Start the interactive program, unless a command follows."""
     if ctx.invoked_subcommand is not None:
@@ -271,5 +276,5 @@ def start(
 
     prompt = ctx.meta.get("sessiontree.prompt") or None
     return start_program(
-        StartOptions(prompt=prompt, **options), resolve_scope(profile, session_dir)
+        StartOptions(prompt=prompt, **options), resolve_scope(profile, session_dir, store)
     )

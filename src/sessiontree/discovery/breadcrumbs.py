@@ -54,6 +54,7 @@ class Breadcrumb:
 
     ``identity`` is the folder's device and inode at that time, None if not recorded.
     ``is_fresh`` means that the session was new and had no file yet, as after omp's ``/new``.
+    ``address`` is what the breadcrumb says, ``URL#REF`` if the session is in no file.
     """
 
     cwd: str
@@ -61,6 +62,7 @@ class Breadcrumb:
     time_ns: int
     identity: tuple[int, int] | None = None
     is_fresh: bool = False
+    address: str = ""
 
 
 def write_breadcrumb(
@@ -70,14 +72,19 @@ def write_breadcrumb(
     *,
     terminal: str | None = None,
     storage: SessionStorage | None = None,
+    is_path: bool = True,
 ) -> None:
-    """Record ``session_file`` as this terminal's session. Best effort: never raises."""
+    """Record ``session_file`` as this terminal's session. Best effort: never raises.
+
+    For a session in no file, which is not ``is_path``, it is the address in its store.
+    """
     terminal = terminal or terminal_id()
     if terminal is None:
         return
     store: SessionStorage = storage or FileSessionStorage()
     path = os.path.join(profile.terminal_sessions_dir, terminal)
-    lines = (os.path.abspath(cwd), os.path.abspath(session_file))
+    where = os.fspath(session_file)
+    lines = (os.path.abspath(cwd), os.path.abspath(where) if is_path else where)
     with contextlib.suppress(OSError, ValueError):
         if any("\n" in line or "\r" in line for line in lines):
             # Two lines can not hold it; the old crumb would lead to another session.
@@ -172,7 +179,8 @@ def load_breadcrumb(
         cwd, session_file = lines[:2]
         identity = _parse_identity(lines[2:]) or _read_identity(store, path, cwd)
         path_of_session = os.path.join(cwd, session_file)
-        return Breadcrumb(cwd, path_of_session, time_ns, identity, _FRESH in lines[2:])
+        is_fresh = _FRESH in lines[2:]
+        return Breadcrumb(cwd, path_of_session, time_ns, identity, is_fresh, session_file)
     return None
 
 

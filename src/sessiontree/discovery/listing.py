@@ -125,6 +125,7 @@ _COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
 class SessionList(list[SessionInfo]):
     """Sessions, newest first, and those that the listing left out.
 
+    ``total`` counts what there is to list, if the list is a part of it; None if that is not known.
     The ``empty_count`` sessions in ``empty`` have no message; ``unreadable`` files could not be
     read or are not sessions; ``moved`` names projects that may be this one under an older path, if
     it has no sessions itself.
@@ -132,6 +133,7 @@ class SessionList(list[SessionInfo]):
 
     def __init__(self, sessions: Iterable[SessionInfo] = ()) -> None:
         super().__init__(sessions)
+        self.total: int | None = None
         self.empty: list[SessionInfo] = []
         self.empty_count = 0
         self.unreadable: list[Unreadable] = []

@@ -34,9 +34,10 @@ from sessiontree.session.name import rename_live
 from sessiontree.session.tool_call import rewrite_tool_call
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.memory import MemorySessionStorage
-from sessiontree.stores import Storage, choose_store
+from sessiontree.stores import Storage, address_of, choose_store
 from sessiontree.stores.base import Announce, Durability, SessionLog, SessionStore, StrPath
 from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.finding import latest_in, leave_breadcrumb
 from sessiontree.stores.identity import new_header, require_durability, require_id
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class SessionManager:
         """
         store = choose_store(storage, profile, session_dir)
         cwd = os.path.abspath(cwd)
-        ref = store.latest(cwd, scope=scope)
+        ref = latest_in(store, cwd, scope=scope)
         moved = None
         if ref is None and scope is None and isinstance(store, FileStore):
             moved = store.bring_last(cwd)
@@ -285,6 +286,11 @@ class SessionManager:
     def ref(self) -> str:
         """What its store calls the session; the path of its file, if it is kept in one."""
         return self._session.log.ref
+
+    @property
+    def address(self) -> str:
+        """What to call the session where anybody may read it: its path, or ``URL#REF``."""
+        return address_of(self.store, self.ref)
 
     @property
     def has_explicit_dir(self) -> bool:
@@ -747,11 +753,8 @@ class SessionManager:
         self._note_use()
 
     def _note_use(self) -> None:
-        if not self._leaves_breadcrumb:
-            return
-        store = self.store
-        if isinstance(store, FileStore) and store.is_kept:
-            store.leave_breadcrumb(self.cwd, self._session.log.ref)
+        if self._leaves_breadcrumb:
+            leave_breadcrumb(self.store, self.cwd, self._session.log.ref)
 
 
 def _ref_like(session: LiveSession, path: StrPath) -> str:

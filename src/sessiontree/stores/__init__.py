@@ -13,23 +13,29 @@ any other scheme                a store that an installed package brings (entry 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile
-from sessiontree.stores.base import SessionLog, SessionStore, StrPath
+from sessiontree.stores.base import Ref, SessionLog, SessionStore, StrPath
 
 if TYPE_CHECKING:
     from sessiontree.storage.base import SessionStorage
 
-__all__ = ["STORE_VARIABLE", "SessionLog", "SessionStore", "choose_store", "open_store"]
+__all__ = [
+    "SessionLog",
+    "SessionStore",
+    "address_of",
+    "choose_store",
+    "open_store",
+    "split_address",
+]
 
 Storage: TypeAlias = "SessionStore | SessionStorage | str"
 """What ``storage=`` takes: a store, its URL, or a storage of bytes."""
-
-STORE_VARIABLE = "SESSIONTREE_STORE"
 
 ENTRY_POINTS = "sessiontree.stores"
 
@@ -78,6 +84,26 @@ def choose_store(
     if session_dir is not None:
         raise StoreError(f"{store.url} has no folders: leave session_dir out, or use scope")
     return store
+
+
+def address_of(store: SessionStore, ref: Ref) -> str:
+    """What names a session of a store for anybody: the path of a file, else ``URL#REF``.
+
+    May be shown and logged: a store's ``url`` has no password.
+    """
+    from sessiontree.stores.files.store import FileStore
+
+    is_path = isinstance(store, FileStore) and store.url.startswith("file:")
+    return ref if is_path else f"{store.url}#{ref}"
+
+
+def split_address(text: str) -> tuple[str, Ref] | None:
+    """The URL and the ref of ``URL#REF``; None for any other text."""
+    url, mark, ref = text.partition("#")
+    return (url, ref) if mark and ref and _SCHEME.match(url) else None
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def _open_files(rest: str, profile: str | Profile | None) -> SessionStore:

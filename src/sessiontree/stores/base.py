@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -58,6 +60,29 @@ class EntryPlace(msgspec.Struct, frozen=True):
 
     ref: Ref
     entry_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedSession:
+    """A session in the trash. ``id`` names it there, ``path`` is the ref that it had.
+
+    Sessions that one command removed have the same ``batch``, and come back together.
+    """
+
+    id: str
+    path: Ref
+    session_id: str
+    title: str | None
+    cwd: str
+    removed_at: str
+    batch: str
+
+
+ListMark: TypeAlias = "tuple[datetime, Ref]"
+"""A place in a listing: ``modified`` and ``path`` of a session that was listed."""
+
+Since: TypeAlias = "datetime | float | str"
+"""From when on something counts: a time, Unix seconds, or ISO text."""
 
 
 class Watch(Protocol):
@@ -260,9 +285,15 @@ class SessionStore(Protocol):
         *,
         scope: str | None = None,
         limit: int | None = None,
+        before: ListMark | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> SessionList:
-        """The sessions of a project, of a scope, or of all; newest first. Reads no bodies twice."""
+        """List the sessions of a project, of a scope, or of all; newest first, without drafts.
+
+        The order is ``modified``, then another that never changes; at most ``limit`` are listed, of
+        those behind ``before``. ``SessionList.total`` counts all of them, whatever the limit, or is
+        None. A database reads no entries for this.
+        """
 
     def exists(self, ref: Ref) -> bool:
         """Whether anything of a session is kept, be it a draft. Raises PersistenceError."""
@@ -290,16 +321,39 @@ class SessionStore(Protocol):
         *,
         cwd: str | None = None,
         scope: str | None = None,
+        role: str | None = None,
+        since: Since | None = None,
+        include_tools: bool = False,
         limit: int | None = 20,
-        **options: Any,
+        on_progress: Callable[[int, int], object] | None = None,
     ) -> SearchResults:
-        """The sessions that contain the words of a query, best first."""
+        """Find the sessions that contain the words of a query, best first.
 
-    def delete(self, ref: Ref, *, permanently: bool = False) -> None:
-        """Move a session to the trash, or remove it and all that only it needs."""
+        ``role``, ``since`` and ``include_tools`` mean what they mean to ``sessiontree.search``.
+        ``sessiontree.stores.entries`` has the matching for a store without an index of words.
+        """
+
+    def delete(
+        self, ref: Ref, *, permanently: bool = False, batch: str | None = None
+    ) -> TrashedSession | None:
+        """Move a session to the trash, and say what it is there; None if it is gone for good.
+
+        ``permanently`` removes it with all that only it needs. ``batch`` is that of a session that
+        was removed before by the same command.
+        """
+
+    def list_trash(self) -> Sequence[TrashedSession]:
+        """List what is in the trash, what was removed last first."""
 
     def restore(self, session_id: str) -> Ref:
-        """Take a session out of the trash; where it is now. Raises SessionNotFoundError."""
+        """Take a session out of the trash; where it is now.
+
+        Also by the id that it has in the trash. Raises SessionNotFoundError, and
+        AmbiguousSessionError if several removed sessions have this id.
+        """
+
+    def purge(self, before: datetime) -> int:
+        """Delete for good what was removed before this time; how many sessions."""
 
     def watch(self, ref: Ref) -> Watch:
         """Waits for others to write to a session."""

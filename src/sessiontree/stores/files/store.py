@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from sessiontree.clock import Clock, now_ms
@@ -27,20 +28,20 @@ from sessiontree.stores.base import (
     Announce,
     Durability,
     EntryPlace,
+    ListMark,
     Ref,
     SessionLog,
+    Since,
     StrPath,
     Watch,
 )
-from sessiontree.stores.files.claims import claim_id, find_id
-from sessiontree.stores.files.log import FileLog
-from sessiontree.stores.files.opening import make_blob_store, open_log, profile_for, read_log
-from sessiontree.stores.identity import require_durability
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded when they are needed: a listing opens no session
     from sessiontree.discovery.listing import SessionInfo, SessionList
     from sessiontree.discovery.search.hits import SearchResults
+    from sessiontree.stores.files.log import FileLog
     from sessiontree.stores.files.relinking import Relinked
+    from sessiontree.stores.files.trash import TrashItem
 
 
 class FileStore:
@@ -135,6 +136,8 @@ class FileStore:
 
     def blobs_for(self, path: str) -> BlobStore:
         """The blobs that a file's lines may name: to be kept in the profile's."""
+        from sessiontree.stores.files.opening import make_blob_store
+
         if not self.is_kept:
             return BlobStore(self.profile.blobs_dir, self.storage)
         return make_blob_store(self.profile, path, self.storage)
@@ -162,6 +165,9 @@ class FileStore:
         folder: str | None = None,
     ) -> FileLog:
         """The log of a session of which nothing is written yet."""
+        from sessiontree.stores.files.log import FileLog
+        from sessiontree.stores.identity import require_durability
+
         require_durability(durability)
         if folder is None:
             folder = self.folder_for(get_cwd(header), self.scope_of(header))
@@ -184,6 +190,8 @@ class FileStore:
         One whose id is not new has its draft at once, so that of several who want the id one has
         it. Raises SessionExistsError.
         """
+        from sessiontree.stores.files.claims import claim_id
+
         folder = os.path.dirname(beside.ref) if beside is not None else None
         log = self.new_log(header, durability=durability, folder=folder)
         if not is_new_id:
@@ -197,6 +205,8 @@ class FileStore:
 
         Raises NotASessionError for a file of another kind, PersistenceError if it cannot be read.
         """
+        from sessiontree.stores.files.opening import open_log
+
         return open_log(self._store_of(ref), ref, cwd, durability)
 
     def read(self, ref: Ref) -> FileLog:
@@ -204,10 +214,14 @@ class FileStore:
 
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
+        from sessiontree.stores.files.opening import read_log
+
         return read_log(self._store_of(ref), ref)
 
     def _store_of(self, ref: Ref) -> FileStore:
         """This store, of the profile that the file belongs to."""
+        from sessiontree.stores.files.opening import profile_for
+
         if self.has_given_profile or not self.is_kept:
             return self
         return self.like(profile=profile_for(os.path.abspath(ref), None, self.profile))
@@ -271,6 +285,8 @@ class FileStore:
 
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The file of the session that has exactly this id, a draft's too, if there is one."""
+        from sessiontree.stores.files.claims import find_id
+
         return find_id(self, session_id, scope)
 
     def latest(self, cwd: str | None, *, scope: str | None = None) -> Ref | None:
@@ -287,6 +303,7 @@ class FileStore:
         *,
         scope: str | None = None,
         limit: int | None = None,
+        before: ListMark | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> SessionList:
         """The sessions of a project, a scope, or all, newest first; at most ``limit`` of them.
@@ -305,6 +322,9 @@ class FileStore:
             )
         else:
             found = list_all_sessions(on_progress, profile=profile, storage=storage)
+        found.total = len(found)
+        if before is not None:
+            del found[: _place_behind(found, before)]
         if limit is not None:
             del found[limit:]
         return found
@@ -333,8 +353,11 @@ class FileStore:
         *,
         cwd: str | None = None,
         scope: str | None = None,
+        role: str | None = None,
+        since: Since | None = None,
+        include_tools: bool = False,
         limit: int | None = 20,
-        **options: Any,
+        on_progress: Callable[[int, int], object] | None = None,
     ) -> SearchResults:
         """The sessions that contain the words of a query, best first, as ``search`` does it."""
         from sessiontree.discovery.search import search
@@ -347,9 +370,12 @@ class FileStore:
             cwd=cwd if scope is None else None,
             profile=self.profile,
             folders=folders,
+            role=role,
+            since=since,
+            include_tools=include_tools,
             limit=limit,
+            on_progress=on_progress,
             storage=self.storage,
-            **options,
         )
 
     def leave_breadcrumb(self, cwd: str, ref: Ref) -> None:
@@ -365,7 +391,9 @@ class FileStore:
 
     # -- removing --------------------------------------------------------------------------
 
-    def delete(self, ref: Ref, *, permanently: bool = False) -> None:
+    def delete(
+        self, ref: Ref, *, permanently: bool = False, batch: str | None = None
+    ) -> TrashItem | None:
         """Move a session to the trash, or remove it with all that only it needs.
 
         Raises SessionNotFoundError, PersistenceError.
@@ -373,12 +401,24 @@ class FileStore:
         from sessiontree.stores.files import removal, trash
 
         try:
-            if permanently:
-                removal.remove(self, ref)
-            else:
-                trash.move_to_trash(ref, profile=self.profile, storage=self.storage)
+            if not permanently:
+                return trash.move_to_trash(
+                    ref,
+                    profile=self.profile,
+                    storage=self.storage,
+                    batch=batch,
+                    clock=self.clock,
+                )
+            removal.remove(self, ref)
         except OSError as error:
             raise PersistenceError.from_os_error(ref, error) from error
+        return None
+
+    def list_trash(self) -> Sequence[TrashItem]:
+        """What is in the profile's trash, what was removed last first. PersistenceError."""
+        from sessiontree.stores.files import trash
+
+        return trash.list_trash(self.profile, storage=self.storage)
 
     def restore(self, session_id: str) -> Ref:
         """Take a session out of the trash; its file.
@@ -397,8 +437,31 @@ class FileStore:
             raise AmbiguousSessionError(session_id, exact)
         return trash.restore(exact[0], storage=self.storage)
 
+    def purge(self, before: datetime) -> int:
+        """Delete from the trash for good what was removed before this time; how many sessions.
+
+        What does not say when it was removed stays. Raises PersistenceError.
+        """
+        from sessiontree.stores.files import trash
+
+        expired = [item for item in self.list_trash() if trash.is_older(item, before)]
+        for item in expired:
+            trash.delete_forever(item, storage=self.storage)
+        return len(expired)
+
     def close(self) -> None:
         """Files are held by logs only."""
+
+
+def _place_behind(found: Sequence[SessionInfo], mark: ListMark) -> int:
+    """How many sessions a listing has up to a place in it; the session there may be gone."""
+    modified, ref = mark
+    for place, info in enumerate(found):
+        if info.path == ref:
+            return place + 1
+        if info.modified < modified:
+            return place
+    return len(found)
 
 
 def scope_name(scope: str) -> str:

@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sessiontree.clock import Clock, now_ms
@@ -23,6 +24,7 @@ from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.base import TrashedSession
 from sessiontree.stores.files.reader import require_session
 
 MANIFEST = "manifest.json"
@@ -31,17 +33,10 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class TrashItem:
-    """One removed session. ``pieces`` are (where it was, its name in the trash)."""
+class TrashItem(TrashedSession):
+    """One removed session file. ``pieces`` are (where it was, its name in the trash)."""
 
-    id: str
     folder: str
-    path: str
-    session_id: str
-    title: str | None
-    cwd: str
-    removed_at: str
-    batch: str
     pieces: tuple[tuple[str, str], ...]
 
 
@@ -145,6 +140,14 @@ def find_in_trash(
         or item.id.startswith(value)
         or item.path == os.path.abspath(value)
     ]
+
+
+def is_older(item: TrashedSession, moment: datetime) -> bool:
+    """Whether an item was removed before this moment; what does not say when was not."""
+    try:
+        return datetime.fromisoformat(item.removed_at).astimezone(UTC) < moment
+    except (ValueError, OverflowError):
+        return False
 
 
 # -- what belongs to a session ---------------------------------------------------------------------

@@ -1,0 +1,208 @@
+"""``Scope``: the one value for "which sessions are in question".
+
+Every command, screen and lookup has one. It says where sessions are (the files of a profile, one
+folder of them, or the store of a URL), where the person stands, and how far to look from there:
+
+================ =================================================================================
+``"project"``    the sessions of the folder ``cwd``; with ``session_dir`` all of that folder
+``"all"``        those of all projects
+``"agents"``     those of all projects, of all agents that keep files
+================ =================================================================================
+
+``key`` narrows all of it to a scope that programs give their sessions, such as a tenant's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from sessiontree.profiles import Profile, get_profile, list_profiles
+
+if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is there sooner
+    from sessiontree.discovery.listing import SessionList
+    from sessiontree.discovery.resume import ResolvedSession
+    from sessiontree.discovery.search.hits import SearchResults
+    from sessiontree.stores.base import SessionStore, Since
+    from sessiontree.stores.files.store import FileStore
+
+STORE_VARIABLE = "SESSIONTREE_STORE"
+"""The environment's store, for the program."""
+
+Reach = Literal["project", "all", "agents"]
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which sessions are in question. ``url`` is None for files of the profile."""
+
+    cwd: str
+    profile: Profile
+    session_dir: str | None = None
+    url: str | None = None
+    reach: Reach = "project"
+    key: str | None = None
+    is_profile_named: bool = False
+    """Whether a person chose the profile: then it holds for files that lie elsewhere, too."""
+    is_store_named: bool = False
+    """Whether a person chose the store just now; the environment's need not be named again."""
+
+    @cached_property
+    def store(self) -> SessionStore:
+        """Where new sessions are kept, and where an id is looked for. Raises StoreError."""
+        from sessiontree.stores import choose_store
+        from sessiontree.stores.files.store import FileStore
+
+        store = choose_store(self.url, self.profile, self.session_dir)
+        if not isinstance(store, FileStore):
+            return store
+        is_given = self.is_profile_named or self.session_dir is not None
+        return store.like(has_given_profile=is_given)
+
+    @property
+    def files(self) -> FileStore | None:
+        """The store, if it keeps files: for what is true of files only."""
+        from sessiontree.stores.files.store import FileStore
+
+        return self.store if isinstance(self.store, FileStore) else None
+
+    def reaching(self, reach: Reach) -> Scope:
+        """The same place, looked at so far."""
+        return replace(self, reach=reach) if reach != self.reach else self
+
+    @cached_property
+    def others(self) -> tuple[SessionStore, ...]:
+        """The stores of the other agents of this user that have sessions."""
+        from sessiontree.stores.files.store import FileStore
+
+        if self.url is not None:
+            return ()
+        stores = (FileStore(profile=each) for each in list_profiles())
+        return tuple(
+            store
+            for store in stores
+            if store.root != self.profile.sessions_dir and store.storage.list_dirs(store.root)
+        )
+
+    @property
+    def stores(self) -> tuple[SessionStore, ...]:
+        """All stores in question, one's own first."""
+        return (self.store, *(self.others if self.reach == "agents" else ()))
+
+    def store_of(self, ref: str) -> SessionStore:
+        """The one of this user's stores that a listed session is in."""
+        for other in self.others:
+            if ref.startswith(os.path.join(other.profile.sessions_dir, "")):
+                return other
+        return self.store
+
+    def address(self, ref: str) -> str:
+        """What to call a session where anybody can read it: its path, or its store and ref."""
+        from sessiontree.stores import address_of
+
+        return address_of(self.store, ref)
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def list(self, on_progress: Progress | None = None, *, limit: int | None = None) -> SessionList:
+        """List the sessions in question, newest first. Raises what the store raises."""
+        is_local = self.reach == "project" or self.session_dir is not None
+        cwd = self.cwd if is_local and self.key is None else None
+        found = self.store.list(cwd, scope=self.key, limit=limit, on_progress=on_progress)
+        for other in self.stores[1:]:
+            _add(found, other.list(scope=self.key, limit=limit, on_progress=on_progress))
+        return found
+
+    def search(
+        self,
+        query: str,
+        *,
+        role: str | None = None,
+        since: Since | None = None,
+        include_tools: bool = False,
+        limit: int | None = 20,
+        on_progress: Progress | None = None,
+    ) -> SearchResults:
+        """Find the sessions in question that contain the words of a query, best first."""
+        cwd = self.cwd if self.reach == "project" else None
+        if self.reach == "agents" and self.url is None and self.session_dir is None:
+            from sessiontree.discovery.search import search
+
+            return search(  # one index has the files of all agents
+                query,
+                role=role,
+                since=since,
+                include_tools=include_tools,
+                limit=limit,
+                on_progress=on_progress,
+            )
+        return self.store.search(
+            query,
+            cwd=cwd,
+            scope=self.key,
+            role=role,
+            since=since,
+            include_tools=include_tools,
+            limit=limit,
+            on_progress=on_progress,
+        )
+
+    def resolve(self, value: str) -> ResolvedSession:
+        """Find the session with this path, address, id prefix or name, in this project first.
+
+        Raises SessionNotFoundError, AmbiguousSessionError, NotASessionError, PersistenceError.
+        """
+        from sessiontree.stores.finding import resolve_in
+
+        return resolve_in(self.store, value, self.cwd, scope=self.key)
+
+    def latest(self) -> str | None:
+        """This terminal's last session here, else the one used last, if there is one."""
+        from sessiontree.stores.finding import latest_in
+
+        return latest_in(self.store, self.cwd, scope=self.key)
+
+
+def choose_scope(
+    cwd: str | None = None,
+    *,
+    profile: str | Profile | None = None,
+    session_dir: str | os.PathLike[str] | None = None,
+    url: str | None = None,
+    reach: Reach = "project",
+    key: str | None = None,
+) -> Scope:
+    """The scope for what a person chose; by default the environment's store and profile.
+
+    ``SESSIONTREE_STORE`` counts unless a ``url`` or a ``session_dir`` is given. Raises
+    UnknownProfileError; a wrong URL shows when the store is asked for.
+    """
+    named = bool(url)
+    if not url and not session_dir:
+        url = os.environ.get(STORE_VARIABLE)
+    return Scope(
+        cwd if cwd is not None else os.getcwd(),
+        get_profile(profile),
+        os.path.abspath(os.path.expanduser(session_dir)) if session_dir else None,
+        url or None,
+        reach,
+        key,
+        is_profile_named=profile is not None,
+        is_store_named=named,
+    )
+
+
+def _add(found: SessionList, theirs: SessionList) -> None:
+    found += theirs
+    found.unreadable += theirs.unreadable
+    found.empty_count += theirs.empty_count
+    found.empty += theirs.empty
+    known = found.total is not None and theirs.total is not None
+    found.total = (found.total or 0) + (theirs.total or 0) if known else None
+
+
+__all__ = ["Reach", "Scope", "choose_scope"]
