@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is the
     from sessiontree.discovery.listing import SessionList
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
-    from sessiontree.stores.base import SessionStore, Since
+    from sessiontree.discovery.search.times import Since
+    from sessiontree.stores.base import SessionStore
     from sessiontree.stores.files.store import FileStore
 
 STORE_VARIABLE = "SESSIONTREE_STORE"

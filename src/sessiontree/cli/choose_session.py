@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope
 from sessiontree.errors import AmbiguousSessionError, NotASessionError
+from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo

@@ -124,7 +124,10 @@ def resolve_scope(profile: str | None, session_dir: str | None, store: str | Non
         session_dir = session_dir or context.params.get("session_dir")
         store = store or context.params.get("store")
         context = context.parent
-    return choose_scope(current_folder(), profile=profile, session_dir=session_dir, url=store)
+    scope = choose_scope(current_folder(), profile=profile, session_dir=session_dir, url=store)
+    if scope.url is not None and scope.files is None:
+        output.fail(f"{scope.store.url}: the program works on files only, so far")
+    return scope
 
 
 def scope_words(scope: Scope) -> list[str]:

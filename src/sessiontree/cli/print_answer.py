@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.cli import approval, output
-from sessiontree.cli.options import Scope
 from sessiontree.cli.signals import ending_on_signals
+from sessiontree.scope import Scope
 
 DEFAULT_MAX_TURNS = 100
 """Enough for long work, and an end to a model that goes round in circles."""

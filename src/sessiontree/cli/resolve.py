@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.options import Scope
 from sessiontree.errors import (
     AmbiguousSessionError,
     NotASessionError,
@@ -24,6 +23,7 @@ from sessiontree.errors import (
     SessionNotFoundError,
 )
 from sessiontree.profiles import Profile
+from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
     from sessiontree.discovery.resume import ResolvedSession

@@ -20,8 +20,8 @@ from sessiontree.cli.choose_session import (
     open_choice,
     owner_of,
 )
-from sessiontree.cli.options import Scope
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
+from sessiontree.scope import Scope
 
 __all__ = ["StartOptions", "start_program"]
 

@@ -40,6 +40,7 @@ from sessiontree.profiles import Dialect, Profile
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo, SessionList
     from sessiontree.discovery.search.hits import SearchResults
+    from sessiontree.discovery.search.times import Since
 
 Ref: TypeAlias = str
 """Names a session inside its store. Only its store reads it."""
@@ -80,9 +81,6 @@ class TrashedSession:
 
 ListMark: TypeAlias = "tuple[datetime, Ref]"
 """A place in a listing: ``modified`` and ``path`` of a session that was listed."""
-
-Since: TypeAlias = "datetime | float | str"
-"""From when on something counts: a time, Unix seconds, or ISO text."""
 
 
 class Watch(Protocol):
@@ -330,7 +328,7 @@ class SessionStore(Protocol):
         """Find the sessions that contain the words of a query, best first.
 
         ``role``, ``since`` and ``include_tools`` mean what they mean to ``sessiontree.search``.
-        ``sessiontree.stores.entries`` has the matching for a store without an index of words.
+        ``sessiontree.stores.matching`` has it for a store without an index of words.
         """
 
     def delete(

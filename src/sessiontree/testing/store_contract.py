@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -139,6 +140,30 @@ class StoreContract:
         raises(PersistenceError, lambda: session.append_message(user("still here")))
         assert not store.exists(session.ref)
 
+    def test_the_trash_tells_what_is_in_it_and_is_emptied_by_time(
+        self, store: SessionStore
+    ) -> None:
+        before = datetime.now(UTC) - timedelta(days=1)
+        first, second = self.talk(store), self.talk(store)
+        for session in (first, second):
+            session.set_session_name("Thrown away")
+            session.close()
+        one = store.delete(first.ref)
+        assert one is not None
+        two = store.delete(second.ref, batch=one.batch)
+        assert two is not None
+        assert (one.session_id, one.path, one.cwd) == (first.session_id, first.ref, CWD)
+        assert (one.title, two.batch) == ("Thrown away", one.batch)
+        assert one.id != two.id
+        assert {item.id for item in store.list_trash()} == {one.id, two.id}
+        assert store.restore(one.id) == first.ref
+        assert store.purge(before) == 0
+        assert [item.id for item in store.list_trash()] == [two.id]
+        assert store.purge(datetime.now(UTC) + timedelta(days=1)) == 1
+        assert not store.list_trash()
+        raises(SessionTreeError, lambda: store.restore(two.id))
+        assert [info.id for info in store.list()] == [first.session_id]
+
     # -- ids, scopes, finding --------------------------------------------------------------
 
     def test_an_id_of_the_callers_own_is_taken_once(self, store: SessionStore) -> None:
@@ -204,6 +229,22 @@ class StoreContract:
         assert not store.find_entry("entry-2")
         assert [hit.session.id for hit in store.search("needle")] == ["first-one"]
         assert store.latest(CWD) is not None
+
+    def test_a_long_listing_comes_in_pages(self, store: SessionStore) -> None:
+        made = []
+        for _ in range(5):
+            with self.talk(store) as session:
+                made.append(session.session_id)
+        whole = list(store.list(CWD))
+        assert sorted(info.id for info in whole) == sorted(made)
+        pages, mark = [], None
+        while page := store.list(CWD, limit=2, before=mark):
+            assert page.total in (None, 5)
+            pages.append([info.id for info in page])
+            mark = (page[-1].modified, page[-1].path)
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert [each for page in pages for each in page] == [info.id for info in whole]
+        assert [info.id for info in store.list(limit=3)] == [info.id for info in whole[:3]]
 
     # -- batches and conflicts -------------------------------------------------------------
 

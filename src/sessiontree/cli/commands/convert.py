@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import (
     find_target,
     session_argument,
 )
 from sessiontree.profiles import PROFILE_NAMES
+from sessiontree.scope import Scope
 
 
 @click.command("convert", short_help="Copy a session into another profile's format.")

@@ -7,7 +7,8 @@ from typing import NoReturn
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
+from sessiontree.scope import Scope
 
 
 @click.command("demo", short_help="Add or remove sample sessions.")

@@ -7,8 +7,9 @@ from collections import Counter
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.maintenance.checkup import Checkup, Finding, check_profile, repair_findings
+from sessiontree.scope import Scope
 
 _SHOWN = 10
 

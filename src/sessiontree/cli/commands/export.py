@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import (
     Target,
     find_target,
@@ -18,6 +18,7 @@ from sessiontree.cli.resolve import (
     session_argument,
 )
 from sessiontree.export import BUNDLE, FORMATS, choose_format
+from sessiontree.scope import Scope
 
 
 @click.command("export", short_help="Write a session as Markdown, JSON or a bundle.")

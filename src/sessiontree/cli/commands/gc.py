@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Count, Scope, with_scope
+from sessiontree.cli.options import Count, with_scope
 from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
+from sessiontree.scope import Scope
 from sessiontree.stores.files.folders import walk_files
 from sessiontree.stores.files.trash import TrashItem, delete_forever, list_trash
 

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, limit_option, with_scope
+from sessiontree.cli.options import limit_option, with_scope
 from sessiontree.cli.tables import Column
+from sessiontree.scope import Scope
 
 
 @click.command("history", short_help="List or search the prompts you typed.")

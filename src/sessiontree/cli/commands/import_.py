@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
+from sessiontree.scope import Scope
 
 
 @click.command("import", short_help="Import sessions of Claude Code and Codex, or a bundle.")

@@ -7,8 +7,9 @@ import os
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, session_argument
+from sessiontree.scope import Scope
 
 
 @click.command("mv", short_help="Move a session to another project folder.")

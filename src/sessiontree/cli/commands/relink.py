@@ -7,7 +7,8 @@ import os
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
+from sessiontree.scope import Scope
 
 
 @click.command("relink", short_help="Update sessions after their project folder moved.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, session_argument
+from sessiontree.scope import Scope
 
 
 @click.command("rename", short_help="Name a session.")

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.tables import Column
+from sessiontree.scope import Scope
 from sessiontree.stores.files.trash import (
     TrashItem,
     find_in_trash,

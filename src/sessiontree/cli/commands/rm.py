@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, session_argument
+from sessiontree.scope import Scope
 from sessiontree.stores.files.trash import (
     move_to_trash,
 )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Scope, limit_option, since_option, with_scope
+from sessiontree.cli.options import limit_option, since_option, with_scope
 from sessiontree.profiles import DEFAULT_PROFILE, get_profile
+from sessiontree.scope import Scope
 
 if TYPE_CHECKING:  # loaded only by a search: the help and the completion do without
     from sessiontree.discovery.search import SearchHit, SearchResults

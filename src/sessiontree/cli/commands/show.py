@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Count, Scope, with_scope
+from sessiontree.cli.options import Count, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.cli.tables import plural
 from sessiontree.core.context import find_cut, find_kept, iter_messages
@@ -25,6 +25,7 @@ from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import as_text, text_of
+from sessiontree.scope import Scope
 from sessiontree.text.words import clean_line, make_name
 
 _SHORT_LINES = 6

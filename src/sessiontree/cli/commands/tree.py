@@ -9,7 +9,7 @@ import click
 
 from sessiontree.cli import output
 from sessiontree.cli.commands.show import session_title
-from sessiontree.cli.options import Scope, with_scope
+from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.core.described import describe_image_briefly, describe_state, describe_system
 from sessiontree.core.tree import SessionTree
@@ -18,6 +18,7 @@ from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import as_text, text_of
+from sessiontree.scope import Scope
 
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
 _MAX_GUIDES = 12

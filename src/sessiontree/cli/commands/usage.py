@@ -12,11 +12,12 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.copied_answers import Families, SeenAnswers
-from sessiontree.cli.options import Scope, since_option, with_scope
+from sessiontree.cli.options import since_option, with_scope
 from sessiontree.cli.resolve import Target, find_target, open_target, session_argument
 from sessiontree.cli.tables import Column
 from sessiontree.core.usage import PAID_TYPES, Usage, paid_model_of, usage_of_entry
 from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
+from sessiontree.scope import Scope
 from sessiontree.text.words import to_local
 
 _GROUPS = ("session", "model", "project", "day")

@@ -7,7 +7,7 @@ one just above it, so the walk stops as soon as the status is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -82,7 +82,14 @@ def find_leaf(
 def _judge_entry(entry: _Entry, line: bytes) -> Status | None:
     if entry.type != "message" or entry.message is None:
         return None
-    role, stop_reason = entry.message.role, entry.message.stop_reason
+    message = entry.message
+    return judge_message(message.role, message.stop_reason, lambda: b'"toolCall"' in line)
+
+
+def judge_message(
+    role: object, stop_reason: object, has_calls: Callable[[], bool]
+) -> Status | None:
+    """The status of a session that ends with this message; None if it does not decide."""
     if role in ("user", "toolResult"):
         return "interrupted"
     if role != "assistant":
@@ -96,7 +103,7 @@ def _judge_entry(entry: _Entry, line: bytes) -> Status | None:
             return "interrupted"
         case "stop":
             return "complete"
-    return "interrupted" if b'"toolCall"' in line else "complete"
+    return "interrupted" if has_calls() else "complete"
 
 
 def _entries_backwards(line: bytes, offset: int) -> Iterator[_Entry]:

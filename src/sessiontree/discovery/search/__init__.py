@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from sessiontree.discovery.catalogue import OnProgress, survey
 from sessiontree.discovery.listing import SessionInfo, make_session_info
@@ -31,12 +30,11 @@ from sessiontree.discovery.search.scan import (
 )
 from sessiontree.discovery.search.scope import SearchScope, find_scope
 from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
-from sessiontree.model.ids import parse_timestamp
+from sessiontree.discovery.search.times import Since, to_datetime, to_ms
 from sessiontree.profiles import Profile
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.text.words import to_utc
 
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
@@ -44,8 +42,6 @@ _HALF_LIFE_DAYS = 30.0
 # More than any number of occurrences in messages: bm25 stays below 2.2 times the rarity.
 _NAME_WEIGHT = 3.0
 _NAMES_AT_ONCE = 32
-
-Since = datetime | float | str
 
 
 @dataclass(slots=True)
@@ -92,9 +88,9 @@ def search(
     results = SearchResults()
     if not parsed.wanted or not scope.files:
         return results
-    scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), _to_ms(since))
+    scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
     read_names = names.names_reader(scope.profile_of, store)
-    run = _Run(parsed, scope, store, scanner, read_names, role, _to_ms(since), on_progress)
+    run = _Run(parsed, scope, store, scanner, read_names, role, to_ms(since), on_progress)
     can_index = (
         isinstance(store, FileSessionStorage)
         and not include_tools
@@ -341,33 +337,12 @@ def _make_hit(info: SessionInfo, match: SessionMatch, score: float, profile: Pro
         info,
         match.said.entry_id,
         match.said.role,
-        _to_datetime(match.said.time_ms),
+        to_datetime(match.said.time_ms),
         snippet.text,
         snippet.marks,
         score,
         profile.name,
     )
-
-
-def _to_datetime(time_ms: int | None) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms is not None else None
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def _to_ms(since: Since | None) -> int | None:
-    """Unix milliseconds; a number is Unix seconds, a naive time is local. Raises ValueError."""
-    if since is None:
-        return None
-    if isinstance(since, datetime):
-        return round(to_utc(since).timestamp() * 1000)
-    if isinstance(since, (int, float)):
-        return round(since * 1000)
-    time_ms = parse_timestamp(since)
-    if time_ms is None:
-        raise ValueError(f"not an ISO time: {since!r}")
-    return time_ms
 
 
 def _give_up(error: sqlite3.Error | UnicodeDecodeError) -> None:

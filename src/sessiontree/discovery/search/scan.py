@@ -104,22 +104,7 @@ class Scanner:
     def _judge(
         self, texts: Iterable[SaidText], *, is_newest_first: bool = False
     ) -> SessionMatch | None:
-        totals = [0] * len(self._matcher.terms)
-        best: tuple[int, SaidText, list[list[Span]]] | None = None
-        for said in texts:
-            found = self._matcher.find(said.text)
-            for at, spans in enumerate(found):
-                totals[at] += len(spans)
-            score = sum(1 for spans in found[: self._wanted] if spans)
-            least = best[0] + is_newest_first if best is not None else 1
-            if score >= least:
-                best = (score, said, found[: self._wanted])
-                if is_newest_first and score == self._wanted:
-                    break
-        if best is None or not all(totals[: self._wanted]) or any(totals[self._wanted :]):
-            return None
-        spans = [span for each in best[2] for span in each]
-        return SessionMatch(totals[: self._wanted], best[1], spans)
+        return judge_texts(self._matcher, texts, is_newest_first=is_newest_first)
 
     def _read(self, reader: SessionStorageReader, start: int, end: int) -> Iterator[SaidText]:
         for block in read_blocks(reader, start, end):
@@ -171,6 +156,29 @@ class Scanner:
 
     def _is_recent(self, said: SaidText) -> bool:
         return self._since_ms is None or (said.time_ms or 0) >= self._since_ms
+
+
+def judge_texts(
+    matcher: Matcher, texts: Iterable[SaidText], *, is_newest_first: bool = False
+) -> SessionMatch | None:
+    """What a session's texts have of what is wanted; None if it does not match."""
+    wanted = len(matcher.query.wanted)
+    totals = [0] * len(matcher.terms)
+    best: tuple[int, SaidText, list[list[Span]]] | None = None
+    for said in texts:
+        found = matcher.find(said.text)
+        for at, spans in enumerate(found):
+            totals[at] += len(spans)
+        score = sum(1 for spans in found[:wanted] if spans)
+        least = best[0] + is_newest_first if best is not None else 1
+        if score >= least:
+            best = (score, said, found[:wanted])
+            if is_newest_first and score == wanted:
+                break
+    if best is None or not all(totals[:wanted]) or any(totals[wanted:]):
+        return None
+    spans = [span for each in best[2] for span in each]
+    return SessionMatch(totals[:wanted], best[1], spans)
 
 
 def roles_for(role: str | None, include_tools: bool) -> frozenset[str]:

@@ -31,7 +31,6 @@ from sessiontree.stores.base import (
     ListMark,
     Ref,
     SessionLog,
-    Since,
     StrPath,
     Watch,
 )
@@ -39,6 +38,7 @@ from sessiontree.stores.base import (
 if TYPE_CHECKING:  # loaded when they are needed: a listing opens no session
     from sessiontree.discovery.listing import SessionInfo, SessionList
     from sessiontree.discovery.search.hits import SearchResults
+    from sessiontree.discovery.search.times import Since
     from sessiontree.stores.files.log import FileLog
     from sessiontree.stores.files.relinking import Relinked
     from sessiontree.stores.files.trash import TrashItem
