@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PROGRAM := $(VENV)/.program
 TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy psutil ruff import-linter codespell pytest-cov
+# What the tests of the adapters take beside the frameworks themselves.
+FRAMEWORK_TOOLS := langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-conformance
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: run test check bench torture interop docs clean setup format coverage wheel sbom audit
 .DEFAULT_GOAL := run
 
-run: setup  ## start the program
+run: $(PROGRAM)  ## start the program
 	@$(BIN)/sessiontree $(ARGS)
 
 test: setup system-tools  ## run the tests
@@ -71,12 +74,24 @@ clean:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt src/sessiontree/_version.py
-	@echo "Setting up $(VENV) (Python packages, once)"
-	@$(PYTHON) -c 'import sys; sys.exit("Sessiontree needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' $(TOOLS)
-	@touch $(STAMP)
+INPUTS := pyproject.toml constraints.txt src/sessiontree/_version.py
+
+define venv
+@echo "Setting up $(VENV) (Python packages, once)"
+@$(PYTHON) -c 'import sys; sys.exit("Sessiontree needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+endef
+
+$(PROGRAM): $(INPUTS)
+	$(venv)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	@touch $(PROGRAM)
+
+$(STAMP): $(INPUTS)
+	$(venv)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		--editable '.[all,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
+	@touch $(STAMP) $(PROGRAM)
 
 .PHONY: release-tools
 release-tools:

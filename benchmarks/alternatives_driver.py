@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 Messages = list[dict[str, Any]]
 
@@ -26,7 +26,7 @@ def agents_append(messages: Messages, folder: Path) -> Callable[[], int]:
 
     async def work() -> int:
         for message in messages:
-            await session.add_items([message])
+            await session.add_items([cast("Any", message)])
         return len(messages)
 
     return lambda: asyncio.run(work())

@@ -119,6 +119,7 @@ class AsyncSessionManager:
     rewrite_entries = _awaitable(SessionManager.rewrite_entries)
     rewrite_tool_call_args = _awaitable(SessionManager.rewrite_tool_call_args)
     refresh = _awaitable(SessionManager.refresh)
+    catch_up = _awaitable(SessionManager.catch_up)
     flush = _awaitable(SessionManager.flush)
     recover = _awaitable(SessionManager.recover)
     delete = _awaitable(SessionManager.delete)

@@ -182,6 +182,12 @@ class LiveSession:
         self.log.refresh()
         return self.log.foreign - before
 
+    def catch_up(self) -> int:
+        """Read what other processes appended and stand where they left off; how many entries."""
+        found = self.refresh()
+        self._stand_at(self.latest_leaf)
+        return found
+
     # -- context ---------------------------------------------------------------------------
 
     def context(self) -> SessionContext:

@@ -667,8 +667,12 @@ class SessionManager:
         return rewrite_tool_call(self._session, tool_call_id, arguments)
 
     def refresh(self) -> int:
-        """Read what other processes appended; how many entries that were."""
+        """Read what other processes appended; how many entries that were. The leaf stays."""
         return self._session.refresh()
+
+    def catch_up(self) -> int:
+        """Read what other processes appended and continue from their last entry; how many."""
+        return self._session.catch_up()
 
     def follow(self, timeout_s: float | None = None) -> Iterator[Entry]:
         """Entries that others append, as they come; waits for them.
@@ -701,6 +705,10 @@ class SessionManager:
     def close(self) -> None:
         """Leave the session, keeping its leaf. What is in memory can still be read."""
         self._session.close()
+
+    def abandon(self) -> None:
+        """Leave the session without writing anything, after an error that was raised already."""
+        self._session.abandon()
 
     def discard(self) -> None:
         """Leave a fork or branched session that was made in vain, and remove it. Best effort."""

@@ -1,0 +1,243 @@
+"""The sessions that an adapter works on, by the ids that its framework gives them.
+
+A framework asks for one conversation after the other, from any task or thread, and never says which
+it is done with. So the sessions used last stay open, each with a lock and a thread of its own:
+
+    await sessions.run("chat-42", work)     work(manager) on that session's thread
+    sessions.use("chat-42", work)           the same, in the caller's thread
+
+``work`` finds the session caught up with what other processes wrote, standing where they left it.
+What depends on nobody writing in between goes through ``append``, which compares and tries again.
+
+After an error of the disk the session is let go of: what was not acknowledged is not saved later,
+and the next call reads what is really there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from sessiontree.errors import (
+    ConflictError,
+    InvalidIdError,
+    PersistenceError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionTreeError,
+)
+from sessiontree.model.ids import sha256_hex
+from sessiontree.profiles import Profile
+from sessiontree.session.manager import SessionManager
+from sessiontree.session.worker import DiskThread
+from sessiontree.stores import Storage, choose_store
+from sessiontree.stores.base import SessionStore, StrPath
+from sessiontree.stores.identity import new_header, require_id
+
+R = TypeVar("R")
+
+Wanted = Mapping[str, Any]
+"""An entry to append, as ``SessionManager.append_many`` takes it."""
+
+_HASH = 32
+_LOOKS_HASHED = re.compile(rf".*\.[0-9a-f]{{{_HASH}}}", re.DOTALL)
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def session_id_of(key: str) -> str:
+    """The session id for a framework's id: the same if it can be one, else a readable hash of it.
+
+    Two keys never share an id: a key that looks like such a hash is hashed as well.
+    """
+    with suppress(InvalidIdError):
+        if not _LOOKS_HASHED.fullmatch(require_id(key)):
+            return key
+    readable = _UNFIT.sub("-", key).strip("-")[:64] or "session"
+    digest = sha256_hex(key.encode("utf-8", "surrogatepass"))
+    return f"{readable}.{digest[:_HASH]}"
+
+
+def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> list[str]:
+    """Append what ``make`` gives, in one write, with nobody writing since it looked; their ids.
+
+    If somebody was faster, ``make`` is called again, with what they wrote in the session.
+    """
+    while True:
+        wanted = make()
+        try:
+            return manager.append_many(wanted, expected_revision=manager.revision)
+        except ConflictError:
+            manager.catch_up()
+
+
+@dataclass(eq=False)
+class _Slot:
+    """One session: perhaps open, and how many calls are using it or waiting for it."""
+
+    key: str
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    manager: SessionManager | None = None
+    users: int = 0
+    thread: DiskThread = field(default_factory=DiskThread)
+
+    def leave(self) -> None:
+        """Let go of a session that is not to be written to."""
+        manager, self.manager = self.manager, None
+        if manager is not None:
+            manager.abandon()
+
+    def close(self) -> None:
+        """Let go of the session; raises what could not be written."""
+        with self.lock:
+            manager, self.manager = self.manager, None
+            self.thread.close()
+            if manager is not None:
+                manager.close()
+
+
+class OpenSessions:
+    """The sessions of one adapter. Any number of threads and tasks may use it."""
+
+    def __init__(
+        self,
+        harness: str,
+        *,
+        storage: Storage | None = None,
+        profile: str | Profile | None = None,
+        scope: str | None = None,
+        cwd: StrPath | None = None,
+        keep_open: int = 64,
+    ) -> None:
+        """``harness`` names the framework in the header of new sessions; ``cwd`` is their project,
+        by default the current folder.
+        """
+        self.store: SessionStore = choose_store(storage, profile)
+        self.scope = scope
+        self.cwd = os.path.abspath(cwd or os.getcwd())
+        self._harness = harness
+        self._keep_open = keep_open
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._lock = threading.Lock()
+        self._finalizer = weakref.finalize(self, _close_all, self._slots)
+
+    # -- using a session -------------------------------------------------------------------
+
+    def use(self, key: str, work: Callable[[SessionManager], R], *, create: bool = True) -> R:
+        """What ``work`` gives for the session of this id, in this thread.
+
+        Without ``create``, SessionNotFoundError if there is none. A SessionTreeError of the store.
+        """
+        slot = self._take(key)
+        try:
+            return self._use(slot, work, create)
+        finally:
+            self._give_back(slot)
+
+    async def run(self, key: str, work: Callable[[SessionManager], R], *, create: bool = True) -> R:
+        """The same on the session's own thread, in the order of the calls.
+
+        A call that has begun is completed even if the task is cancelled meanwhile.
+        """
+        slot = self._take(key)
+        try:
+            return await slot.thread.run(self._use, slot, work, create)
+        finally:
+            self._give_back(slot)
+
+    def _use(self, slot: _Slot, work: Callable[[SessionManager], R], create: bool) -> R:
+        with slot.lock:
+            try:
+                if slot.manager is not None and not self.store.exists(slot.manager.ref):
+                    slot.leave()  # deleted or moved; an append would bring it back
+                if slot.manager is None:
+                    slot.manager = self._open(slot.key, create)
+                else:
+                    slot.manager.catch_up()
+                return work(slot.manager)
+            except PersistenceError:
+                slot.leave()
+                raise
+
+    def _open(self, key: str, create: bool) -> SessionManager:
+        session_id, store = session_id_of(key), self.store
+        ref = store.locate(session_id, scope=self.scope)
+        if ref is None:
+            if not create:
+                raise SessionNotFoundError(key)
+            try:
+                return self._create(session_id, key)
+            except SessionExistsError as error:
+                ref = error.ref  # another process was faster
+        return SessionManager(store.open(ref, cwd=self.cwd), leaves_breadcrumb=False)
+
+    def _create(self, session_id: str, key: str) -> SessionManager:
+        header = new_header(
+            self.store.dialect,
+            self.cwd,
+            self.store.clock,
+            session_id=session_id,
+            scope=self.scope,
+        )
+        fields = cast("dict[str, Any]", header)
+        fields["harness"] = self._harness
+        if key != session_id:
+            fields["key"] = key
+        return SessionManager(self.store.create(header, is_new_id=False), leaves_breadcrumb=False)
+
+    # -- which are open --------------------------------------------------------------------
+
+    def _take(self, key: str) -> _Slot:
+        with self._lock:
+            slot = self._slots.get(key)
+            if slot is None:
+                slot = self._slots[key] = _Slot(key)
+            self._slots.move_to_end(key)
+            slot.users += 1
+            return slot
+
+    def _give_back(self, slot: _Slot) -> None:
+        with self._lock:
+            slot.users -= 1
+            too_many = max(0, len(self._slots) - self._keep_open)
+            oldest = [*self._slots.values()][:too_many]
+            idle = [each for each in oldest if not each.users]
+            for each in idle:
+                del self._slots[each.key]
+        for each in idle:
+            each.close()
+
+    def close(self) -> None:
+        """Let go of all sessions; they can be used again, which opens them."""
+        with self._lock:
+            slots = [*self._slots.values()]
+            self._slots.clear()
+        _close(slots)
+
+    async def aclose(self) -> None:
+        """The same off the event loop."""
+        await asyncio.to_thread(self.close)
+
+
+def _close_all(slots: OrderedDict[str, _Slot]) -> None:
+    with suppress(SessionTreeError):
+        _close([*slots.values()])
+
+
+def _close(slots: Sequence[_Slot]) -> None:
+    """Close all; the first error is raised when all are closed."""
+    errors = []
+    for slot in slots:
+        try:
+            slot.close()
+        except SessionTreeError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
