@@ -15,7 +15,8 @@ from sessiontree import AsyncSessionManager, MemoryStore, SessionManager
 from sessiontree.session.worker import SessionClosedError
 
 NOT_AWAITED = {
-    *("close", "discard", "leave_breadcrumb", "list", "list_all", "news", "put_leaf_back"),
+    *("abandon", "close", "discard", "leave_breadcrumb", "list", "list_all", "news"),
+    "put_leaf_back",
 }
 
 
