@@ -1,7 +1,7 @@
 """The interactive program: `run_chat` opens a screen on a session and returns when it is left.
 
-Owns the agent behind the screen, leaving (everything is saved first, whatever ends the program) and
-what is told to the command line afterwards. Prints nothing.
+Owns the agent behind the screen, leaving (the program saves everything first, whatever ends it) and
+what the command line reports afterwards. Prints nothing itself.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from sessiontree.tui.theme import ThemedApp
 
 @dataclass(frozen=True, slots=True)
 class ExitInfo:
-    """Where the program was left."""
+    """The session that was open when the user left the program."""
 
     session_file: str | None
-    """The session that was open last; None if it is kept nowhere."""
+    """The session's file; None if it was not saved."""
     session_id: str | None
     session_name: str | None
     cwd: str
@@ -45,7 +45,7 @@ class ExitInfo:
 
 
 class ChatApp(ThemedApp[None]):
-    """The chat as a program."""
+    """Run the chat screen as a program."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", priority=True, show=False),
@@ -73,7 +73,7 @@ class ChatApp(ThemedApp[None]):
         return opened
 
     def _catch_signals(self) -> None:
-        """A closed terminal or a polite kill leaves as the user would: saved, terminal restored."""
+        """On SIGHUP and SIGTERM leave as the user would: saved, terminal restored."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
@@ -84,12 +84,12 @@ class ChatApp(ThemedApp[None]):
         self.exit()
 
     def fail(self, error: Exception) -> None:
-        """The program can't go on."""
+        """End the program with this error."""
         self.failure = error
         self.exit()
 
     def action_interrupt(self) -> None:
-        """Ctrl+C: a question counts as not answered; a picker, or the chat, is left."""
+        """Handle Ctrl+C: cancel an open dialog or picker, else leave the chat."""
         chat = self._chat
         if isinstance(self.screen, ModalScreen):
             self.screen.dismiss(None)
@@ -104,7 +104,7 @@ class ChatApp(ThemedApp[None]):
         return next((one for one in self.screen_stack if isinstance(one, ChatScreen)), None)
 
     async def close_session(self) -> None:
-        """Save everything and let go of the session. Keeps what could not be saved as `failure`."""
+        """Save everything and close the session; an error while saving is kept as `failure`."""
         session, self.session = self.session, None
         if session is None:
             return
@@ -127,8 +127,8 @@ def run_chat(
     """Run the program on this session until it is left.
 
     Tools work in the session's project, or in ``work_dir`` if that is given. The session is closed
-    when this returns or raises. Raises ModelNotFoundError, AmbiguousModelError, and what stands in
-    the way of saving.
+    when this returns or raises. Raises ModelNotFoundError, AmbiguousModelError, and errors of
+    saving.
     """
     teach_alt_enter()
     history = HistoryStorage.for_profile(profile)
@@ -169,7 +169,7 @@ async def open_agent_session(
     model: str | None,
     work_dir: str | None = None,
 ) -> OpenedSession:
-    """The live session: with the agent for the model asked for, else for the session's own."""
+    """Open a live session with an agent for ``model``, by default for the session's own model."""
     confirm = confirmer.confirm
     choice = await asyncio.to_thread(
         create_session_agent, manager, model, cwd=work_dir, confirm=confirm
@@ -186,7 +186,11 @@ class _Key(Enum):
 
 
 def teach_alt_enter() -> None:
-    """Have Alt+Enter known as ``alt+enter`` on every terminal."""
+    """Make Textual report Alt+Enter as ``alt+enter`` on every terminal.
+
+    Terminals without the newer keyboard protocols send Esc Return, which Textual's parser splits
+    and reports as a plain Enter. Textual has no public way to add a sequence.
+    """
     sequences = getattr(_ansi_sequences, "ANSI_SEQUENCES_KEYS", None)
     if isinstance(sequences, dict):
         sequences.setdefault("\x1b\r", (_Key.ALT_ENTER,))

@@ -1,7 +1,7 @@
-"""Work off the event loop that nobody has to wait for at the end.
+"""Background threads for pickers, which the program may abandon when it ends.
 
-Owns the threads of pickers. They are daemons: leaving a picker must not wait for a listing of ten
-thousand files, and none of this work may be the only copy of anything.
+The threads are daemons: leaving a picker must not wait for a listing of ten thousand files. So this
+work never writes anything that exists only here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class BackgroundWork:
-    """Work under way. `stop` makes its result unwanted; the work may look at `is_stopped`."""
+    """Work in progress. `stop` discards its result; the work may check `is_stopped`."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
@@ -43,7 +43,7 @@ def run_in_background(
 ) -> BackgroundWork:
     """Run ``work`` in a thread, then hand its result to ``then`` on the owner's own task.
 
-    Neither ``then`` nor ``failed`` is called once the work was stopped.
+    After `stop` neither ``then`` nor ``failed`` is called.
     """
     made = BackgroundWork()
     loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ def tell_from_thread(
     callback: Callable[..., Any],
     *args: Any,
 ) -> None:
-    """From inside work: call back on the owner's own task, unless the work was stopped."""
+    """Call back from the work's thread on the owner's task, unless the work was stopped."""
 
     def deliver() -> None:
         if not work.is_stopped:

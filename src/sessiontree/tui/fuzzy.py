@@ -1,13 +1,17 @@
-"""What a typed query means, and how well a text answers it.
+"""Parse a typed query and rank texts against it.
 
-Owns the query's syntax and the ranking: exact and word matches come before pieces of words, those
-before letters in order (fuzzy). Knows nothing of sessions: it matches named fields of text. Pure.
+Exact and word matches rank above parts of words, and those above letters in order (fuzzy). Matches
+named fields of text and knows nothing of sessions. Pure.
 
-- Words, in any order; each must be found in some field. Fuzzy counts only in fields that allow it.
-- ``"some phrase"``: this very text.
+- Words, in any order; each must match some field. Fuzzy matches count only in fields that allow it.
+- ``"some phrase"``: exactly this text.
 - ``re:…``: a regular expression, ignoring case; ``^`` and ``$`` are the ends of a line. The package
   ``regex`` runs it: it can be stopped, and it lets other threads run meanwhile (Python's ``re`` can
   do neither), so any pattern may be tried and one that takes too long ends with a message.
+
+Not every text is held in memory. A `WordField` keeps only the distinct words of a long text, which
+is enough to decide whether a word, the beginning or a part of one occurs in it. A phrase or a
+pattern needs the text itself: `WordField` reads it then, and does not keep it.
 """
 
 from __future__ import annotations
@@ -27,15 +31,15 @@ if TYPE_CHECKING:  # takes longer to load than all of this module; only patterns
 _TERM = re.compile(r'"([^"]*)"?|(\S+)')
 _REGEX_PREFIX = "re:"
 _PATIENCE_S = 5.0
-"""Time of the processor that a pattern may take over all texts it is tried on."""
+"""CPU seconds that a pattern may take over all texts."""
 _TOO_SLOW = "this pattern takes too long; try a simpler one"
 _MIN_FUZZY = 3
 _MAX_FUZZY = 400
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = b"\n"
 _FAR = 50
-"""How far from the beginning a word counts as standing, since that is not known."""
-# What is ASCII and in no word becomes a blank: many times quicker than the pattern.
+"""Assumed distance of a word from the beginning: a `WordField` doesn't know where it is."""
+# ASCII characters outside words become blanks, which is many times quicker than the pattern.
 _BLANKED = bytes(code if code >= 128 or chr(code).isalnum() else ord(" ") for code in range(256))
 
 
@@ -51,9 +55,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where one term was found: ``spans`` are index pairs into the field's text.
+    """The place where one term was found: ``spans`` are index pairs into the field's text.
 
-    A field that does not hold its text has none, and gives the ``term`` instead.
+    A field that does not hold its text gives no spans, but the ``term``.
     """
 
     field: str
@@ -64,7 +68,7 @@ class Hit:
 
 
 class Searchable(Protocol):
-    """A named text to look in; ``weight`` breaks ties, ``fuzzy`` if letters in order count."""
+    """A named text to search; ``weight`` breaks ties, ``fuzzy`` allows letters in order."""
 
     @property
     def name(self) -> str: ...
@@ -76,12 +80,12 @@ class Searchable(Protocol):
     def fuzzy(self) -> bool: ...
 
     def find(self, term: str) -> Hit | None:
-        """The term as it is: the whole text, a word of it, the beginning of one, or a piece."""
+        """Find the term as the whole text, a word, the beginning of a word, or part of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A text to look in. ``folded`` is its casefolded form."""
+    """A text to search. ``folded`` is its casefolded form."""
 
     name: str
     text: str
@@ -105,7 +109,7 @@ class Match:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Greater is better: the vaguest term decides, then the sum."""
+        """The rank; greater is better. The vaguest term decides, then the sum."""
         if not self.hits:
             return (0, 0)
         return (min(hit.kind for hit in self.hits), sum(hit.score for hit in self.hits))
@@ -121,7 +125,7 @@ class Query:
     def __init__(self, text: str) -> None:
         self.text = text
         self.error: str | None = None
-        """Why the query can't be used, for the person who types it."""
+        """The reason why the query can't be used, shown to the user; None if it can."""
         self._pattern: regex.Pattern[str] | None = None
         self._left_s = _PATIENCE_S
         self._terms: list[tuple[str, bool]] = []
@@ -136,9 +140,9 @@ class Query:
         return not self._terms and self._pattern is None and self.error is None
 
     def match(self, fields: Sequence[Searchable]) -> Match | None:
-        """The best match of every term; None if one is nowhere. An unusable query finds nothing.
+        """Return the best match of every term; None if one is nowhere or the query is unusable.
 
-        ``fields`` come in the order of their weights, the weightiest first.
+        Pass ``fields`` in the order of their weights, the weightiest first.
         """
         if self.error is not None:
             return None
@@ -156,14 +160,14 @@ class Query:
         self, pattern: regex.Pattern[str], fields: Sequence[Searchable]
     ) -> Match | None:
         for field in fields:
-            text = field.text  # reading it takes time as well, for which the pattern can do nothing
+            text = field.text  # reading takes time as well; don't charge the pattern for it
             started = time.thread_time()
             try:
                 span = _search(pattern, text, self._left_s)
             except (TimeoutError, MemoryError):
                 self.error = _TOO_SLOW
                 return None
-            # Never 0: the next search has to be stopped, and without a time it would not be.
+            # Never 0: that would mean no time limit, and the next search could not be stopped.
             self._left_s = max(1e-3, self._left_s - (time.thread_time() - started))
             if span is not None:
                 return Match((Hit(field.name, Kind.WORD, field.weight * 100, (span,)),))
@@ -181,7 +185,7 @@ class Query:
 
 
 def fold(text: str) -> str:
-    """The text for comparing without case, index by index the same as ``text``."""
+    """Fold case for comparing; index by index the same as ``text``."""
     folded = text.lower()
     if len(folded) == len(text):
         return folded
@@ -206,7 +210,7 @@ def _best_hit(term: str, is_phrase: bool, fields: Sequence[Searchable]) -> Hit |
         if hit is not None and (best is None or (hit.kind, hit.score) > (best.kind, best.score)):
             best = hit
             if hit.kind >= Kind.WORD:
-                break  # nothing in a field of less weight is better than that
+                break  # no match in a field of less weight can be better
     return best
 
 
@@ -293,7 +297,7 @@ def _compile(source: str) -> regex.Pattern[str]:
     import regex
 
     with warnings.catch_warnings():
-        # What may mean something else one day is no news for the person who types it.
+        # The user need not know what a later version of the package may read differently.
         warnings.simplefilter("ignore", FutureWarning)
         try:
             return regex.compile(source, regex.IGNORECASE | regex.MULTILINE)
@@ -302,7 +306,7 @@ def _compile(source: str) -> regex.Pattern[str]:
 
 
 def _search(pattern: regex.Pattern[str], text: str, timeout_s: float) -> tuple[int, int] | None:
-    """The first place where the pattern finds at least one character. Raises TimeoutError."""
+    """Find the first non-empty match. Raises TimeoutError."""
     for found in pattern.finditer(text, timeout=timeout_s, concurrent=True):
         start, end = found.span()
         if end > start:
@@ -311,18 +315,18 @@ def _search(pattern: regex.Pattern[str], text: str, timeout_s: float) -> tuple[i
 
 
 def distinct_words(text: str) -> bytes:
-    """The words of a text, folded, each once."""
+    """Return the words of a text, folded, each once, with a separator around each."""
     found = set(_encode(fold(text)).translate(_BLANKED).split())
     odd = {run for run in found if not run.isascii()}
     found -= odd
-    for run in odd:  # signs that are not ASCII may stand in it
+    for run in odd:  # it may contain non-ASCII characters that belong to no word
         found.update(map(_encode, _WORD.findall(run.decode("utf-8", "surrogatepass"))))
     return _SEPARATOR + _SEPARATOR.join(found) + _SEPARATOR
 
 
 @dataclass(frozen=True, slots=True)
 class WordField:
-    """A text of which only the words are held; ``read`` gives all of it."""
+    """A text whose words alone are in memory; ``read`` returns all of it."""
 
     name: str
     words: bytes
@@ -335,7 +339,7 @@ class WordField:
         return self.read()
 
     def find(self, term: str) -> Hit | None:
-        """How the term is found; where, it says only of one that is no single word."""
+        """Find the term. The hit has spans only if the term is more than a single word."""
         if not all(piece in self.words for piece in _pieces(term)):
             return None
         if not term.isalnum():
@@ -354,7 +358,7 @@ def _encode(word: str) -> bytes:
 
 
 def _kind_of(word: bytes, words: bytes) -> Kind:
-    """What a word that stands somewhere in these is to them."""
+    """Tell whether the found word is a whole word, the beginning of one, or part of one."""
     if _SEPARATOR + word + _SEPARATOR in words:
         return Kind.WORD
     return Kind.PREFIX if _SEPARATOR + word in words else Kind.PART

@@ -1,9 +1,9 @@
-"""Keys in the order they were pressed.
+"""Text widgets whose keys take effect in the order they were pressed.
 
 Textual runs a widget's bindings only after the key has bubbled up to the app. By then the widget
-may have taken in the letters typed after it: typed fast, or while the machine is busy, a line break
-comes to stand behind the words that follow it, and a backspace takes the wrong letter. Widgets for
-text therefore run their bindings themselves, at once.
+may already have inserted the letters typed after it: while the machine is busy, a line break lands
+behind the words that follow it, and a backspace deletes the wrong letter. So widgets for text run
+their bindings themselves, at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 
 async def run_bindings(widget: Widget, bindings: BindingsMap, event: events.Key) -> None:
-    """Run what the key is bound to, if anything, and let the event go no further then."""
+    """Run the key's bindings, if it has any, and stop the event then."""
     try:
         found = bindings.get_bindings_for_key(event.key)
     except NoBinding:
@@ -34,6 +34,6 @@ class LineInput(Input):
         self.cursor_blink = False
 
     async def on_key(self, event: events.Key) -> None:
-        """All but letters, which go their usual way."""
+        """Run bindings of keys that are not letters."""
         if not event.is_printable:
             await run_bindings(self, self._bindings, event)

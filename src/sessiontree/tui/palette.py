@@ -1,7 +1,7 @@
 """The colours of the program, by what they mean. Pure: hex values and Rich styles, no widget.
 
-Two palettes, dark and light. Text is readable on every ground it stands on: a test holds each pair
-against the usual ratio for small text.
+Two palettes, dark and light. Text is readable on every background it is used on: a test checks each
+pair against the usual contrast ratio for small text.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from rich.style import Style
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours as hex values; styles made of them."""
+    """Colours as hex values, and styles made of them."""
 
     name: str
     is_dark: bool
     background: str
     surface: str
-    """The ground of what the user said, of the editor, of the chosen line."""
+    """Background of the user's prompts and of the editor."""
     panel: str
-    """The ground of code and dialogs."""
+    """Background of code, dialogs and the selected line."""
     foreground: str
     muted: str
     """Text that matters less: times, counts, thinking."""
@@ -60,7 +60,7 @@ class Palette:
 
     @cached_property
     def mark(self) -> Style:
-        """What was found."""
+        """Search matches."""
         return Style(color=self.accent, bold=True)
 
     @cached_property
@@ -73,12 +73,12 @@ class Palette:
 
     @cached_property
     def said(self) -> Style:
-        """What the user said."""
+        """The user's prompts."""
         return Style(color=self.foreground, bgcolor=self.surface)
 
     @cached_property
     def chosen(self) -> Style:
-        """The ground of the line under the cursor."""
+        """Background of the line under the cursor."""
         return Style(bgcolor=self.panel)
 
     @cached_property
@@ -87,7 +87,7 @@ class Palette:
         return Style(color=self.background, bgcolor=self.accent, bold=True)
 
     def of(self, colour: str, *, bold: bool = False) -> Style:
-        """A style in one of the colours, by its name here."""
+        """Make a style in the colour of this field name."""
         return Style(color=getattr(self, colour), bold=bold or None)
 
 
@@ -127,7 +127,7 @@ PALETTES = {palette.name: palette for palette in (DARK, LIGHT)}
 
 
 def choose_palette(environ: dict[str, str]) -> Palette:
-    """Dark, unless ``SESSIONTREE_THEME`` or the terminal's ``COLORFGBG`` says light."""
+    """Choose dark, unless ``SESSIONTREE_THEME`` or the terminal's ``COLORFGBG`` says light."""
     wanted = environ.get("SESSIONTREE_THEME", "").strip().casefold()
     if wanted in ("dark", "light"):
         return LIGHT if wanted == "light" else DARK

@@ -1,8 +1,8 @@
-"""Making text of a session safe and fit for a screen: the only door through which content goes.
+"""Make session text safe for a screen and fit it to a width. All content goes through here.
 
-Owns how text is cut to a width in terminal columns; what is dangerous and how it is shown is
-``sessiontree.text.escaping``'s. Markup needs no rule here, because content reaches the screen
-only as ``rich.text.Text``, never as markup. Pure.
+``sessiontree.text.escaping`` decides what is dangerous and how it is shown; this module adds tabs,
+overwritten progress lines, and cutting and wrapping by terminal columns. Markup needs no rule:
+content reaches the screen only as ``rich.text.Text``, never as markup. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OVERWRITTEN = re.compile("(?m:^)[^\n]*\r(?!\n|$)")
 
 
 def block(text: str) -> str:
-    """The text safe to show with its line breaks; tabs become spaces."""
+    """Make text safe to show, keeping its line breaks; tabs become spaces."""
     plain = text.replace("\r\n", "\n")
     if "\t" in plain:
         plain = "\n".join(line.expandtabs(TAB_WIDTH) for line in plain.split("\n"))
@@ -40,7 +40,7 @@ def block(text: str) -> str:
 
 
 def terminal_output(text: str) -> str:
-    """What a command printed, as it looked in the end: no colours, no overwritten progress."""
+    """Make a command's output safe: without colours and overwritten progress lines."""
     plain = strip_terminal(text).replace("\r\n", "\n")
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain).replace("\r", "")
@@ -48,7 +48,7 @@ def terminal_output(text: str) -> str:
 
 
 def fit_middle(line: str, width: int) -> str:
-    """The safe line cut to ``width`` columns in its middle: both ends of a path say something."""
+    """Cut the safe line to ``width`` columns in its middle, to keep both ends of a path."""
     if width <= 0:
         return ""
     if cell_len(line) <= width:
@@ -59,7 +59,7 @@ def fit_middle(line: str, width: int) -> str:
 
 
 def fit_end(line: str, width: int) -> str:
-    """The safe line cut to ``width`` columns at its beginning: a path's last names say most."""
+    """Cut the safe line to ``width`` columns at its beginning, to keep the end of a path."""
     if width <= 0:
         return ""
     return line if cell_len(line) <= width else "…" + _end_of(line, width - 1)
@@ -73,13 +73,13 @@ def _end_of(line: str, width: int) -> str:
 
 
 def fill(line: str, width: int) -> str:
-    """The safe line cut or padded to exactly ``width`` columns."""
+    """Cut or pad the safe line to exactly ``width`` columns."""
     shown = fit(line, width)
     return shown + " " * (width - cell_len(shown)) if width > 0 else ""
 
 
 def wrap(line: str, width: int) -> list[str]:
-    """A safe line in pieces of at most ``width`` columns, broken at spaces where there are any."""
+    """Break a safe line into pieces of at most ``width`` columns, at spaces where possible."""
     if width <= 0:
         return []
     pieces: list[str] = []

@@ -1,4 +1,4 @@
-"""A pane of lines that draws only what is seen of them, and knows whether its end was."""
+"""A scrolling pane of lines that draws only what is visible and knows if the end was seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LayOut = Callable[[int], Sequence[Text]]
 
 
 class TextPane(ScrollView, can_focus=False):
-    """Lines to read and scroll, however many they are."""
+    """Show lines to read and scroll, however many they are."""
 
     DEFAULT_CSS = """
     TextPane {
@@ -26,7 +26,7 @@ class TextPane(ScrollView, can_focus=False):
     """
 
     class Seen(Message):
-        """Another part is in view."""
+        """The pane shows another part now."""
 
     def __init__(self, lay_out: LayOut, *, classes: str = "") -> None:
         super().__init__(classes=classes or None)
@@ -46,7 +46,7 @@ class TextPane(ScrollView, can_focus=False):
         return self._end_seen
 
     def _lines_for(self, width: int) -> Sequence[Text]:
-        """The lines beside the column that is the scrollbar's."""
+        """Lay out the lines for the width beside the scrollbar."""
         if width != self._width:
             self._width = width
             self._lines = self._lay_out(max(8, width - 1))
@@ -66,7 +66,7 @@ class TextPane(ScrollView, can_focus=False):
         self._note_seen()
 
     def _note_seen(self) -> None:
-        # Not before it is drawn: what is in view only by the figures has been seen by nobody.
+        # Wait until it is drawn: a line counts as seen only once it was on the screen.
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""The palettes as Textual themes, and the base of every app here. Knows no screen."""
+"""Textual themes made of the palettes, and the base class of all apps. Knows no screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def make_theme(palette: Palette) -> Theme:
-    """The Textual theme of a palette."""
+    """Make the Textual theme of a palette."""
     return Theme(
         name=palette.name,
         primary=palette.accent,
@@ -59,7 +59,7 @@ class ThemedApp(App[Result]):
 
     def __init__(self, palette: Palette | None = None) -> None:
         super().__init__()
-        # Text that glides is harder to follow than text that is there.
+        # Animated scrolling is harder to follow than an immediate jump.
         self.animation_level = "none"
         for known in PALETTES.values():
             self.register_theme(make_theme(known))

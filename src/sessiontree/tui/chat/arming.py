@@ -1,14 +1,14 @@
-"""When a key is an answer, and when it is part of something that is being typed. Pure; no clock.
+"""Tell a key that answers a question from a key that is part of typing. Pure; no clock.
 
-A question comes up while somebody types, or while they look elsewhere. Its keys are letters. So a
-key counts as an answer only if it stands alone:
+A question may come up while the user types, or looks elsewhere, and its keys are letters. So a key
+counts as an answer only if it stands alone:
 
-- Before it there was a pause, `PAUSE_S` long: since the question was on the screen, and since the
-  last key. A key that was pressed earlier was meant for what was there earlier.
-- After it nothing follows for `ALONE_S`: the ``y`` that begins *yes, but first…* is a letter. Enter
+- Before it there was a pause of `PAUSE_S`, counted from the moment the question was on the screen
+  and from the last key. A key pressed earlier was meant for what the screen showed then.
+- After it no letter follows for `ALONE_S`: the ``y`` that begins *yes, but first…* is typing. Enter
   may follow at once; it confirms.
 
-Times are those at which keys were pressed, not those at which a busy program came to look at them.
+Times are those at which keys were pressed, not those at which a busy program handled them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALONE_S = 0.25
 
 
 class Arming:
-    """Whether a question may be answered at some moment."""
+    """Decide whether a key pressed at some moment answers the question."""
 
     def __init__(self) -> None:
         self._quiet_since: float | None = None
@@ -29,15 +29,15 @@ class Arming:
         return self._quiet_since is not None
 
     def note_drawn(self, moment: float) -> None:
-        """The question is on the screen as of now."""
+        """Note that the question is on the screen as of this moment."""
         self._quiet_since = max(moment, self._quiet_since or moment)
 
     def note_hidden(self) -> None:
-        """Something else covers the question."""
+        """Note that something else covers the question."""
         self._quiet_since = None
 
     def note_typing(self, moment: float) -> None:
-        """Somebody typed at that moment."""
+        """Note that the user typed at this moment."""
         if self._quiet_since is not None:
             self._quiet_since = max(moment, self._quiet_since)
 

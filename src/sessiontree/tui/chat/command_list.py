@@ -1,6 +1,6 @@
-"""What can be typed into the editor besides prompts: slash commands and shell commands. Pure.
+"""The slash commands and shell commands that the editor accepts besides prompts. Pure.
 
-Owns their names, what they take, and telling them from prompts. What they do is the chat's affair.
+Owns their names and arguments, and tells them from prompts. `commands` runs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Command:
 
     @property
     def needs_argument(self) -> bool:
-        """Whether it makes no sense without one; optional ones stand in brackets."""
+        """Whether the argument is required; optional ones are in brackets."""
         return bool(self.argument) and not self.argument.startswith("[")
 
 
@@ -66,7 +66,7 @@ _OTHER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Something to say to the agent."""
+    """A prompt for the agent."""
 
     text: str
 
@@ -89,7 +89,7 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Looks like a command but is none; ``message`` says what to do."""
+    """A mistyped command; ``message`` says what to do."""
 
     message: str
 
@@ -98,7 +98,7 @@ Input = Prompt | Invocation | ShellCommand | Mistake
 
 
 def parse_input(text: str) -> Input:
-    """What the typed text is. One that begins with a space is always a prompt."""
+    """Parse the typed text. If it begins with a space it is always a prompt."""
     stripped = text.strip()
     if text.startswith(("!", "/")):
         if text.startswith("!"):
@@ -127,7 +127,7 @@ def _parse_slash(name: str, argument: str) -> Input:
 
 
 def complete(text: str) -> list[Command]:
-    """The commands that a text could become; [] once its name is complete or it is none."""
+    """List the commands that a text could become; [] once its name is complete."""
     found = re.fullmatch(r"/([A-Za-z-]*)", text)
     if found is None:
         return []

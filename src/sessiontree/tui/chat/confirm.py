@@ -1,11 +1,11 @@
-"""Asking the user before a tool writes or runs: the question on screen, and what was allowed.
+"""Ask the user before a tool writes or runs, and remember what the user allowed.
 
-What is approved is what was seen. The dialog shows all of a command, a diff or a file, with every
-invisible character made visible; a yes counts only once the end has been on the screen, and only as
-a key that stands alone (`arming`). Letters that were meant for the editor go there.
+The user approves only what was on the screen. The dialog shows all of a command, a diff or a file,
+with every invisible character made visible; a yes counts only once the end has been on the screen,
+and only as a key that stands alone (`arming`). Letters meant for the editor go there.
 
-A question whose call is aborted meanwhile goes away by itself and counts as a no. Several at once
-are asked one after the other.
+If the agent's call is aborted, its question closes and counts as a no. Questions that come at the
+same time are asked one after the other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _STEPS = {"left": -1, "shift+tab": -1, "right": 1, "tab": 1}
 
 
 class ToolDialog(ModalScreen[Answer]):
-    """Shows what a tool is about to do."""
+    """Show what a tool is about to do, and ask."""
 
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
@@ -74,7 +74,7 @@ class ToolDialog(ModalScreen[Answer]):
         self._arming = Arming()
         self._chosen = 0
         self._pending: events.Key | None = None
-        """An answer's key, while it is open whether more letters follow."""
+        """The key of a possible answer, until it is clear that no letter follows it."""
         self._answer: Answer | None = None
 
     # -- what is shown ---------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class ToolDialog(ModalScreen[Answer]):
     # -- keys ------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        """Every key but those that scroll: an answer, or somebody's typing."""
+        """Take every key but those that scroll as an answer or as typing."""
         if event.key in _SCROLLING:
             self._pending = None
             return
@@ -151,7 +151,7 @@ class ToolDialog(ModalScreen[Answer]):
             self._take(event)
 
     def _take(self, event: events.Key) -> None:
-        """A key after a pause."""
+        """Take a key that came after a pause."""
         key = event.key.casefold()
         if key in _ANSWERS:
             self._chosen = list(_ANSWERS).index(key)
@@ -169,7 +169,7 @@ class ToolDialog(ModalScreen[Answer]):
             self._type(event)
 
     def _wait_for_keys(self) -> None:
-        """The time is over; keys that were pressed within it may still be on their way here."""
+        """When the time is over, wait for keys pressed within it that are still in the queue."""
         self.app.call_later(self.call_later, self._settle)
 
     def _settle(self) -> None:
@@ -178,7 +178,7 @@ class ToolDialog(ModalScreen[Answer]):
             self._decide(_ANSWERS[first.key.casefold()])
 
     def _type(self, event: events.Key) -> None:
-        """A key that was meant for what is below: it goes there, as far as it is a letter."""
+        """Pass a letter that was meant for the editor to the editor."""
         if event.key == "escape":
             return
         self._arming.note_typing(event.time)
@@ -186,7 +186,7 @@ class ToolDialog(ModalScreen[Answer]):
         self._pass_on(event, events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is no answer either."""
+        """Pass pasted text to the editor: it never answers."""
         event.stop()
         self._pending = None
         self._arming.note_typing(event.time)
@@ -207,7 +207,7 @@ class ToolDialog(ModalScreen[Answer]):
         if answer == "no":
             self.action_answer("no")
         elif not self._pane.is_end_seen:
-            self.action_page(1)  # nothing is approved before all of it was there to be read
+            self.action_page(1)  # the user may approve only after all of it was there to be read
         elif answer == "yes":
             self.action_answer("yes")
         else:
@@ -248,10 +248,10 @@ class ToolDialog(ModalScreen[Answer]):
 
 
 class Confirmer:
-    """Answers an agent's questions by asking the user."""
+    """Answer an agent's questions by asking the user."""
 
     def __init__(self, app: App[object], say: Callable[[str], None] | None = None) -> None:
-        """``say`` tells what has been allowed, in one line."""
+        """``say`` shows in one line what the user allowed."""
         self.permissions = Permissions()
         self._app = app
         self._say = say
@@ -264,13 +264,13 @@ class Confirmer:
         return self._open > 0
 
     def forget(self) -> None:
-        """Another session: nothing is allowed any more."""
+        """Forget all permissions, because another session is open."""
         self.permissions.clear()
 
     async def confirm(self, question: Confirmation) -> bool:
-        """Whether the call may go on."""
+        """Ask whether the call may run."""
         async with self._asking:
-            # Looked at only now: the answer before may have allowed this as well.
+            # Check only now: the answer before may have allowed this as well.
             if self.permissions.cover(question):
                 return True
             answer = await self._ask(question)
@@ -305,7 +305,7 @@ class Confirmer:
 
 
 def word_permission(permission: Permission) -> str:
-    """What is allowed, in one safe line."""
+    """Word a permission in one safe line."""
     tool = exactly.exact_line(permission.tool_name)
     folder = exactly.exact_line(short_path(permission.folder))
     match permission.reach:
@@ -318,11 +318,11 @@ def word_permission(permission: Permission) -> str:
 
 
 def lay_out_question(question: Confirmation, width: int, palette: Palette) -> Sequence[Text]:
-    """All of what is asked about, in lines of at most ``width`` columns.
+    """Lay out the whole question in lines of at most ``width`` columns.
 
-    A line that is the rest of a longer one has a mark, so that no line break is imagined.
+    A line that continues a longer one has a mark, so that a wrap never looks like a line break.
     """
-    # Tabs first: what is made visible must not be taken for as wide as what it stands for.
+    # Tabs first: an escape is wider than the character that it replaces.
     source = question.preview.expandtabs(_TAB_WIDTH)
     text = exactly.exact(source)
     before: list[Text] = []
@@ -378,7 +378,7 @@ def _language_of(question: Confirmation) -> str:
 
 
 def draw_rest(lines_below: int, palette: Palette) -> Text:
-    """How much follows what is in view."""
+    """Draw how many lines follow the visible ones."""
     if not lines_below:
         return Text()
     lines = "1 more line" if lines_below == 1 else f"{lines_below:,} more lines"
@@ -386,7 +386,7 @@ def draw_rest(lines_below: int, palette: Palette) -> Text:
 
 
 def draw_answers(chosen: int, palette: Palette, *, is_armed: bool, is_whole: bool) -> Text:
-    """The answers, the chosen one marked; dim as long as a key is no answer."""
+    """Draw the answers with the chosen one marked; dim while keys don't answer yet."""
     if not is_armed:
         return Text("Waiting for a pause in your typing…", palette.dim)
     pieces = []

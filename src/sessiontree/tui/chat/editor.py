@@ -1,9 +1,9 @@
 """The editor: several lines of input with history, completion and the keys of a chat.
 
-Owns the keys and tells what was meant; sends nothing itself. Text that comes from elsewhere (an
-earlier prompt, a message of the session, the clipboard) is freed of control characters first.
+Handles the keys and posts messages; sends nothing itself. It removes control characters from text
+that comes from elsewhere (an earlier prompt, a message of the session, the clipboard).
 
-Every key takes effect here, in the order it was pressed, before the next one is looked at.
+Every key takes effect in the order it was pressed, before the next one is handled.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NAME_WIDTH = 24
 
 
 def editable(text: str) -> str:
-    """The text as it may stand in an editor."""
+    """Remove control characters from the text; line breaks become ``\\n``, tabs stay."""
     return HAZARDS_IN_BLOCK.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class Editor(TextArea):
-    """Where prompts are written."""
+    """The input field for prompts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+enter,ctrl+j", "newline", show=False),
@@ -50,7 +50,7 @@ class Editor(TextArea):
             self.is_queued = is_queued
 
     class Asked(Message):
-        """A key was pressed that is about something else than the text."""
+        """The user pressed a key that is not about the text."""
 
         def __init__(self, what: str, text: str = "") -> None:
             super().__init__()
@@ -74,34 +74,34 @@ class Editor(TextArea):
     # -- text ------------------------------------------------------------------------------------
 
     def put(self, text: str) -> None:
-        """Show this text, the cursor at its end."""
+        """Replace the text and put the cursor at its end."""
         self.load_text(editable(text))
         self.move_cursor(self.document.end)
 
     def add(self, text: str) -> None:
-        """Put a text before what is there, if anything is."""
+        """Put a text before the present one."""
         mine = self.text
         self.put(f"{text}\n\n{mine}" if mine.strip() else text)
 
     def put_back(self, text: str) -> None:
-        """A text that was sent could not be used: it stands before what was typed since."""
+        """Put back a text that could not be sent, before what the user typed since."""
         self.put(text + self.text)
 
     # -- completing ------------------------------------------------------------------------------
 
     @property
     def is_completing(self) -> bool:
-        """Whether the arrows, Tab and Enter belong to the list of commands."""
+        """Whether the arrows, Tab and Enter act on the list of commands."""
         return self.text != self._closed_for and bool(complete(self.text))
 
     def close_completions(self) -> None:
-        """Take the text as it is, until something else is typed."""
+        """Close the list of commands until the text changes."""
         self._closed_for = self.text
 
     # -- keys ------------------------------------------------------------------------------------
 
     async def on_key(self, event: events.Key) -> None:
-        """Whatever is not a letter takes effect at once."""
+        """Run a key that is not a letter at once."""
         match event.key:
             case "enter" if self.is_completing:
                 self.post_message(self.Asked("complete_and_send", self.text))
@@ -122,7 +122,7 @@ class Editor(TextArea):
     def _send(self, *, is_queued: bool) -> None:
         row, column = self.cursor_location
         if self.document.get_line(row)[:column].endswith("\\"):
-            # The shell's own way to go on in a new line, for terminals without Shift+Enter.
+            # A backslash continues in a new line, as in a shell: for terminals without Shift+Enter.
             self.replace("\n", (row, column - 1), (row, column))
             return
         if self.text.strip():
@@ -130,7 +130,7 @@ class Editor(TextArea):
             self.put("")
 
     def on_resize(self) -> None:
-        """What is written stays in sight, however small the screen gets."""
+        """Keep the cursor visible, however small the screen gets."""
         self.scroll_cursor_visible()
 
     def on_paste(self, event: events.Paste) -> None:
@@ -162,7 +162,7 @@ class Editor(TextArea):
 
     @property
     def _row(self) -> int:
-        """The row of the cursor as it is seen: a wrapped line has several."""
+        """The cursor's row on the screen: a wrapped line has several."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y
 
     @property
@@ -189,7 +189,7 @@ class Editor(TextArea):
 
 
 class Completions(RowList[Command]):
-    """Shows the commands that a text could become, and takes no room otherwise."""
+    """List the commands that a text could become; hidden if there are none."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_command, id="completions")
@@ -202,7 +202,7 @@ class Completions(RowList[Command]):
         return bool(self.display)
 
     def look(self, text: str) -> None:
-        """Show what the text could become, if anything."""
+        """Show the commands that the text could become."""
         found = complete(text)
         if found == list(self.rows) and self.display == bool(found):
             return
@@ -211,14 +211,14 @@ class Completions(RowList[Command]):
         self.show_rows(found)
 
     def choose(self, text: str) -> Command | None:
-        """What the text is to become: the chosen command, if the list is about this text."""
+        """Return the chosen command, or the first one that fits the text."""
         found = complete(text)
         if self.current is not None and list(self.rows) == found:
             return self.current
         return found[0] if found else None
 
     def close(self) -> None:
-        """Go away until something else is typed."""
+        """Hide the list until the text changes."""
         self.display = False
 
     def _draw_command(self, command: Command, width: int, is_chosen: bool) -> Text:

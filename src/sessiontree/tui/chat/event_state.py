@@ -1,7 +1,7 @@
-"""From what a live session tells to what the chat shows. Pure: no widget, no clock of its own.
+"""The chat's state, updated from a live session's events. Pure: no widget, no clock of its own.
 
-Owns the conversation on screen and the state around it: whether the agent works and on what, what
-is queued, what it has cost. Events only change values here; the chat looks at them when it draws.
+Holds the conversation on screen and the state around it: whether the agent works and on what, the
+queue, the cost. Events only change values here; the chat reads them when it draws.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from sessiontree.tui.transcript.blocks import Conversation
 
 @dataclass(slots=True)
 class Narrator:
-    """The session as it is told."""
+    """Update the chat's state from events."""
 
     clock: Callable[[], float]
     conversation: Conversation = field(default_factory=Conversation)
     running_since: float | None = None
     """When the agent began to work; None while it is idle."""
     activity: str = ""
-    """What it is doing, in a word or two."""
+    """What the agent is doing, in a word or two."""
     steering: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
     cost: float = 0.0
-    """What was spent since the figures were read."""
+    """The cost since the footer's figures were read."""
     unsaved: int = 0
     notices: list[tuple[str, bool]] = field(default_factory=list)
-    """What is to be said once, and whether it is bad."""
+    """Notices to show once, each with whether it reports a problem."""
     called_off: str | None = None
-    """Why a hook called off the last move, if it said."""
+    """The reason that a hook gave for cancelling the last move."""
     needs_reload: bool = False
-    """The conversation changed as a whole: read it anew."""
+    """Whether the conversation changed as a whole, so that the chat must read it again."""
     is_changed: bool = False
     has_new_figures: bool = False
     _entry_ids: dict[int, str] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class Narrator:
     # -- replacing the conversation --------------------------------------------------------------
 
     def hold(self) -> None:
-        """The conversation is being read anew: keep what is told meanwhile."""
+        """Keep events while the conversation is read again."""
         self._held = []
         self.needs_reload = False
 
     def install(self, conversation: Conversation, known: frozenset[str]) -> None:
-        """This is the conversation now; ``known`` entries are in it. What was held follows.
+        """Show this conversation, which holds the ``known`` entries, then apply the kept events.
 
-        A command that the user runs at this moment goes on in it.
+        A command that the user is running stays in it.
         """
         conversation.blocks += [
             block
@@ -67,7 +67,7 @@ class Narrator:
                 self.hear(event)
 
     def release(self) -> None:
-        """Reading failed: the old conversation goes on."""
+        """Keep the old conversation and apply the kept events: reading failed."""
         held, self._held = self._held or [], None
         for event in held:
             self.hear(event)
@@ -84,7 +84,7 @@ class Narrator:
     # -- hearing ---------------------------------------------------------------------------------
 
     def hear(self, event: SessionEvent) -> None:
-        """Take in one event."""
+        """Apply one event."""
         if isinstance(event, events.MessageSaved):
             self._entry_ids[id(event.message)] = event.entry_id
         if self._held is not None:
@@ -133,12 +133,12 @@ class Narrator:
                     self.cost += used.cost
                 self.has_new_figures = True
             case "toolResult":
-                pass  # told by ToolEnd already
+                pass  # ToolEnd has shown it already
             case _:
                 self.conversation.add_message(message, self._entry_ids.get(id(message)))
 
     def _show_command(self, message: Message, entry_id: str) -> None:
-        """A command that was recorded takes the place of the one that was seen running."""
+        """Replace the running command's block by the recorded one."""
         for block in reversed(self.conversation.blocks):
             if block.kind == "command" and block.entry_id is None:
                 if block.title == message.get("command"):

@@ -1,7 +1,7 @@
 """The line below the editor: session, branch, model, thinking, mode, tokens, cost.
 
-Owns what is said there and what gives way when it gets narrow. The drawing is pure; the widget only
-keeps the facts.
+Reads the facts from a live session, and decides which of them to drop when the line gets narrow.
+The drawing is pure; the widget only keeps the facts.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _GAP = " · "
 _NAME_WEIGHT = 9
 _PROJECT_WEIGHT = 1
 _LEAST_NAME = 13
-"""Columns of the session's name that are kept before anything but the project gives way."""
+"""Columns of the session's name to keep before dropping anything but the project."""
 
 
 @dataclass(frozen=True, slots=True)
 class FooterFacts:
-    """What the footer says."""
+    """The facts that the footer shows."""
 
     session: str = ""
     project: str = ""
     branch: str = ""
-    """Which of several branches; empty if there is one only."""
+    """Which of several branches; empty if there is only one."""
     model: str = ""
     is_offline: bool = False
     thinking: str = ""
@@ -53,7 +53,7 @@ class FooterFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of the line; the one with the lowest ``weight`` goes first when it gets narrow."""
+    """A part of the line; a narrow line drops the one with the lowest ``weight`` first."""
 
     text: Text
     weight: int
@@ -61,11 +61,11 @@ class _Piece:
 
 
 def draw_footer(facts: FooterFacts, width: int, palette: Palette) -> Text:
-    """One line: which session it is at the left, what it runs on and costs at the right."""
+    """Draw the line: the session at the left, model and cost at the right."""
     pieces = [piece for piece in _all_pieces(facts, palette) if piece.text.plain]
     if _excess(pieces, width) > 0:
         pieces = [piece for piece in pieces if piece.weight != _PROJECT_WEIGHT] or pieces
-    # A name says enough with its beginning; the others say something only as a whole.
+    # A name may be cut; the other parts make sense only as a whole.
     spare = sum(_spare(piece) for piece in pieces)
     while len(pieces) > 1 and _excess(pieces, width) > spare:
         pieces.remove(min(pieces, key=lambda piece: piece.weight))
@@ -103,12 +103,12 @@ def _all_pieces(facts: FooterFacts, palette: Palette) -> list[_Piece]:
 
 
 def _excess(pieces: list[_Piece], width: int) -> int:
-    """How many columns there are too few."""
+    """Count the missing columns."""
     return _length(pieces, True) + _length(pieces, False) + 2 - width
 
 
 def _spare(piece: _Piece) -> int:
-    """How many columns it can do without."""
+    """Count the columns that this part can give up."""
     return max(0, piece.text.cell_len - _LEAST_NAME) if piece.weight == _NAME_WEIGHT else 0
 
 
@@ -166,7 +166,7 @@ class Footer(Widget):
         return self._facts
 
     def show(self, facts: FooterFacts) -> None:
-        """Say this from now on."""
+        """Show these facts."""
         if facts != self._facts:
             self._facts = facts
             self.refresh()
@@ -178,12 +178,12 @@ class Footer(Widget):
 
 
 async def read_cost(session: AgentSession) -> float:
-    """What the session has cost so far. Reads all of it: once for each session, not each answer."""
+    """Add up the session's cost. It reads all entries: call it once a session, not each answer."""
     return (await session.stats()).usage.cost
 
 
 async def read_figures(session: AgentSession, cost: float, *, is_offline: bool) -> FooterFacts:
-    """The facts of this moment."""
+    """Read the present facts from the session."""
     branches = await session.read(read_branches)
     tokens = (await session.read(estimate_session)).tokens
     model = session.model
@@ -204,7 +204,7 @@ async def read_figures(session: AgentSession, cost: float, *, is_offline: bool) 
 
 
 def word_branch(branches: Branches) -> str:
-    """``branch 2 of 3``, with the nearest label; nothing for a conversation that never parted."""
+    """Word the branch: ``branch 2 of 3`` and the nearest label; empty if there is only one."""
     words = []
     if branches.total > 1 and branches.current:
         words.append(f"branch {branches.current} of {branches.total}")

@@ -1,4 +1,4 @@
-"""What leaves the chat or is looked up for it: exports, facts, earlier prompts, samples."""
+"""Exports, session facts, earlier prompts and samples for the chat's commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def export(session: AgentSession, argument: str) -> str:
-    """Write the conversation to a file that is not there yet; its path. OSError, ValueError."""
+    """Write the conversation to a new file; return its path. Raises OSError, ValueError."""
     return await session.read(lambda manager: _write_export(manager, argument))
 
 
@@ -51,7 +51,7 @@ def _write_export(manager: SessionManager, wanted: str) -> str:
 
 
 def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]]:
-    """The facts of a session, by name."""
+    """List the facts of a session, each with its name."""
     usage, messages = stats.usage, stats.messages
     share = stats.context_tokens * 100 // max(1, stats.context_window)
     size = f"about {stats.context_tokens:,} of {stats.context_window:,} tokens ({share}%)"
@@ -72,7 +72,7 @@ def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]
 
 
 def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
-    """Earlier prompts of all projects that have these words, newest first."""
+    """Find earlier prompts of all projects that contain these words, newest first."""
     now = datetime.now(UTC)
     found = history.search(text, 200) if text.strip() else history.recent(200)
     made: dict[str, Option] = {}
@@ -121,7 +121,7 @@ def has_sessions(setup: ChatSetup) -> bool:
 
 
 def create_samples(cwd: str, setup: ChatSetup) -> int:
-    """Make the sample sessions in this project; how many."""
+    """Make the sample sessions in this project; return how many."""
     from sessiontree.samples import create_samples as create
     from sessiontree.samples import find_samples
 
@@ -132,7 +132,7 @@ def create_samples(cwd: str, setup: ChatSetup) -> int:
 
 
 def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
-    """There is one set of samples: where it is, and how to get there from this project."""
+    """Say where the samples are, and how to get there from this project."""
     from sessiontree.discovery.heads import read_head
     from sessiontree.discovery.paths import same_cwd
     from sessiontree.storage.file import FileSessionStorage
@@ -147,7 +147,7 @@ def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
 
 
 def remove_samples(setup: ChatSetup) -> int:
-    """Move all samples to the trash; how many."""
+    """Move all samples to the trash; return how many."""
     from sessiontree.samples import find_samples
     from sessiontree.stores.files.trash import move_to_trash
 

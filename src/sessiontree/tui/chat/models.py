@@ -1,6 +1,6 @@
-"""Choosing a model in the chat: the list of them, and the agent that each one needs.
+"""Choose a model in the chat, and switch to the agent that it needs.
 
-A model of a provider that is not set up changes nothing: one line says what to set.
+If the model's provider is not set up, nothing changes and one line says what to set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def choose(chat: ChatScreen, wanted: str) -> None:
-    """Go on with the model of this name, or with one from the list."""
+    """Switch to the model of this name, or to one that the user picks."""
     if not wanted:
         chosen = await chat.app.push_screen_wait(
             ListPicker("Which model?", lambda text: find_models(chat, text), current=_current(chat))
@@ -52,7 +52,7 @@ async def _use(chat: ChatScreen, wanted: str) -> Model:
 
 
 async def keep_real(chat: ChatScreen, before: Model | None) -> None:
-    """After a move: a session that last spoke with the offline agent goes on with our model."""
+    """After a move, replace the offline agent of the new session by the model in use before."""
     session = chat.session
     is_offline = session.model is not None and session.model.provider == OFFLINE
     if is_offline and before is not None and not chat.link.opened.is_offline:
@@ -66,7 +66,7 @@ def _current(chat: ChatScreen) -> str | None:
 
 
 def find_models(chat: ChatScreen, text: str) -> list[Option]:
-    """The models that have these words; first those that can be used at once."""
+    """Find the models whose names contain these words; those that are set up come first."""
     words = text.casefold().split()
     found = [
         model

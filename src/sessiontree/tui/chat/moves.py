@@ -229,7 +229,7 @@ async def search(chat: ChatScreen, text: str) -> None:
 async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:
     """Scroll to the hit in the session that is now open."""
     if not hit.entry_id:
-        return  # its name has them: there is no place to go to
+        return  # its name matched: there is no entry to scroll to
     if not await chat.link.reach(hit.entry_id):
         chat.say(f"{chat.status.notice} · the match is on another branch: /tree finds it")
     else:

@@ -1,6 +1,6 @@
-"""The small panels between conversation and editor: todos, what is queued, what goes on.
+"""The panels between conversation and editor: todos and queued messages.
 
-Each draws what it was told last, for the width it has, and takes no room when that is nothing.
+Each draws its lines for the width it has, and hides when it has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DrawLines = Callable[[int], list[Text]]
 
 
 class LinesPanel(Widget):
-    """As high as what there is to say."""
+    """A panel as high as its lines."""
 
     DEFAULT_CSS = """
     LinesPanel { height: auto; width: 1fr; padding: 0 2; }
@@ -33,7 +33,7 @@ class LinesPanel(Widget):
         return len(self._draw(width))
 
     def update(self) -> None:
-        """What is to be said may have changed."""
+        """Draw again: the lines may have changed."""
         height = len(self._draw(max(1, self.content_size.width or 80)))
         self.display = height > 0
         self.refresh(layout=height != self._height)
@@ -48,7 +48,7 @@ class LinesPanel(Widget):
 def draw_queue(
     steering: Sequence[str], queued: Sequence[str], width: int, palette: Palette
 ) -> list[Text]:
-    """What waits to be said, a line each."""
+    """Draw the queued messages, one line each."""
     rows = [("steer", text) for text in steering] + [("next", text) for text in queued]
     lines = []
     for word, text in rows[:5]:

@@ -1,6 +1,6 @@
-"""Going back through earlier prompts with the arrow keys. Pure.
+"""Walk through earlier prompts with the arrow keys. Pure.
 
-Owns where one is among the prompts, and the unsent text that waits at the end of them.
+Keeps the position among the prompts, and the unsent text that comes after the newest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class Recall:
-    """Earlier prompts, newest first, and the place among them."""
+    """Earlier prompts, newest first, and the position among them."""
 
     def __init__(self, prompts: Iterable[str] = ()) -> None:
         self._prompts: list[str] = []
@@ -18,22 +18,22 @@ class Recall:
         self.load(prompts)
 
     def load(self, prompts: Iterable[str]) -> None:
-        """These are the earlier prompts, newest first; each is offered once."""
+        """Set the earlier prompts, newest first; each is offered once."""
         self._prompts = list(dict.fromkeys(prompts))
         self.leave()
 
     def add(self, prompt: str) -> None:
-        """A prompt was sent."""
+        """Add a prompt that was sent."""
         self._prompts = [prompt, *(one for one in self._prompts if one != prompt)]
         self.leave()
 
     def leave(self) -> None:
-        """Back to the end; the unsent text is no longer remembered."""
+        """Go back to the end and forget the unsent text."""
         self._place = -1
         self._draft = ""
 
     def older(self, text: str) -> str | None:
-        """The next older prompt; None if there is none. ``text`` is what the editor shows now."""
+        """Return the next older prompt, if any. ``text`` is what the editor shows now."""
         if self._place + 1 >= len(self._prompts):
             return None
         if self._place < 0:
@@ -42,7 +42,7 @@ class Recall:
         return self._prompts[self._place]
 
     def newer(self) -> str | None:
-        """The next newer prompt, at last the unsent text; None if that is shown already."""
+        """Return the next newer prompt, finally the unsent text; None if it is shown already."""
         if self._place < 0:
             return None
         self._place -= 1

@@ -1,7 +1,7 @@
-"""The chat: the conversation, the editor, and everything a person does with them.
+"""The chat screen: the conversation, the editor, and the keys.
 
-Owns the screen and its keys. The session behind it is `session_link`'s business, what its events
-mean `narrator`'s, and slash commands are in `chat_commands`.
+`session_link` connects it to its live session, `event_state` turns the session's events into what
+the screen shows, and `commands` runs slash commands.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ChatSetup:
-    """What a chat is started with."""
+    """The settings to start a chat with."""
 
     profile: Profile
     session_dir: str | None = None
@@ -92,7 +92,7 @@ class ChatScreen(Screen[None]):
         self._stopping = ChatStopping(self)
         self._is_started = False
         self.shell: asyncio.Task[None] | None = None
-        """The command that the user runs, or ran last."""
+        """The task of the latest command that the user ran."""
 
     # -- the screen ------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class ChatScreen(Screen[None]):
 
     @property
     def session(self) -> AgentSession:
-        """The live session. Raises SessionTreeError until it is there."""
+        """The live session. Raises SessionTreeError until it is open."""
         return self.link.session
 
     @property
@@ -167,7 +167,7 @@ class ChatScreen(Screen[None]):
             self.narrator.hear(fallback)
 
     async def load_history(self) -> None:
-        """Have the earlier prompts of this project at the arrow keys."""
+        """Load this project's earlier prompts for the arrow keys."""
         history = self.setup.history
         if history is None:
             return
@@ -191,11 +191,11 @@ class ChatScreen(Screen[None]):
         self._update_panels()
 
     def say(self, text: str, *, is_bad: bool = False) -> None:
-        """One line above the editor, for a while."""
+        """Show one line above the editor for a while."""
         self.status.say(text, is_bad=is_bad)
 
     def say_done(self, text: str) -> None:
-        """The same of something that is done, together with what it brought about."""
+        """Report in one line what was done, with the notices that it caused."""
         told = self.narrator.notices.copy()
         self.narrator.notices.clear()
         self.say(
@@ -203,7 +203,7 @@ class ChatScreen(Screen[None]):
         )
 
     def add_notice(self, text: str) -> None:
-        """A few lines in the conversation, which the session does not keep."""
+        """Add a few lines to the conversation that the session does not keep."""
         self.narrator.conversation.add_notice(text)
         self.narrator.is_changed = True
 
@@ -215,7 +215,7 @@ class ChatScreen(Screen[None]):
             panel.update()
 
     def _tick(self) -> None:
-        """Show what changed since the last time."""
+        """Show what changed since the last tick."""
         narrator, link = self.narrator, self.link
         if narrator.needs_reload and link.is_open:
             narrator.needs_reload = False
@@ -247,7 +247,7 @@ class ChatScreen(Screen[None]):
         self.send(event.text, is_queued=event.is_queued)
 
     def send(self, text: str, *, is_queued: bool) -> None:
-        """Do what the text says: a command, a shell command, or a prompt."""
+        """Run the text: a slash command, a shell command, or a prompt."""
         parsed = command_list.parse_input(text)
         if isinstance(parsed, command_list.Mistake):
             self.say(parsed.message, is_bad=True)
@@ -318,7 +318,7 @@ class ChatScreen(Screen[None]):
                 self._complete(what, event.text)
 
     def interrupt(self) -> bool:
-        """Ctrl+C; whether to leave."""
+        """Handle Ctrl+C; return whether to leave the program."""
         return self._stopping.interrupt()
 
     # -- completions -----------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class ChatScreen(Screen[None]):
         self.transcript.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """Whoever types while in the conversation means the editor."""
+        """Send letters typed in the conversation to the editor."""
         letter = event.character if event.is_printable else None
         if letter and letter not in "cl " and self.transcript.has_focus:
             event.stop()

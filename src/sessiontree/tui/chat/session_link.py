@@ -1,8 +1,7 @@
-"""The chat's link to its live session: what is read of it, when, and what is shown then.
+"""The chat's link to its live session: reads the session and hands the results to a view.
 
-Owns the conversation on screen as long as it lasts: it is read anew when the session changed as a
-whole, carried on by what the session tells, and lengthened at its beginning on demand. Knows no
-widget; whoever shows all this is told through `LinkView`.
+Reads the conversation's end when the session opens or changes as a whole, follows the session's
+events, and reads earlier parts on demand. Knows no widget; it calls a `LinkView`.
 """
 
 from __future__ import annotations
@@ -31,41 +30,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A live session, and what is to be said of its agent."""
+    """A live session and facts about its agent."""
 
     session: AgentSession
     is_offline: bool = False
     reason: str = ""
-    """Why it is this agent, for the person."""
+    """The reason for this agent, shown to the user."""
     make_agent: MakeAgent | None = None
-    """Makes the agent for another model; None if this one takes any."""
+    """Make the agent for another model; None if this one takes any."""
 
 
 OpenSession: TypeAlias = "Callable[[Confirmer], Awaitable[OpenedSession]]"
-"""Opens the session; the confirmer is for the agent's questions."""
+"""Open the session; the confirmer answers the agent's questions."""
 
 
 class LinkView(Protocol):
-    """What shows a session."""
+    """The view of a session."""
 
     def show_conversation(self, blocks: list[Block], earlier: str) -> None:
-        """This is the conversation now; ``earlier`` says what is above it."""
+        """Show this conversation; ``earlier`` describes what is above it."""
 
     def prepend_conversation(self, blocks: list[Block], earlier: str) -> None:
-        """This comes above what is shown."""
+        """Add blocks above those shown."""
 
     def show_facts(self, facts: FooterFacts) -> None:
-        """These are the figures now."""
+        """Show these figures."""
 
     def show_todos(self, todos: list[Todo]) -> None:
-        """This is the todo list now."""
+        """Show this todo list."""
 
     def say(self, text: str, *, is_bad: bool = False) -> None:
-        """One line for the person."""
+        """Show one line to the user."""
 
 
 class SessionLink:
-    """One live session and the conversation that is shown of it."""
+    """One live session and the part of its conversation that is shown."""
 
     def __init__(self, view: LinkView) -> None:
         self.narrator = Narrator(time.monotonic)
@@ -84,7 +83,7 @@ class SessionLink:
 
     @property
     def opened(self) -> OpenedSession:
-        """The session with what goes with it. Raises SessionTreeError until it is there."""
+        """The opened session. Raises SessionTreeError until it is open."""
         if self._opened is None:
             raise SessionTreeError("The session is still being opened")
         return self._opened
@@ -95,12 +94,12 @@ class SessionLink:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being read that will be shown."""
+        """Whether a read is in progress whose result will be shown."""
         return self._reloading.locked() or self._figuring.locked()
 
     @property
     def has_earlier(self) -> bool:
-        """Whether there is more above what is shown."""
+        """Whether the path has entries above those shown."""
         return self._start > 0
 
     async def open(self, open_session: OpenSession, confirmer: Confirmer) -> None:
@@ -110,13 +109,13 @@ class SessionLink:
         await self.reload()
 
     def note_agent(self, choice: AgentChoice) -> None:
-        """Another agent answers from now on."""
+        """Note which agent answers from now on."""
         self._opened = replace(self.opened, is_offline=choice.is_offline, reason=choice.reason)
 
     # -- the conversation ------------------------------------------------------------------------
 
     async def reload(self) -> None:
-        """Read the conversation anew and show it from its end."""
+        """Read the conversation again and show its end."""
         narrator = self.narrator
         async with self._reloading:
             narrator.hold()
@@ -136,13 +135,13 @@ class SessionLink:
             narrator.has_new_figures = True
 
     async def reach(self, entry_id: str) -> bool:
-        """Have an entry among what is shown; whether it is on the way to where we are."""
+        """Load enough to show an entry; return whether it is on the active path."""
 
         def find(manager: SessionManager) -> int | None:
             path = manager.get_branch()
             return next((n for n, entry in enumerate(path) if entry.id == entry_id), None)
 
-        # Whoever reads the conversation anew would show its end again: let them go first.
+        # A reload in progress would show the end again: let it finish first.
         async with self._reloading:
             place = await self.session.read(find)
         if place is None:
@@ -152,7 +151,7 @@ class SessionLink:
         return True
 
     async def extend(self, first: int | None = None) -> None:
-        """Show more of what is above, at least back to the path's entry number ``first``."""
+        """Show earlier entries, at least back to the path's entry number ``first``."""
         async with self._extending:
             conversation, end = self.narrator.conversation, self._start
             if not end:
@@ -160,7 +159,7 @@ class SessionLink:
             window = WINDOW if first is None else max(WINDOW, end - first)
             part = await self.session.read(lambda manager: read_before(manager, end, window))
             if conversation is not self.narrator.conversation:
-                return  # read anew meanwhile: what is above is something else now
+                return  # reloaded meanwhile: other entries are above now
             part.conversation.stop_waiting(conversation)
             self._start = part.start
             conversation.blocks[:0] = part.conversation.blocks
@@ -170,17 +169,17 @@ class SessionLink:
     # -- around it -------------------------------------------------------------------------------
 
     def load_todos(self) -> None:
-        """The session's own todo list."""
+        """Load the session's todo list."""
         self._view.show_todos(load_todos(self.session.manager.artifacts_dir))
 
     async def refresh_figures(self) -> None:
-        """Tell the session's figures anew; its cost follows when it has been added up."""
+        """Show the session's figures; the cost follows once it is added up."""
         async with self._figuring:
             await self._tell_figures()
             if self._cost is None:
                 spent = self.narrator.cost
                 self._cost = await read_cost(self.session)
-                # What was spent while it was being added up counts on top, from now on.
+                # Costs that arose while it was added up are counted on top from now on.
                 self.narrator.cost -= spent
                 await self._tell_figures()
 
@@ -190,7 +189,7 @@ class SessionLink:
         self._view.show_facts(await read_figures(self.session, cost, is_offline=is_offline))
 
     async def look_for_others(self) -> None:
-        """What other processes appended to the session shows up here too."""
+        """Show what other processes appended to the session."""
         if self._is_polling:
             return
         self._is_polling = True

@@ -1,7 +1,7 @@
-"""What the chat reads of its session: the conversation's end, its tree, its branches.
+"""Read the end of a session's conversation, its tree and its branches for the chat.
 
-Functions over a `SessionManager`, for the thread that may touch it (``AgentSession.read``). They
-decode no more than they show and change nothing.
+Functions over a `SessionManager`, for the one thread that may touch it (``AgentSession.read``).
+They decode only what they return and change nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sessiontree.tui.pickers.tree_rows import Label
 from sessiontree.tui.transcript.blocks import Conversation
 
 WINDOW = 400
-"""Entries that are shown at first; earlier ones on demand."""
+"""Entries to show at first; earlier ones follow on demand."""
 
 _TALK = frozenset(("message", "custom_message", "compaction", "branch_summary"))
 _LOOK_BACK = 60
@@ -24,36 +24,36 @@ _LOOK_BACK = 60
 
 @dataclass(frozen=True, slots=True)
 class LoadedPart:
-    """A part of the path as blocks. ``start`` entries of the path are before it."""
+    """A part of the path as blocks, with ``start`` entries of the path before it."""
 
     conversation: Conversation
     start: int
     total: int
     ids: frozenset[str] = frozenset()
-    """The entries of the whole path."""
+    """How many entries the whole path has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Which of how many branches the conversation is on; 0 for a place inside others."""
+    """Which of how many branches the conversation is on; 0 if the leaf is inside others."""
 
     current: int
     total: int
     label: str | None = None
     """The nearest label on the path."""
     is_empty: bool = False
-    """Whether nothing was said yet."""
+    """Whether the session has no message yet."""
 
 
 def read_end(manager: SessionManager, window: int = WINDOW) -> LoadedPart:
-    """The end of the conversation: what the model still sees of it, at most ``window`` entries."""
+    """Read the end of the conversation: what the model sees, at most ``window`` entries."""
     path = manager.get_branch()
     start = max(0, len(path) - window, _first_kept(path))
     return _read_part(path, _to_a_prompt(path, start), len(path))
 
 
 def read_before(manager: SessionManager, end: int, window: int = WINDOW) -> LoadedPart:
-    """The part of the path before its entry number ``end``."""
+    """Read the part of the path before its entry number ``end``."""
     path = manager.get_branch()
     end = min(end, len(path))
     return _read_part(path, _to_a_prompt(path, max(0, end - window)), end)
@@ -66,13 +66,13 @@ def _read_part(path: Sequence[Entry], start: int, end: int) -> LoadedPart:
 
 
 def _first_kept(path: Sequence[Entry]) -> int:
-    """Where that part begins which the latest compaction or reset left in sight; 0 without one."""
+    """Find where the part after the latest compaction or reset begins; 0 without one."""
     cut = find_cut(path)
     return find_kept(path, cut) if cut >= 0 else 0
 
 
 def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
-    """A little further back to where a turn begins, so that no result is without its call."""
+    """Step back to where the turn begins, so that each result has its call."""
     for index in range(start, max(-1, start - _LOOK_BACK), -1):
         if index < len(path) and _begins_a_turn(path[index]):
             return index
@@ -84,7 +84,7 @@ def _to_a_prompt(path: Sequence[Entry], start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TreeSnapshot:
-    """Entries, leaf and labels at one moment; entries are still to be digested."""
+    """Entries, leaf and labels at one moment; `Digester` still has to shorten the entries."""
 
     entries: list[Entry]
     leaf_id: str | None
@@ -92,7 +92,7 @@ class TreeSnapshot:
 
 
 def read_tree(manager: SessionManager) -> TreeSnapshot:
-    """What the tree picker shows."""
+    """Read what the tree picker shows."""
     labels = {}
     nodes = manager.get_tree()
     while nodes:
@@ -111,9 +111,9 @@ def _begins_a_turn(entry: Entry) -> bool:
 
 
 def read_branches(manager: SessionManager) -> Branches:
-    """How many ends the conversation has, and which of them is ours, counted as the tree has them.
+    """Count the conversation's ends, and find which of them is ours, in the order of the tree.
 
-    In the order of their last lines, whoever spoke last would be on the last branch.
+    In the order of the file the branch with the newest message would always be the last.
     """
     entries = manager.get_entries()
     by_id = {entry.id: entry for entry in entries}
@@ -124,7 +124,7 @@ def read_branches(manager: SessionManager) -> Branches:
             tip = _nearest_talk(entry, by_id)
             if tip is not None:
                 tips.setdefault(tip)
-    # An entry above another end is no end of its own: only settings follow it there.
+    # An entry above another end doesn't count as an end: only settings follow it there.
     inner = _ancestors_of(tips, by_id)
     ends = [tip for tip in tips if tip not in inner]
     if len(ends) > 1:

@@ -1,7 +1,7 @@
-"""Running a command that the user typed (``!command``), and what is kept of its output.
+"""Run a command that the user typed (``!command``), show its output and record it.
 
-Owns the bounds: so much is shown and recorded, all of it goes to a file in the session's artifact
-folder if it was more. Nobody is asked: the user typed it.
+The screen and the session get a bounded part of the output. If there is more, all of it goes to a
+file in the session's artifact folder. There is no question first: the user typed the command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """How a command ended, and what it printed."""
+    """The output and exit code of a command."""
 
     output: str
     exit_code: int | None
@@ -34,7 +34,7 @@ class ShellResult:
 
 
 class ShellRun:
-    """One command under way; `text` is what it has printed so far, as far as it is kept."""
+    """A running command; `text` is the kept part of its output so far."""
 
     def __init__(
         self, command: str, cwd: str, artifacts_dir: str | None, on_output: Callable[[str], None]
@@ -50,7 +50,7 @@ class ShellRun:
         return plain_text(self._window.text()).rstrip("\n")
 
     async def run(self) -> ShellResult:
-        """Run to the end. Cancelling ends the command and gives what it printed."""
+        """Run to the end. Cancelling ends the command and returns the output so far."""
         code: int | None = None
         is_cancelled = False
         try:
@@ -76,7 +76,7 @@ class ShellRun:
 
 
 class _Spool:
-    """The whole output in a file, begun only when there is more than is shown."""
+    """The whole output in a file, created only when there is more than is shown."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
@@ -100,7 +100,7 @@ class _Spool:
             path = os.path.join(folder, f"command-{time.time_ns()}.log")
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError:
-            self._folder = None  # what is shown is recorded all the same
+            self._folder = None  # the session still records the shown part
             return
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
         self._path = path
@@ -116,7 +116,7 @@ class _Spool:
             self._file, self._folder, self._path = None, None, None
 
     def close(self, *, is_wanted: bool) -> str | None:
-        """The file's path if the output is all in it."""
+        """Close the file; return its path if it holds all output."""
         if self._file is None:
             return None
         try:

@@ -1,6 +1,6 @@
-"""The line between conversation and editor: what goes on, else what was said last.
+"""The line between conversation and editor: the present activity, else the latest notice.
 
-Owns how long a notice stays and the words for work that takes a moment. The clock is passed in.
+Decides how long a notice stays. The clock is passed in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class StatusLine(Widget):
-    """Says one thing at a time; it takes more lines only while that is long."""
+    """Show one thing at a time, on more lines only while it is long."""
 
     DEFAULT_CSS = """
     StatusLine { height: auto; min-height: 1; width: 1fr; }
@@ -32,7 +32,7 @@ class StatusLine(Widget):
     def __init__(
         self, narrator: Narrator, clock: Callable[[], float], is_asking: Callable[[], bool]
     ) -> None:
-        """``is_asking`` tells whether the agent waits for an answer of the person."""
+        """``is_asking`` returns whether the agent waits for the user's answer."""
         super().__init__(id="status")
         self._narrator = narrator
         self._clock = clock
@@ -46,32 +46,32 @@ class StatusLine(Widget):
 
     @property
     def notice(self) -> str:
-        """What was said last, while it is shown."""
+        """The latest notice, while it is shown."""
         return self._notice[0] if self._notice is not None else ""
 
     @property
     def is_busy(self) -> bool:
-        """Whether something of the program's own is under way."""
+        """Whether the program itself is busy."""
         return bool(self._work)
 
     def say(
         self, text: str, *, is_bad: bool = False, for_s: float = _NOTICE_S, then: str = ""
     ) -> None:
-        """One line, for a while; after that another one, if it is given."""
+        """Show one line for a while, and after it the line ``then``."""
         self._notice = (text, is_bad)
         self._ends_at = self._clock() + for_s
         self._then = then
         self._redraw()
 
     def unsay(self, text: str = "") -> None:
-        """What was said is no longer so: this, or without a text whatever it was."""
+        """Take back this notice, or without a text any notice."""
         if self._notice is not None and text in ("", self._notice[0]):
             self._notice = None
             self._redraw()
 
     @contextlib.contextmanager
     def busy(self, word: str) -> Iterator[None]:
-        """Say this while something is being done that takes a moment."""
+        """Show this word while the block runs."""
         work = (word, self._clock())
         self._work.append(work)
         try:
@@ -81,7 +81,7 @@ class StatusLine(Widget):
             self._redraw()
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Update the line after time has passed."""
         if self._notice is not None and self._clock() >= self._ends_at:
             self.unsay()
             if self._then:
@@ -117,7 +117,7 @@ class StatusLine(Widget):
         else:
             activity, since = self._work[-1] if self._work else ("", 0.0)
         seconds = self._clock() - since
-        # on a small screen the conversation comes first
+        # leave a small screen to the conversation
         most_lines = min(3, max(1, self.screen.size.height // 8))
         palette = palette_of(self)
         return draw_status(activity, seconds, self._notice, width, palette, most_lines)
@@ -131,7 +131,7 @@ def draw_status(
     palette: Palette,
     most_lines: int = 3,
 ) -> list[Text]:
-    """What goes on, else what was said last; what is long goes on in the next lines."""
+    """Draw the activity, else the notice, wrapped to a few lines."""
     lines = wrap_text(_status_text(activity, seconds, notice, palette), width)
     if len(lines) > most_lines:
         lines = lines[:most_lines]

@@ -1,7 +1,7 @@
-"""Esc and Ctrl+C in the chat: what is stopped, and when they mean something else.
+"""Esc and Ctrl+C in the chat.
 
-Owns the order in which things give way (completions, a command, the agent) and what counts as
-pressing a key twice.
+Esc closes or stops the first of these that is active: the command list, a shell command, the agent;
+pressed twice with none active it opens the tree. Ctrl+C copies, clears the editor, or leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChatStopping:
         self._interrupted_at = 0.0
 
     async def escape(self) -> None:
-        """Stop what is uppermost; with nothing to stop, twice opens the tree."""
+        """Stop the first active thing; if there is none, Esc twice opens the tree."""
         chat, now = self._chat, time.monotonic()
         is_second = now - self._escaped_at < _DOUBLE_S
         self._escaped_at = 0.0
@@ -43,7 +43,7 @@ class ChatStopping:
             self._escaped_at = now
 
     async def _stop_agent(self) -> None:
-        """Stop the agent; what was queued comes back into the editor."""
+        """Stop the agent and put queued messages back into the editor."""
         chat, session = self._chat, self._chat.session
         waiting = await session.clear_queues()
         texts = [text for text in map(chat.commands.text_of, waiting) if text]
@@ -52,7 +52,7 @@ class ChatStopping:
         chat.run_worker(session.abort(), exit_on_error=False)
 
     def interrupt(self) -> bool:
-        """Ctrl+C: copy, clear the editor, or (twice) leave; whether to leave."""
+        """Copy, clear the editor, or (pressed twice) leave; return whether to leave."""
         chat = self._chat
         selected = chat.editor.selected_text or chat.get_selected_text()
         if selected:
@@ -72,5 +72,5 @@ class ChatStopping:
         return False
 
     def note_typing(self) -> None:
-        """There is something in the editor: Ctrl+C would clear that now."""
+        """Withdraw "Ctrl+C again leaves": with text in the editor it would clear that."""
         self._chat.status.unsay(_LEAVES)

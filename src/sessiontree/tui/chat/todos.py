@@ -1,7 +1,7 @@
 """The todo list that an agent keeps in a session's artifact folder (``todos.json``). Never writes.
 
-Owns reading it leniently: a list of tasks, or phases with tasks, as agents write them. A file that
-is missing or of another form counts as no list.
+Reads leniently: a list of tasks, or phases with tasks, as agents write them. A file that is missing
+or has another form counts as an empty list.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Todo:
 
 
 def load_todos(artifacts_dir: str | None) -> list[Todo]:
-    """The todo list of a session; [] if there is none."""
+    """Load the todo list of a session; [] if there is none."""
     if artifacts_dir is None:
         return []
     try:
@@ -77,7 +77,7 @@ def _tasks(value: Any, depth: int = 0) -> Iterator[Todo]:
 
 
 def draw_todos(todos: list[Todo], width: int, palette: Palette) -> list[Text]:
-    """What is left to do, in a few lines; nothing once all is done."""
+    """Draw the open tasks in a few lines; none once all are done."""
     left = [todo for todo in todos if todo.state != "done"]
     if not left:
         return []

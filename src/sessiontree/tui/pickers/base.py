@@ -1,7 +1,7 @@
-"""What all pickers share: an input line above a list to choose from.
+"""The base of all pickers: an input line above a list to choose from.
 
 Every key goes through one queue and takes effect in the order it was pressed: if Enter overtook the
-letters typed before it, a person would open the wrong session. A picker resolves exactly once.
+letters typed before it, the user would open the wrong session. A picker resolves exactly once.
 Subclasses decide what is listed.
 """
 
@@ -37,16 +37,16 @@ LIST_KEYS = {
     "ctrl+home": "edge(0)",
     "ctrl+end": "edge(1)",
 }
-"""The keys of every picker, and the actions they stand for."""
+"""The keys of every picker, and their actions."""
 
 
 def now() -> datetime:
-    """The time, for ages."""
+    """Return the present time, for ages."""
     return datetime.now(UTC)
 
 
 class QueryPicker(Screen[Result]):
-    """The screen of a picker. An heir has ``action_choose``, which is to end in `resolve`."""
+    """The screen of a picker. Subclasses implement ``action_choose``, which ends in `resolve`."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
@@ -66,7 +66,7 @@ class QueryPicker(Screen[Result]):
     @property
     @abstractmethod
     def is_busy(self) -> bool:
-        """Whether rows are still on their way."""
+        """Whether rows are still being made."""
 
     @property
     @abstractmethod
@@ -79,10 +79,10 @@ class QueryPicker(Screen[Result]):
 
     @abstractmethod
     def stop_work(self) -> None:
-        """Nobody waits for what is under way any more."""
+        """Stop background work whose result is no longer needed."""
 
     def must_wait(self, action: str) -> bool:
-        """Whether the action means rows that are not there yet."""
+        """Whether the action must wait for rows that are still being made."""
         return self.is_busy and action != "cancel"
 
     # -- the line and the list -------------------------------------------------------------------
@@ -90,7 +90,7 @@ class QueryPicker(Screen[Result]):
     def compose_query(
         self, text: str, keys: dict[str, str], placeholder: str = ""
     ) -> ComposeResult:
-        """The line to type into."""
+        """Make the input line."""
         with Horizontal(id="search"):
             yield Static("›", id="prompt")
             yield QueryInput(text, keys, placeholder)
@@ -99,7 +99,7 @@ class QueryPicker(Screen[Result]):
         self.query_one(QueryInput).focus()
 
     async def on_query_input_pressed(self, event: QueryInput.Pressed) -> None:
-        """What was typed last may not be applied yet; keys mean the list that it will give."""
+        """Run the key, or keep it while the typed text is not applied: it means the new list."""
         event.stop()
         if self.must_wait(event.action):
             self._waiting.append(event.action)
@@ -107,7 +107,7 @@ class QueryPicker(Screen[Result]):
             await self.run_action(event.action)
 
     def run_waiting(self) -> None:
-        """The rows are there: now for the keys that were pressed meanwhile."""
+        """Run the keys that waited for the rows."""
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             self.call_later(self.run_action, action)
@@ -130,7 +130,7 @@ class QueryPicker(Screen[Result]):
         self.resolve(None)
 
     def resolve(self, result: Result | None) -> None:
-        """End with this, unless it has ended already; None stands for nothing chosen."""
+        """Dismiss the picker with this value, once; None means that nothing was chosen."""
         if not self._is_resolved:
             self._is_resolved = True
             self.stop_work()
@@ -138,10 +138,10 @@ class QueryPicker(Screen[Result]):
 
 
 class QueryInput(LineInput):
-    """An input that tells its owner of certain keys, by the names of what they do."""
+    """An input that reports its owner's keys by the names of their actions."""
 
     class Pressed(Message):
-        """One of the owner's keys was pressed."""
+        """The user pressed one of the owner's keys."""
 
         def __init__(self, action: str) -> None:
             super().__init__()
@@ -152,7 +152,7 @@ class QueryInput(LineInput):
         self._keys = keys
 
     async def on_key(self, event: events.Key) -> None:
-        """The owner's keys; the others are about the text."""
+        """Report the owner's keys; leave the others to the text."""
         action = self._keys.get(event.key)
         if action is not None:
             event.stop()

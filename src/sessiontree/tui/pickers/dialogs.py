@@ -1,7 +1,7 @@
 """Small dialogs over a screen: yes or no, a line of text, one of a few choices, facts to read.
 
-Each resolves once, with the answer, or with None/False for Esc. Dialogs know nothing of sessions;
-what they show goes through ``escaping``.
+Each resolves once, with the answer, or with None/False for Esc. Dialogs know nothing of sessions
+and show text through ``safe_text``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sessiontree.tui.theme import palette_of
 
 
 def scroll_body(dialog: Screen[Any], lines: int) -> None:
-    """Scroll what a dialog shows, now: keys that come before the next drawing add up."""
+    """Scroll a dialog's body at once, so that keys before the next drawing add up."""
     for body in dialog.query(".dialog-body"):
         body.scroll_relative(y=lines, animate=False, immediate=True)
 
@@ -98,7 +98,7 @@ class TextDialog(ModalScreen[str | None]):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of the choices: what is returned, what it says, and a word more."""
+    """One of the choices: the value to return, its text, and a hint."""
 
     value: str
     label: str
@@ -178,13 +178,13 @@ class ChoiceDialog(ModalScreen[str | None]):
 
 
 Key = tuple[str, str]
-"""A key and what it does, in a word."""
+"""A key and, in a word, its action."""
 
 
 def draw_keys(
     palette: Palette, keys: Sequence[Key], width: int | None = None, last: Key | None = None
 ) -> Text:
-    """Keys and what they do, as many as fit; the ``last`` one is there whatever gives way."""
+    """Draw as many keys with their actions as fit, always including the ``last`` one."""
 
     def draw(key: str, action: str) -> Text:
         return Text.assemble((key, palette.of("accent")), (f" {action}", palette.dim))
@@ -202,11 +202,11 @@ def draw_keys(
 
 
 Fact = tuple[str, str]
-"""A name and what there is to say of it; two empty texts make a gap."""
+"""A name and its value; two empty texts make a gap."""
 
 
 def draw_facts(facts: Sequence[Fact], width: int, palette: Palette) -> list[Text]:
-    """The facts in two columns; what is long goes on below itself."""
+    """Draw the facts in two columns; long values wrap in theirs."""
     names = max((cell_len(name) for name, _ in facts), default=0) + 2
     names = min(names, max(8, width // 2))
     lines: list[Text] = []
@@ -219,7 +219,7 @@ def draw_facts(facts: Sequence[Fact], width: int, palette: Palette) -> list[Text
 
 
 class ReadingPane(ModalScreen[None]):
-    """Shows facts until a key closes it."""
+    """Show facts until a key closes the pane."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,space", "close", show=False),

@@ -1,7 +1,7 @@
 """A list to type into and choose from: earlier prompts, search results, prompts, models.
 
-Owns the keys and that what was typed last counts. What is found for a text is a function that is
-handed in and runs in a thread.
+The caller passes the function that finds the options for a text; it runs in a thread. Only the
+result for the latest text counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEYS = {**LIST_KEYS, "ctrl+r": "move(1)"}
 
 
 class ListPicker(ModalScreen[str | None], QueryPicker[str | None]):
-    """Dismissed with the value of the chosen option, or with None."""
+    """A list picker, dismissed with the value of the chosen option, or with None."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The pane beside a picker's list: which session it is, and how its conversation ends.
+"""The pane beside a picker's list: the session's facts and the end of its conversation.
 
-Reads previews in the background, keeps the last few, and draws the one that is wanted now.
+Reads previews in the background, keeps the latest hundred, and draws the one for the cursor's row.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sessiontree.tui.theme import palette_of
 
 _KEPT = 100
 _PAUSE_S = 0.08
-"""While the cursor runs down a list, nothing is read."""
+"""Pause before reading, so that a cursor that runs down a list reads nothing."""
 
 
 class PreviewPane(Widget):
-    """Shows one row of a session picker in detail."""
+    """Show one row of a session picker in detail."""
 
     def __init__(self, profile_of: Callable[[str], Profile], clock: Callable[[], datetime]) -> None:
         super().__init__(id="preview")
@@ -35,7 +35,7 @@ class PreviewPane(Widget):
         self._wanted = 0
 
     def show(self, row: SessionRow | None) -> None:
-        """Show this row; its preview follows when it is read."""
+        """Show this row now, and its preview once it is read."""
         self._row = row
         self._wanted += 1
         self.refresh()
@@ -64,7 +64,7 @@ class PreviewPane(Widget):
 
     @property
     def is_ready(self) -> bool:
-        """Whether what is shown is complete."""
+        """Whether the preview is read."""
         return self._row is None or self._key(self._row) in self._previews
 
     @staticmethod

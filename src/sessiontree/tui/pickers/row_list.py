@@ -1,7 +1,7 @@
 """A list of one-line rows that draws only what is visible, and the one-line bars around it.
 
-The list owns the cursor, scrolling, the mouse and the keys. Its owner hands in a function that
-draws a row, and receives a message when a row is chosen.
+The list handles the cursor, scrolling, the mouse and the keys. Its owner passes a function that
+draws a row, and receives a message when the user chooses a row.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sessiontree.tui import safe_text
 Row = TypeVar("Row")
 
 RenderRow = Callable[[Row, int, bool], Text]
-"""Makes the line of a row: the row, the width in columns, whether the cursor is on it."""
+"""Draw a row: the row, the width in columns, whether the cursor is on it."""
 
 
 class RowList(ScrollView, Generic[Row], can_focus=False):
-    """Rows with a cursor. The keys come from whatever has the focus; see the actions."""
+    """Rows with a cursor. The focused widget calls the actions for the keys."""
 
     DEFAULT_CSS = """
     RowList {
@@ -49,10 +49,10 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
     ]
 
     class Moved(Message):
-        """The cursor is on another row now."""
+        """The cursor moved to another row."""
 
     class Picked(Message):
-        """The row under the cursor was clicked twice."""
+        """The user double-clicked the row under the cursor."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
         self.post_message(self.Moved())
 
     def move_to(self, cursor: int) -> None:
-        """Put the cursor on another row, as far as there are rows."""
+        """Put the cursor on this row, or on the nearest one that exists."""
         target = min(max(cursor, 0), max(len(self._rows) - 1, 0))
         if target == self._cursor:
             return
@@ -110,7 +110,7 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
         if height <= 0:
             return
         top = self.scroll_offset.y
-        # By force: until the next layout there is no scrollbar for rows that have just come.
+        # By force: rows that have just come get their scrollbar only at the next layout.
         if self._cursor < top:
             self.scroll_to(y=self._cursor, animate=False, force=True)
         elif self._cursor >= top + height:
@@ -168,11 +168,11 @@ class RowList(ScrollView, Generic[Row], can_focus=False):
 
 
 Draw = Callable[[int], Text]
-"""Makes the line for a width in columns."""
+"""Draw the line for a width in columns."""
 
 
 class Bar(Widget):
-    """A line that is drawn anew for every width."""
+    """A line that is drawn for the present width."""
 
     DEFAULT_CSS = """
     Bar { height: 1; width: 1fr; padding: 0 1; }
@@ -198,7 +198,7 @@ class Bar(Widget):
 
 
 def two_sided(left: Text, right: Text, width: int) -> Text:
-    """Left and right part in one line; when narrow the left one gives way."""
+    """Join a left and a right part in one line; a narrow width cuts the left one."""
     if right.cell_len + 3 >= width:
         right = Text()
     room = width - right.cell_len - (2 if right.plain else 0)
@@ -213,7 +213,7 @@ def two_sided(left: Text, right: Text, width: int) -> Text:
 
 
 def titled(title: Text, notice: Text, right: Text, width: int) -> Text:
-    """A title and facts in one line; a notice is read whole even if both must give way to it."""
+    """Join a title and facts in one line; a notice may displace both, so that it fits whole."""
     if not notice.plain:
         return two_sided(title, right, width)
     whole = Text("   ").join((title, notice))
@@ -225,5 +225,5 @@ def titled(title: Text, notice: Text, right: Text, width: int) -> Text:
 
 
 def safe(text: str, style: str = "") -> Text:
-    """Content as a piece of a line."""
+    """Make content safe as a piece of a line."""
     return Text(safe_text.one_line(text), style)

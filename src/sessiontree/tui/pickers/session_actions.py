@@ -1,7 +1,7 @@
-"""What a session picker needs of the disk: listing, previews, renaming, the trash.
+"""The disk side of a session picker: listing, renaming and removing sessions, each with its undo.
 
-Owns the calls and their undo. Synchronous: pickers run all of it in threads. Looking never writes;
-renaming goes through the session's own log, removing through the trash.
+Synchronous: pickers run all of it in threads. Listing never writes; renaming appends to the
+session's log, and removing moves the session to the trash.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SHOWN_NAME = 50
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How to take the last change back, and what to say of it."""
+    """How to undo the last change, and how to report that."""
 
     what: str
     path: str
     run: Callable[[], str]
-    """Takes it back; the words that tell of it."""
+    """Undo the change; return the words that report it."""
 
 
 class SessionShelf:
-    """The sessions that a picker offers."""
+    """List, rename and remove the sessions that a picker offers."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class SessionShelf:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """What there is to switch between; given candidates are all there is."""
+        """The scopes to switch between; only one if the caller gave the candidates."""
         if self.candidates is not None:
             return ("all",)
         return ("project", "all", "agents") if self._others else ("project", "all")
 
     def profile_of(self, path: str) -> Profile:
-        """The profile in whose folders a session lies."""
+        """Find the profile in whose folders a session lies."""
         for one in self._others:
             if path.startswith(os.path.join(one.sessions_dir, "")):
                 return one
@@ -79,7 +79,7 @@ class SessionShelf:
     # -- looking ---------------------------------------------------------------------------------
 
     def glance(self, scope: Scope) -> list[SessionInfo]:
-        """The newest few sessions, from the beginnings of their files: at once, but incomplete."""
+        """List the newest few sessions by the beginnings of their files: quick, but incomplete."""
         if self.candidates is not None:
             return list(self.candidates)
         if self.session_dir is not None and scope == "project":
@@ -100,7 +100,7 @@ class SessionShelf:
         return [self._as_info(recent) for recent in found[:_GLANCE]]
 
     def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
-        """All sessions of the scope. Raises what a storage raises."""
+        """List all sessions of the scope. Raises errors of the storage."""
         if self.candidates is not None:
             return SessionList(self.candidates)
         if scope == "project":
@@ -142,7 +142,7 @@ class SessionShelf:
     # -- changing --------------------------------------------------------------------------------
 
     def rename(self, info: SessionInfo, name: str) -> Undo:
-        """Give a session another name; an empty one clears it. SessionTreeError, OSError."""
+        """Rename a session; an empty name clears it. Raises SessionTreeError, OSError."""
         before = info.title or ""
         rename_session(self._storage, info.path, name)
 
@@ -154,7 +154,7 @@ class SessionShelf:
         return Undo("renamed", info.path, take_back)
 
     def remove(self, info: SessionInfo) -> Undo:
-        """Move a session to the trash. SessionTreeError, OSError."""
+        """Move a session to the trash. Raises SessionTreeError, OSError."""
         item: TrashItem = move_to_trash(info.path, profile=self.profile_of(info.path))
 
         def take_back() -> str:
@@ -165,14 +165,14 @@ class SessionShelf:
 
 
 def explain_failure(error: Exception) -> str:
-    """A failed change in one line."""
+    """Explain a failed change in one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
 
 
 CHANGE_ERRORS = (SessionTreeError, OSError, ValueError)
-"""What a change may fail with."""
+"""The errors that a change may raise."""
 
 
 def _folder_time(folder: str) -> float:
@@ -185,6 +185,6 @@ def _folder_time(folder: str) -> float:
 def unread_texts(
     infos: Iterable[SessionInfo], has_text: Callable[[str], bool]
 ) -> list[SessionInfo]:
-    """The sessions whose text is not known yet, newest first."""
+    """List the sessions whose text is not known yet, newest first."""
     missing = [info for info in infos if not has_text(info.path)]
     return sorted(missing, key=lambda info: info.modified, reverse=True)

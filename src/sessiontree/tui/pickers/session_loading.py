@@ -1,7 +1,7 @@
-"""The rows of a session picker as they come in: loading, reading texts, filtering, in threads.
+"""Load, read and filter the rows of a session picker, in threads.
 
-Owns what is listed: the scope, the query, the order, and how complete all that is. Draws nothing;
-tells its owner whenever there are other rows or other facts.
+Keeps the scope, the query, the order, and how complete the list is. Draws nothing; calls its owner
+whenever rows or facts change.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from sessiontree.tui.pickers.session_rows import (
 
 _TEXT_BATCH = 50
 _REFRESH_S = 0.5
-"""How often the rows are found anew while texts come in."""
+"""Seconds between two filterings while texts are being read."""
 _MAX_WORDS = 150_000_000
-"""Bytes of words that are kept for searching, over all sessions."""
+"""Bytes of words to keep for searching, over all sessions."""
 _EXPLAINED = 30
-"""Rows whose reasons are found before they are drawn: what a screen has."""
+"""Rows whose reasons are found before drawing: about a screenful."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOwner:
-    """Whom the feed tells: its task, and what it calls there."""
+    """The owner of a feed: its task, and the methods that the feed calls."""
 
     pump: MessagePump
     show_rows: Callable[[list[SessionRow], bool], None]
-    """Other rows; whether the cursor should stay on its session."""
+    """Show other rows; keep the cursor on its session if asked to."""
     show_facts: Callable[[], None]
-    """What `SessionFeed` says of itself has changed."""
+    """Show the feed's facts, which changed."""
     say: Callable[[str], None]
-    """Something went wrong, in one line."""
+    """Show an error in one line."""
 
 
 class SessionFeed:
@@ -81,12 +81,12 @@ class SessionFeed:
 
     @property
     def sort(self) -> Sort:
-        """The order in force."""
+        """The present order."""
         return effective_sort(self._chosen_sort, self.query)
 
     @property
     def total(self) -> int:
-        """How many sessions the scope has, as far as they are known."""
+        """How many sessions of the scope are known."""
         return len(self._index)
 
     @property
@@ -101,12 +101,12 @@ class SessionFeed:
 
     @property
     def is_filtering(self) -> bool:
-        """Whether the rows of the latest query are still on their way, all of them."""
+        """Whether no row of the latest query has arrived yet."""
         return self._filtering is not None and not self._has_part
 
     @property
     def word_texts(self) -> str:
-        """Whether what was said is searched in all sessions yet; nothing if it is."""
+        """Say that texts are being read, or how many are not searched; empty if all are."""
         if self.query.is_empty or not self.is_complete:
             return ""
         if self._reading is not None and not self._reading.is_done:
@@ -116,7 +116,7 @@ class SessionFeed:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is still on its way."""
+        """Whether any list, filter or text is still being worked on."""
         works = [*self._loading.values(), self._filtering, self._reading]
         return any(one is not None and not one.is_done and not one.is_stopped for one in works)
 
@@ -125,7 +125,7 @@ class SessionFeed:
         return self._indexes.setdefault(self.scope, SessionIndex(words=self._words))
 
     def word_emptiness(self) -> str:
-        """Why there is no row, and what to do about it."""
+        """Explain why the list is empty, and what to do."""
         if self.query.error is not None:
             return self.query.error
         if not self.is_complete:
@@ -156,17 +156,17 @@ class SessionFeed:
 
     @property
     def other_scope(self) -> Scope:
-        """The scope that comes after the present one."""
+        """Return the scope after the present one."""
         scopes = self._shelf.scopes
         return scopes[(scopes.index(self.scope) + 1) % len(scopes)]
 
     def next_scope(self) -> None:
-        """List that one."""
+        """List the sessions of the next scope."""
         if self.other_scope != self.scope:
             self.enter_scope(self.other_scope)
 
     def set_query(self, text: str) -> None:
-        """Look for this."""
+        """Set the query and filter."""
         if text == self.query.text:
             return
         was_empty = self.query.is_empty
@@ -176,22 +176,22 @@ class SessionFeed:
         self.filter(keep_cursor=False)
 
     def next_sort(self) -> None:
-        """The next order."""
+        """Switch to the next order."""
         self._chosen_sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
         self.filter()
 
     def toggle_named(self) -> None:
-        """Only sessions with a name, or all."""
+        """Switch between sessions with a name and all."""
         self.named_only = not self.named_only
         self.filter()
 
     def remove(self, path: str) -> None:
-        """A session was removed."""
+        """Take a removed session from the list."""
         for index in self._indexes.values():
             index.remove(path)
 
     def reload(self) -> None:
-        """Something changed on disk: list anew."""
+        """List again after a change on disk."""
         self._lists.clear()
         for one in self._loading.values():
             one.stop()
@@ -199,7 +199,7 @@ class SessionFeed:
         self.filter()
 
     def stop(self) -> None:
-        """Nothing more is wanted."""
+        """Stop all work."""
         for one in (*self._loading.values(), self._filtering, self._reading):
             if one is not None:
                 one.stop()
@@ -207,7 +207,7 @@ class SessionFeed:
     # -- loading ---------------------------------------------------------------------------------
 
     def _load(self, scope: Scope) -> None:
-        """First the newest few, then all: the list is there before it is complete."""
+        """List the newest few sessions first, then all."""
         loop, pump = asyncio.get_running_loop(), self._owner.pump
 
         def read(made: BackgroundWork) -> SessionList:
@@ -255,7 +255,7 @@ class SessionFeed:
         self._owner.say(explain_failure(error))
 
     def _read_texts(self) -> None:
-        """Read what was said in the sessions, once something is looked for."""
+        """Read the sessions' texts, once there is a query."""
         if self.query.is_empty or not self.is_complete:
             return
         if self._reading is not None:
@@ -301,7 +301,7 @@ class SessionFeed:
     # -- filtering -------------------------------------------------------------------------------
 
     def filter(self, *, keep_cursor: bool = True) -> None:
-        """Find the rows anew."""
+        """Find the rows for the present query."""
         if self._filtering is not None:
             self._filtering.stop()
         self._has_part = False
@@ -337,7 +337,7 @@ class SessionFeed:
 
 
 def _explained(rows: list[SessionRow]) -> list[SessionRow]:
-    """The rows, with the reasons of the first found already: it may read, which drawing can't."""
+    """Find the reasons of the first rows here, since this thread may read and drawing may not."""
     for row in rows[:_EXPLAINED]:
         explain(row)
     return rows

@@ -1,7 +1,7 @@
 """The session picker: a screen to find and choose a session, and that screen as a program.
 
-Owns the keys, what is listed when, and that it resolves exactly once: to a path, or to None. What
-rows there are is `session_rows`' business and drawing them too; `session_actions` owns the disk.
+Handles the keys and resolves exactly once, to a path or to None. `session_loading` provides the
+rows, `session_rows` filters and draws them, `session_actions` works on the disk.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class SessionPicker(QueryPicker[str | None]):
         return self._feed.is_busy
 
     def must_wait(self, action: str) -> bool:
-        # Rows that are still being read come below those that are there.
+        # Rows that are still being read will follow the present ones.
         return self._feed.is_filtering and action.startswith(_NEEDS_ROWS)
 
     def stop_work(self) -> None:
@@ -296,14 +296,14 @@ _SCOPE_WORDS: dict[Scope, str] = {
 }
 _SHORT_SCOPE_WORDS: dict[Scope, str] = {"project": "project", "all": "all", "agents": "agents"}
 _ROOMY = 90
-"""Columns from which on keys are told in whole words."""
+"""Columns from which on the key bar uses whole words."""
 
 
 # -- the picker as a program ---------------------------------------------------------------------
 
 
 class PickerApp(ThemedApp[str | None]):
-    """Shows the picker and ends with its result."""
+    """Show the picker and end with its result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "leave", priority=True, show=False),
@@ -331,7 +331,7 @@ def pick_session(
     candidates: Sequence[SessionInfo] | None = None,
     query: str = "",
 ) -> str | None:
-    """The path of the session that a person chooses; None on Esc.
+    """Let the user choose a session; return its path, or None on Esc.
 
     Ctrl+C restores the terminal and ends the program with SystemExit(0).
     """

@@ -1,6 +1,6 @@
 """The last messages of a session, for a look before it is resumed. Never writes.
 
-Owns reading them off a file and wrapping them to a box. The text is made safe here.
+Reads them from the session's file, makes them safe and wraps them to a box.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LINES_EACH = 6
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The end of a conversation; ``problem`` says why there is none."""
+    """The end of a conversation, or the ``problem`` that prevented reading it."""
 
     entries: tuple[TreeEntry, ...] = ()
     branches: int = 1
@@ -33,7 +33,7 @@ class Preview:
 
 
 def load_preview(path: str, profile: Profile) -> Preview:
-    """The last messages of the session in a file. A failure is part of the answer."""
+    """Read the last messages of a session file; a failure becomes the preview's ``problem``."""
     try:
         with open_view(path, profile=profile) as view:
             parents = {entry.parent_id for entry in view.tree.entries}
@@ -48,7 +48,7 @@ def load_preview(path: str, profile: Profile) -> Preview:
 
 
 def draw_preview(preview: Preview, palette: Palette, width: int, height: int) -> list[Text]:
-    """The last entries that fit the box, in safe lines; of a long one its beginning."""
+    """Draw the last entries that fit the box, each cut to a few safe lines."""
     if preview.problem is not None:
         problem = safe_text.fit(safe_text.one_line(preview.problem), width)
         return [Text(problem, palette.of("error"))]

@@ -1,8 +1,7 @@
-"""The sessions of a picker as lines: which ones, in which order, why they matched, how they look.
+"""Filter, sort, thread and draw the sessions of a picker.
 
-Filters, sorts and threads listed sessions, fast enough for thousands of them at every key. The
-caller hands in the sessions and the words of their texts; a text itself is read only where its
-words do not decide. Pure: sessions in, lines out.
+Fast enough for thousands of sessions at every key. The caller passes the sessions and the words of
+their texts; a text itself is read only where its words don't decide. Pure: sessions in, lines out.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ Sort = Literal["recent", "threaded", "relevance"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
 TEXT_LIMIT = 2_000_000
-"""Characters of a session's text that are searched."""
+"""Characters of a session's text to search."""
 
 _MAX_GUIDES = 8
 _CHECK_EVERY = 64
 _PART_S = 0.3
-"""How often those who wait hear of what was found so far."""
+"""Seconds between two reports of the rows found so far."""
 _LEAD = 24
 _REMEMBERED_REASONS = 256
-"""More than a screen has rows: each is drawn again and again."""
+"""Reasons to keep: more than a screen has rows, because each row is drawn many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +44,17 @@ class SessionRow:
 
     info: SessionInfo
     name: str
-    """What the session is called: its title, else its first prompt, else its id."""
+    """The session's title, else its first prompt, else its id."""
     guides: str = ""
-    """What is drawn before the name in the threaded order."""
+    """The guides before the name in the threaded order."""
     match: Match | None = None
     find_reason: FindReason | None = field(default=None, compare=False, repr=False)
-    """Finds why it matched, and remembers it for a while."""
+    """Find why it matched; cached for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a session matched, where its name doesn't show it: a piece of text and its marks."""
+    """The piece of text because of which a session matched, if its name doesn't show it."""
 
     field: str
     text: str
@@ -87,30 +86,30 @@ class SessionIndex:
         return list(self._infos.values())
 
     def get(self, path: str) -> SessionInfo | None:
-        """The session of this file, if it is listed."""
+        """Return the session of this file, if it is listed."""
         return self._infos.get(path)
 
     def replace_all(self, infos: Iterable[SessionInfo]) -> None:
-        """These are the sessions now; the words of those that stayed are kept."""
+        """Replace the sessions; keep the words of those that stay."""
         self._infos = {info.path: info for info in infos}
         self._fields.clear()
 
     def put(self, info: SessionInfo) -> None:
-        """Add a session, or replace what is known of it."""
+        """Add or replace a session."""
         self._infos[info.path] = info
         self._fields.pop(info.path, None)
 
     def remove(self, path: str) -> None:
-        """The session is gone."""
+        """Remove a session."""
         for known in (self._infos, self._fields, self._words):
             known.pop(path, None)
 
     def has_text(self, path: str) -> bool:
-        """Whether the session's text is searched already."""
+        """Whether the session's text is known."""
         return path in self._words
 
     def put_words(self, path: str, words: bytes) -> None:
-        """The words of a session's messages, to be searched as well."""
+        """Add the words of a session's messages to the search."""
         self._words[path] = words
 
     # -- rows ------------------------------------------------------------------------------------
@@ -124,10 +123,10 @@ class SessionIndex:
         should_stop: Callable[[], bool] | None = None,
         on_part: Callable[[list[SessionRow], int], object] | None = None,
     ) -> list[SessionRow] | None:
-        """The lines of this view; None if told to stop on the way.
+        """Find the rows of this view; None if ``is_stopped`` became true on the way.
 
-        Where texts must be read it takes a while: ``on_part`` then hears of the lines found so far,
-        and of how many sessions were looked at.
+        Where texts must be read this takes a while: ``on_part`` then receives the rows found so
+        far, and how many sessions were checked.
         """
         found: list[SessionRow] = []
         told_at = time.monotonic()
@@ -156,30 +155,30 @@ class SessionIndex:
 
 
 def read_text(info: SessionInfo) -> str:
-    """What is searched of the text of a session's messages."""
+    """Read the part of a session's messages that is searched."""
     return info.read_messages_text()[:TEXT_LIMIT]
 
 
 def read_words(info: SessionInfo) -> bytes:
-    """The words of that text."""
+    """Read the words of that text."""
     return distinct_words(read_text(info))
 
 
 def name_of(info: SessionInfo) -> str:
-    """Title, else first prompt, else id, in one line."""
+    """Return title, else first prompt, else id, in one line."""
     prompt = "" if info.first_message == NO_MESSAGES else info.first_message
     return clean_line(info.title) or clean_line(prompt) or info.id or os.path.basename(info.path)
 
 
 def effective_sort(chosen: Sort | None, query: Query) -> Sort:
-    """The order in force: the chosen one; else by time, by relevance once something is typed."""
+    """Return the chosen order; by default by time, or by relevance if there is a query."""
     if chosen is not None:
         return chosen
     return "recent" if query.is_empty else "relevance"
 
 
 def explain(row: SessionRow) -> Reason | None:
-    """Why the row matched, if its name doesn't show it. May have to read the session's text."""
+    """Find why the row matched, if its name doesn't show it. May read the session's text."""
     return row.find_reason(row) if row.find_reason is not None else None
 
 
@@ -193,7 +192,7 @@ def _find_reason(row: SessionRow) -> Reason | None:
 
 
 def _make_fields(info: SessionInfo) -> list[Field]:
-    """What is looked at, the weightiest first; the text comes before the last."""
+    """Make the fields to search, the weightiest first; a text goes before the last."""
     name = name_of(info)
     fields = [Field.of("name", name, 6, fuzzy=True)]
     first = "" if info.first_message == NO_MESSAGES else info.first_message
@@ -222,7 +221,7 @@ def _reason(row: SessionRow, match: Match, field: str) -> Reason | None:
     else:
         spans = match.spans_in(field)
     if not spans:
-        return None  # the text is another one by now
+        return None  # the text has changed since
     start = max(0, spans[0][0] - _LEAD)
     if start:
         space = text.find(" ", start, spans[0][0])
@@ -235,7 +234,7 @@ def _reason(row: SessionRow, match: Match, field: str) -> Reason | None:
 
 
 def _locate(hit: Hit, field: Field) -> Hit:
-    """The hit with its places in a text that is there now."""
+    """Add spans to the hit, now that the text is loaded."""
     return (field.find(hit.term) or hit) if not hit.spans else hit
 
 
@@ -262,7 +261,7 @@ def _relevance(row: SessionRow) -> tuple[tuple[int, int], float, str]:
 
 
 def _threaded(rows: Sequence[SessionRow]) -> list[SessionRow]:
-    """Each session below the one it was forked from; threads with the newest activity first."""
+    """Put each session below the one it was forked from; the most active threads come first."""
     by_name = {key: row for row in rows for key in (row.info.path, row.info.id) if key}
     parents: dict[str, str | None] = {}
     for row in rows:
@@ -288,7 +287,7 @@ def _threaded(rows: Sequence[SessionRow]) -> list[SessionRow]:
 
 
 def _cut_cycles(parents: dict[str, str | None]) -> None:
-    """A session that is its own ancestor (hand-edited files) begins a thread instead."""
+    """Make a session that is its own ancestor (in a hand-edited file) begin a thread."""
     safe: set[str] = set()
     for path in parents:
         walked: list[str] = []
@@ -307,9 +306,9 @@ def _cut_cycles(parents: dict[str, str | None]) -> None:
 def _newest_in_thread(
     rows: Sequence[SessionRow], parents: dict[str, str | None]
 ) -> dict[str, float]:
-    """For each session the latest activity in it and in all that was forked from it."""
+    """Find for each session the latest activity in it and in all its forks."""
     newest = {row.info.path: row.info.modified.timestamp() for row in rows}
-    # Newest first: each walk up ends where a newer one has been.
+    # Newest first: each walk up stops where a newer session has passed.
     for row in sorted(rows, key=_recency, reverse=True):
         time = newest[row.info.path]
         at = parents[row.info.path]
@@ -331,7 +330,7 @@ _FIELDS = {"text": "said", "first": "first prompt", "id": "id", "cwd": "project"
 
 
 def short_path(path: str, home: str | None = None) -> str:
-    """The path with the home folder as ``~``."""
+    """Shorten the path: the home folder becomes ``~``."""
     home = (home if home is not None else os.path.expanduser("~")).rstrip(os.sep)
     if not path:
         return "?"
@@ -358,9 +357,9 @@ def draw_session(
     with_project: bool = False,
     with_path: bool = False,
 ) -> Text:
-    """The line of one session: name, why it matched; project, messages, age at the right.
+    """Draw a session: name and reason at the left; project, messages and age at the right.
 
-    ``agent`` names the profile that the session belongs to, where several are listed.
+    ``agent`` names the session's profile if several are listed.
     """
     info = row.info
     right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
@@ -379,7 +378,7 @@ def draw_session(
     line.append(name, palette.strong if is_chosen else palette.text)
     if row.match is not None:
         for a, b in row.match.spans_in("name"):
-            # Escaping may have moved things: marks are drawn only where the name is as it was.
+            # Escaping may have moved characters: mark only where the name is unchanged.
             if row.name[a:b] == name[a:b]:
                 line.stylize(palette.mark, start + a, start + b)
         _append_reason(line, explain(row), palette, width - cell_len(right.plain) - 3)
@@ -425,7 +424,7 @@ def _append_reason(line: Text, reason: Reason | None, palette: Palette, end: int
 
 
 def _closer(reason: Reason, room: int) -> Reason:
-    """The reason with so little before its first mark that this has its place in the room."""
+    """Cut the reason's beginning so that its first mark is visible in the room."""
     if not reason.marks or cell_len(reason.text[: reason.marks[0][1]]) <= room:
         return reason
     cut = max(0, reason.marks[0][0] - room // 4)
@@ -434,7 +433,7 @@ def _closer(reason: Reason, room: int) -> Reason:
 
 
 def _draw_reason(reason: Reason, palette: Palette, room: int) -> Text:
-    """The piece of text that matched, its marks in place wherever escaping left them there."""
+    """Draw the piece of text that matched, with marks where escaping moved nothing."""
     parts: list[str] = []
     marks: list[tuple[int, int]] = []
     at = length = 0
@@ -454,7 +453,7 @@ def _draw_reason(reason: Reason, palette: Palette, room: int) -> Text:
 
 
 def draw_heading(row: SessionRow, width: int, palette: Palette, now: datetime) -> list[Text]:
-    """What stands above a preview: the whole name, then the facts, then why it matched."""
+    """Draw the lines above a preview: the whole name, the facts, and why it matched."""
     info = row.info
     facts = [count_text(info.message_count, "message")] if info.message_count else []
     facts.append(format_time_ago(info.modified, now))

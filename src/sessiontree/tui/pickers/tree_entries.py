@@ -1,7 +1,7 @@
-"""What a line of the tree says of an entry: its kind and its text, in short.
+"""Digests of entries for the tree picker: kind, name and the beginning of the text.
 
-Owns the digest that the tree picker works on, so that nothing there has to decode entries again.
-Digests are made where entries may be read (the disk thread) and are plain values afterwards.
+Made on the thread that may read entries; plain values afterwards, so that the picker never decodes
+an entry again.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from sessiontree.model.messages import as_text, text_of
 Kind = Literal[
     "user", "assistant", "calls", "tool", "command", "note", "compaction", "summary", "state"
 ]
-"""``calls``: an answer that only calls tools. ``state``: what is no part of the conversation."""
+"""``calls``: an answer that only calls tools. ``state``: an entry beside the conversation."""
 
 TEXT_LIMIT = 2_000
-"""Characters of an entry that are kept, for showing and searching."""
+"""Characters of an entry to keep for showing and searching."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """One entry of the tree, in short. ``text`` is as the session has it: escape it to show it."""
+    """One entry of the tree, in short. ``text`` is unescaped session text."""
 
     id: str
     parent_id: str | None
     timestamp: str
     kind: Kind
     name: str
-    """Who or what it is, in a word: ``you``, ``assistant``, a tool's name, an entry's type."""
+    """``you``, ``assistant``, a tool's name, or an entry's type."""
     text: str
     is_failed: bool = False
     is_prompt: bool = False
-    """Whether choosing it goes back to before it, with its text in the editor."""
+    """Whether choosing it moves to its parent and puts its text into the editor."""
 
 
 class Digester:
-    """Makes digests in the order of the file; a result finds what its call was about."""
+    """Make digests in the order of the file, so that a result finds its call."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
 
     def digest_all(self, entries: Iterable[Entry]) -> Iterator[TreeEntry]:
-        """The digests of these entries, decoded one at a time and not kept."""
+        """Digest these entries, decoding one at a time and keeping none decoded."""
         for entry in entries:
             yield self.digest(entry)
 
     def digest(self, entry: Entry) -> TreeEntry:
-        """The digest of one entry; an entry that can't be read any more says so."""
+        """Digest one entry; if it can't be read any more, the digest says that."""
         try:
             data = entry.decode()
         except (OSError, ValueError):
@@ -133,7 +133,7 @@ class Digester:
 
 
 def _state(kind: str, data: WireEntry) -> tuple[str, str]:
-    """Name and text of an entry that is no part of the conversation."""
+    """Return name and text of an entry beside the conversation."""
     state = describe_state(kind, data)
     if state is not None:
         return state

@@ -1,4 +1,4 @@
-"""How an entry looks in the tree picker, and in the pane that shows it whole. Pure."""
+"""Draw entries in the tree picker: one line each, or whole in the pane beside. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPOKEN = frozenset(("user", "assistant"))
 
 
 def age_of(timestamp: str, now: datetime) -> str:
-    """``2h ago``; empty for what is no time."""
+    """Word an age, such as ``2h ago``; empty if the timestamp is invalid."""
     time_ms = parse_timestamp(timestamp)
     if time_ms is None:
         return ""
@@ -41,7 +41,7 @@ def age_of(timestamp: str, now: datetime) -> str:
 
 
 def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_chosen: bool) -> Text:
-    """The line of one entry."""
+    """Draw the line of one entry."""
     entry = row.entry
     right = _right_side(row, palette, now, width)
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
@@ -64,7 +64,7 @@ def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_ch
 
 
 def _guides(row: TreeRow, width: int) -> str:
-    """The guides that leave at least half of the line for text; a number for those left out."""
+    """Cut the guides to half of the line; a number replaces those left out."""
     levels = len(row.guides) // GUIDE_WIDTH
     most = max(1, width // (2 * GUIDE_WIDTH))
     if row.depth <= most and levels == row.depth:
@@ -104,7 +104,7 @@ def _mark_matches(line: Text, row: TreeRow, palette: Palette, start: int) -> Non
         return
     text = row.entry.text
     for a, b in row.match.spans_in("text"):
-        # Only where escaping and stripping have moved nothing.
+        # Mark only where escaping and stripping moved nothing.
         if line.plain[start + a : start + b] == text[a:b]:
             line.stylize(palette.mark, start + a, start + b)
 
@@ -112,7 +112,7 @@ def _mark_matches(line: Text, row: TreeRow, palette: Palette, start: int) -> Non
 def draw_entry(
     entry: TreeEntry, label: Label | None, width: int, height: int, palette: Palette, now: datetime
 ) -> list[Text]:
-    """An entry whole, as far as the box goes: who, when, its label, its text."""
+    """Draw as much of an entry as fits the box: who, when, its label, its text."""
     facts = [
         "agent" if entry.name == "assistant" else safe_text.one_line(entry.name),
         age_of(entry.timestamp, now),

@@ -244,7 +244,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
     # -- keys ------------------------------------------------------------------------------------
 
     def action_prompt(self, step: int) -> None:
-        """To the next prompt in this direction."""
+        """Move to the next prompt in this direction."""
         rows, at = self.row_list.rows, self.row_list.cursor + step
         while 0 <= at < len(rows):
             if rows[at].entry.kind == "user":
@@ -330,7 +330,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
 
 
 class EntryPane(Widget):
-    """Draws text for the size it has."""
+    """Draw text for the size of the pane."""
 
     def __init__(
         self,

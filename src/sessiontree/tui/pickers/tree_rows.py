@@ -1,8 +1,8 @@
-"""The tree as lines: which entries are shown, in which order, and what is drawn before them.
+"""Lay out the tree as lines: filter, search, fold, and draw the guides.
 
-Owns the filters, the search, folding and the layout: a line moves to the right only where branches
-part, so that a conversation of a thousand turns stays at the left edge. Pure, iterative and linear
-in the number of entries: a session may be one branch of 200,000 entries, or all of them branches.
+A line moves to the right only where branches split, so that a conversation of a thousand turns
+stays at the left edge. Pure, iterative and linear in the number of entries: a session may be one
+branch of 200,000 entries, or 200,000 branches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILTERS: tuple[Filter, ...] = get_args(Filter)
 
 GUIDE_WIDTH = 3
 MAX_GUIDES = 12
-"""Levels that are drawn; of deeper ones the nearest."""
+"""Levels to draw; of a deeper row only the nearest levels."""
 
 _CHECK_EVERY = 256
 _TALK = frozenset(("user", "assistant", "command", "note", "compaction", "summary"))
@@ -28,7 +28,7 @@ _TALK = frozenset(("user", "assistant", "command", "note", "compaction", "summar
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name that someone gave an entry, and when."""
+    """An entry's label, and when it was set."""
 
     text: str
     timestamp: str
@@ -40,24 +40,24 @@ class TreeRow:
 
     entry: TreeEntry
     guides: str
-    """What is drawn before it; of deep rows only the nearest levels."""
+    """The guides before it; of deep rows only the nearest levels."""
     depth: int
-    """How often branches parted above it."""
+    """How often branches split above it."""
     is_active: bool
-    """Whether it is on the path to where the conversation stands."""
+    """Whether it is on the active path."""
     is_here: bool = False
-    """Whether the conversation stands at it; settings behind it make no other place."""
+    """Whether it is the leaf; settings after it don't count."""
     is_above_here: bool = False
-    """Whether it stands somewhere below it, at an entry that is not shown."""
+    """Whether the leaf is a hidden entry somewhere below it."""
     label: Label | None = None
     folded: int = 0
-    """How many lines are folded away below it."""
+    """How many lines are folded below it."""
     has_children: bool = False
     match: Match | None = None
 
 
 class TreeModel:
-    """All entries of a session, to be laid out again and again."""
+    """All entries of a session, to lay out for any view."""
 
     def __init__(
         self, entries: Sequence[TreeEntry], leaf_id: str | None, labels: Mapping[str, Label]
@@ -72,7 +72,7 @@ class TreeModel:
         self._fields: dict[str, list[Field]] = {}
 
     def path_to(self, entry_id: str | None) -> list[str]:
-        """The ids from the root to an entry; [] if there is none."""
+        """List the ids from the root to an entry; [] if the entry doesn't exist."""
         path: list[str] = []
         seen: set[str] = set()
         while entry_id is not None and entry_id in self.by_id and entry_id not in seen:
@@ -83,7 +83,7 @@ class TreeModel:
         return path
 
     def _walk(self) -> Iterator[TreeEntry]:
-        """All entries, parents before children, siblings oldest first."""
+        """Yield all entries, parents before children, siblings oldest first."""
         children: dict[str | None, list[TreeEntry]] = {}
         for entry in self.entries:
             parent = entry.parent_id if entry.parent_id in self.by_id else None
@@ -106,7 +106,7 @@ class TreeModel:
         *,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> list[TreeRow]:
-        """The lines of this view, from top to bottom; none if told to stop on the way."""
+        """Lay out the lines of this view, top to bottom; none if stopped on the way."""
         try:
             return self._lay_out(shown, query, folded, should_stop)
         except _Stopped:
@@ -149,7 +149,7 @@ class TreeModel:
         return rows
 
     def _mark_here(self, rows: list[TreeRow]) -> None:
-        """Mark the last shown entry of the path: as where we are, or as above it."""
+        """Mark the last shown entry of the path as the leaf, or as above it."""
         places = {row.entry.id: place for place, row in enumerate(rows) if row.is_active}
         is_here = True
         for one in reversed(self.path):
@@ -202,7 +202,7 @@ class TreeModel:
     def _visible_children(
         self, visible: Mapping[str, object], should_stop: Callable[[], bool]
     ) -> dict[str | None, list[TreeEntry]]:
-        """The shown entries below each shown entry; what is between them is passed over."""
+        """Find for each shown entry the shown entries below it, skipping hidden ones between."""
         above: dict[str, str | None] = {}
         children: dict[str | None, list[TreeEntry]] = {}
         for entry in _until(should_stop, self._order):
@@ -218,7 +218,7 @@ class TreeModel:
     def _sizes(
         self, visible: Mapping[str, object], children: Mapping[str | None, list[TreeEntry]]
     ) -> dict[str, int]:
-        """For each shown entry, how many lines it and all below it take."""
+        """Count for each shown entry its line and all lines below it."""
         sizes: dict[str, int] = {}
         for entry in reversed(self._order):
             if entry.id in visible:
@@ -226,12 +226,12 @@ class TreeModel:
         return sizes
 
 
-class _Stopped(Exception):  # noqa: N818 - nobody wants the rows any more
+class _Stopped(Exception):  # noqa: N818 - control flow, not an error
     """Ends the work on rows."""
 
 
 def _until(should_stop: Callable[[], bool], entries: Sequence[TreeEntry]) -> Iterator[TreeEntry]:
-    """The entries one after the other; raises when it is time to stop."""
+    """Yield the entries; raise `_Stopped` when it is time to stop."""
     for number, entry in enumerate(entries):
         if number % _CHECK_EVERY == 0 and should_stop():
             raise _Stopped
@@ -241,7 +241,7 @@ def _until(should_stop: Callable[[], bool], entries: Sequence[TreeEntry]) -> Ite
 def _siblings(
     entries: Sequence[TreeEntry], guides: str, depth: int
 ) -> Iterator[tuple[TreeEntry, str, str, int]]:
-    """Entries below one, last first: what is drawn before each, and before what is below it."""
+    """Yield siblings, last first, each with its guides and the guides of what is below it."""
     if len(entries) == 1:
         yield entries[0], guides, guides, depth
         return
@@ -256,23 +256,23 @@ def _siblings(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What choosing an entry will do."""
+    """The effect of choosing an entry."""
 
     entry: TreeEntry
     leaf_id: str | None
-    """The leaf afterwards."""
+    """The leaf after the choice."""
     leaves: int
-    """How many messages stay behind on the branch that is left."""
+    """How many messages stay on the branch that the user leaves."""
     is_move: bool
     """Whether the leaf changes."""
 
     @property
     def sentence(self) -> str:
-        """What Enter will do."""
+        """Say what Enter will do."""
         return self._sentence(" this prompt", "on the old branch")
 
     def sentence_for(self, width: int) -> str:
-        """The sentence in at most ``width`` columns, shortened rather than cut."""
+        """Say it in at most ``width`` columns, in shorter words rather than cut."""
         shorter = self._sentence(" this prompt", "behind")
         for sentence in (self.sentence, shorter):
             if len(sentence) <= width:
@@ -290,9 +290,9 @@ class Choice:
 
 
 def plan_choice(model: TreeModel, entry_id: str) -> Choice:
-    """What choosing this entry will do. Raises KeyError if there is no such entry.
+    """Find out what choosing this entry will do. Raises KeyError if it doesn't exist.
 
-    Settings after the last message are no place of their own: choosing that message changes
+    Settings after the last message don't count as another place: choosing that message changes
     nothing.
     """
     entry = model.by_id[entry_id]

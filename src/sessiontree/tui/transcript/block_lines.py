@@ -1,7 +1,7 @@
-"""How the blocks of a conversation look: lines for a width, folded or whole. Pure.
+"""Draw the blocks of a conversation as lines for a width, folded or whole. Pure.
 
-Every text of a block goes through ``escaping`` on its way to a line. Texts have no limit here, so
-those that are long give lines that are made when they are looked at (`long_text`).
+Every text of a block goes through ``safe_text`` on its way to a line. Texts may have any length;
+the lines of long ones are made only when they are shown (`long_text`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sessiontree.tui.transcript.markdown import Growth, draw_markdown
 from sessiontree.tui.transcript.styled_text import highlight, wrap_text
 
 MARGIN = 2
-"""Columns left of everything but what the user said, which has its bar there."""
+"""Columns left of every block; for the user's prompts they hold the bar."""
 
 MAX_WIDTH = 120
 """Longer lines are hard to read."""
 
 _MOST_IN_A_LINE = 2_000
-"""Letters of a text that are looked at for one line."""
+"""Characters of a text to look at for one line."""
 _MOST_ROWS_OF_A_LINE = 4
 _LIVE_LINES = 6
 _FAILED_LINES = 4
@@ -43,7 +43,7 @@ _GLYPHS: dict[Status, tuple[str, str]] = {
 def draw_block(
     block: Block, width: int, palette: Palette, *, is_folded: bool, growth: Growth | None = None
 ) -> Sequence[Text]:
-    """The lines of one block. Give a block that grows its own ``Growth``."""
+    """Draw the lines of one block. Pass a growing block its own ``Growth``."""
     width = min(width, MAX_WIDTH)
     room = max(8, width - 2 * MARGIN)
     growth = growth or Growth()
@@ -78,7 +78,7 @@ def draw_block(
 
 
 def plain_text(block: Block) -> str:
-    """What copying a block gives: its text as the session has it."""
+    """Return the text that copying a block yields: as the session has it."""
     if block.kind == "command":
         return f"$ {block.title}\n{block.text}".rstrip("\n")
     return block.text or block.about or block.title
@@ -113,7 +113,7 @@ def _thinking(
     if not text:
         return [Text(f"✦ {title}", palette.thought)]
     if is_folded:
-        # While it thinks the latest line moves; afterwards the first says what it was about.
+        # While the model thinks show the latest line; afterwards the first, as a title.
         line = _first(text.rpartition("\n")[2] if is_running else text).strip("*# ")
         return [_headline("✦", title, line, "", width, palette, palette.of("muted"))]
     body = _plain(safe_text.block(text), width - 2, palette.thought, growth)
@@ -221,7 +221,7 @@ def _rule(title: str, width: int, palette: Palette) -> Text:
 
 
 def _first(text: str) -> str:
-    """The first line of a text, or as much of it as can matter, safe to show."""
+    """Return as much of a text's first line as can be shown, made safe."""
     return safe_text.one_line(text[:_MOST_IN_A_LINE].partition("\n")[0])
 
 
@@ -237,7 +237,7 @@ def _plain(
     *,
     keep_spaces: bool = False,
 ) -> Sequence[Text]:
-    """A safe text in lines, as it is."""
+    """Split a safe text into lines."""
     if not is_long(safe):
         return wrap_text(Text(safe, style), width, keep_spaces=keep_spaces)
     rows = (growth or Growth()).rows(safe, width, words=not keep_spaces)
@@ -252,7 +252,7 @@ def _output(
     style: Style | None = None,
     growth: Growth | None = None,
 ) -> Sequence[Text]:
-    """What a command or tool printed; only its last lines if so wanted."""
+    """Draw the output of a command or tool, or only its last lines."""
     shown = safe_text.terminal_output(text).strip("\n")
     if not shown.strip():
         return []
@@ -269,7 +269,7 @@ def _output(
     if hidden:
         lines = "1 earlier line" if hidden == 1 else f"{hidden:,} earlier lines"
         note = [Text(f"… {lines}", palette.dim)]
-    # The end of it, so that an endless line is no reason to lay out all of that.
+    # Only the end, so that a huge line is not laid out as a whole.
     room = (width - 2) * last * _MOST_ROWS_OF_A_LINE
     tail = shown[start + 1 :][-room:]
     body = wrap_text(Text(tail, style or palette.dim), width - 2, keep_spaces=True)
@@ -286,7 +286,7 @@ def _diff(text: str, width: int, palette: Palette, growth: Growth) -> Sequence[T
 
 
 def diff_row(palette: Palette) -> Draw:
-    """Draws a row of a diff that is too long to be coloured as a whole."""
+    """Draw a row of a diff that is too long to colour as a whole."""
     styles = {"+": palette.of("success"), "-": palette.of("error")}
 
     def draw(row: str, begins_line: bool) -> Text:

@@ -1,8 +1,8 @@
-"""A conversation as blocks to be shown: what the user said, answers, thoughts, tools, summaries.
+"""A conversation as blocks: prompts, answers, thoughts, tool calls, summaries.
 
-Owns the way from entries and messages to blocks, alike for a session that is opened and for one
-that is under way: an answer that streams in fills the same blocks. Pure; knows neither widgets nor
-widths. Text in blocks is as the session has it; drawing makes it safe.
+Turns entries and messages into blocks. An opened session and a running one yield the same blocks:
+an answer that streams in fills them step by step. Pure; knows neither widgets nor widths. Text in
+blocks is unescaped session text; drawing makes it safe.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ Status = Literal["", "running", "done", "failed", "stopped"]
 FOLDING: frozenset[Kind] = frozenset(
     ("thinking", "tool", "command", "compaction", "summary", "note")
 )
-"""Kinds that show only their first line until they are unfolded."""
+"""Kinds that show only their first line until the user unfolds them."""
 
 
 @dataclass(slots=True)
 class Block:
-    """One piece of the conversation. ``version`` grows with every change, for whoever draws it."""
+    """One piece of the conversation. ``version`` grows with every change, for caches."""
 
     kind: Kind
     text: str = ""
     title: str = ""
     about: str = ""
-    """What a tool call is about: its path, its command."""
+    """A tool call's path or command."""
     outcome: str = ""
-    """How it ended, in a word: ``12 lines``, ``exit 1``."""
+    """The outcome in a word: ``12 lines``, ``exit 1``."""
     status: Status = ""
     entry_id: str | None = None
     is_diff: bool = False
@@ -64,7 +64,7 @@ class Block:
     """Whether the model doesn't see it (``!!``)."""
     images: tuple[str, ...] = ()
     call_id: str = ""
-    """Of a tool's call; an agent may use one twice."""
+    """The tool call's id; an agent may use one twice."""
     size: str = ""
     """How much a call writes, in a word: ``48 lines``."""
     version: int = 0
@@ -74,7 +74,7 @@ class Block:
         return self.kind in FOLDING
 
     def change(self, **values: Any) -> None:
-        """Set fields, and note the change."""
+        """Set fields and raise the version."""
         for name, value in values.items():
             setattr(self, name, value)
         self.version += 1
@@ -82,17 +82,17 @@ class Block:
 
 @dataclass(slots=True)
 class Conversation:
-    """The blocks of a conversation, in order, and the tool calls that wait for their result."""
+    """The blocks of a conversation in order, and the tool calls that wait for results."""
 
     blocks: list[Block] = field(default_factory=list)
     _calls: dict[str, list[Block]] = field(default_factory=dict)
-    """The calls of each id, in their order; some agents use an id again."""
+    """The calls of each id in order; some agents reuse ids."""
     _lone_results: set[str] = field(default_factory=set)
-    """The ids of results whose call is not here."""
+    """The ids of results whose calls are not in this part."""
     _answer: list[Block] = field(default_factory=list)
-    """The blocks of the answer that is streaming in, one for each content block."""
+    """The blocks of the streaming answer, one for each content block."""
     _states: dict[str, str] = field(default_factory=lambda: {"Mode": "none"})
-    """The settings as they were last, by name."""
+    """The latest settings by name."""
 
     # -- entries of a session --------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Conversation:
     # -- messages --------------------------------------------------------------------------------
 
     def add_message(self, message: Mapping[str, Any], entry_id: str | None = None) -> None:
-        """Add a whole message, of whatever role."""
+        """Add a whole message of any role."""
         match message.get("role"):
             case "user":
                 text = text_of(message.get("content"), "\n")
@@ -161,7 +161,7 @@ class Conversation:
             case "branchSummary":
                 self._add(Block("summary", as_text(message.get("summary"))), entry_id)
             case "system":
-                pass  # a prompt, pages long; `show --full` has it
+                pass  # a system prompt is pages long; `show --full` shows it
             case _:
                 self._add_note(message, entry_id)
 
@@ -175,13 +175,13 @@ class Conversation:
     # -- an answer, as it comes ------------------------------------------------------------------
 
     def begin_answer(self) -> None:
-        """An answer begins: nothing of it is there yet, and no earlier tool runs any more."""
+        """Begin an answer. Tools of earlier answers no longer run."""
         for block in self._answer:
             _give_up(block)
         self._answer = []
 
     def update_answer(self, message: Mapping[str, Any]) -> None:
-        """The answer so far: blocks grow or are added."""
+        """Show the answer so far: its blocks grow, new ones follow."""
         content = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -195,7 +195,7 @@ class Conversation:
             self.blocks.append(made)
 
     def end_answer(self, message: Mapping[str, Any], entry_id: str | None = None) -> None:
-        """The answer is complete; what went wrong with it is said after it."""
+        """Complete the answer, and add a notice if it failed."""
         self.update_answer(message)
         self._name_answer(entry_id)
         for block in self._answer:
@@ -214,7 +214,7 @@ class Conversation:
                     block.change(status="stopped")
 
     def note_saved(self, message: Mapping[str, Any], entry_id: str) -> None:
-        """A message that was shown as it came is in the session now, as this entry."""
+        """Give the blocks of a message that was just saved the id of its entry."""
         match message.get("role"):
             case "assistant":
                 self._name_answer(entry_id)
@@ -231,7 +231,7 @@ class Conversation:
             block.entry_id = entry_id
 
     def _part(self, part: Mapping[str, Any], before: Block | None) -> Block:
-        """The block of a part of the answer; ``before`` is what stands in its place so far."""
+        """Make or update the block of a part of the answer; ``before`` is its block so far."""
         match part.get("type"):
             case "text":
                 return Block("answer", as_text(part.get("text")))
@@ -247,9 +247,9 @@ class Conversation:
     # -- tools -----------------------------------------------------------------------------------
 
     def _call(self, part: Mapping[str, Any], before: Block | None) -> Block:
-        """The block of a call: the one that streams in at this place, or a new one.
+        """Return the block of a call: the streaming one at this place, or a new one.
 
-        Not the one of an earlier call with the same id: that has its own result.
+        Never that of an earlier call with the same id, which has its own result.
         """
         name, call_id = as_text(part.get("name")) or "tool", as_text(part.get("id"))
         known = before
@@ -263,13 +263,13 @@ class Conversation:
         return known
 
     def update_tool(self, call_id: str, partial: str) -> None:
-        """What a running tool has printed so far."""
+        """Show what a running tool has printed so far."""
         block = self._waiting(call_id)
         if block is not None:
             block.change(text=partial)
 
     def end_tool(self, call_id: str, result: Mapping[str, Any]) -> None:
-        """A tool's result, put to its call; one without a call stands for itself."""
+        """Add a tool's result to its call; without a call it becomes a block of its own."""
         diff = diff_of(result)
         is_failed = result.get("isError") is True
         shown: dict[str, Any] = {
@@ -282,7 +282,7 @@ class Conversation:
         if block is None:
             ended = self._calls.setdefault(call_id, [])
             if any(all(getattr(one, n) == v for n, v in shown.items()) for one in ended):
-                return  # told twice
+                return  # the event came twice
             if not ended:
                 self._lone_results.add(call_id)
             block = Block("tool", title=as_text(result.get("toolName")) or "tool", call_id=call_id)
@@ -292,17 +292,17 @@ class Conversation:
         block.change(outcome=outcome if is_failed else block.size or outcome, **shown)
 
     def _waiting(self, call_id: str) -> Block | None:
-        """The call that the next result of this id belongs to: one that runs, else the latest."""
+        """Find the call for the next result of this id: a running one, else the latest."""
         open_calls = [one for one in self._calls.get(call_id, ()) if not _has_ended(one)]
         running = [one for one in open_calls if one.status == "running"]
         return running[0] if running else open_calls[-1] if open_calls else None
 
     def has_result_of(self, call_id: str) -> bool:
-        """Whether the result of a call that is not in this part of the conversation is in it."""
+        """Whether this part holds the result of a call that came before it."""
         return call_id in self._lone_results
 
     def stop_waiting(self, later: Conversation | None = None) -> None:
-        """Nobody runs the tools that have no result here; ``later`` may have some of the results.
+        """Mark calls without a result as not running; ``later`` may hold some of the results.
 
         A session keeps calls without results where it was killed or left for another branch.
         """
@@ -315,11 +315,11 @@ class Conversation:
     # -- the rest --------------------------------------------------------------------------------
 
     def add_notice(self, text: str, *, is_error: bool = False) -> Block:
-        """Something the program says; no part of the session."""
+        """Add a notice of the program, which is not saved in the session."""
         return self._add(Block("error" if is_error else "notice", text), None)
 
     def begin_command(self, command: str, *, is_excluded: bool) -> Block:
-        """A command that the user runs."""
+        """Add the block of a command that the user runs."""
         block = Block("command", "", command, status="running", is_excluded=is_excluded)
         return self._add(block, None)
 
@@ -335,13 +335,13 @@ def _has_ended(block: Block) -> bool:
 
 
 def _give_up(block: Block) -> None:
-    """A tool that is said to run doesn't; should its result come after all, it takes this back."""
+    """Mark a running tool as stopped; a late result overrides this."""
     if block.kind == "tool" and block.status == "running":
         block.change(status="stopped", outcome="no result")
 
 
 def _take_over(old: Block, new: Block) -> None:
-    """The streaming block ``old`` becomes ``new``, keeping its identity."""
+    """Turn the streaming block ``old`` into ``new``, keeping its identity."""
     if old is new:
         return
     if (old.kind, old.text, old.title) != (new.kind, new.text, new.title):
@@ -376,7 +376,7 @@ def _compaction(data: Mapping[str, Any]) -> Block:
 
 
 def _state(kind: str, data: WireEntry) -> tuple[str, str] | None:
-    """Name and value of a setting; None for what is no setting."""
+    """Return name and value of a setting; None for other entries."""
     match kind:
         case "model_change":
             change = read_model_change(data)

@@ -1,4 +1,4 @@
-"""One block of the transcript: its lines once it is drawn, a guess of its height before that."""
+"""A block with its drawn lines, or a guess of its height before it is drawn."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sessiontree.tui.transcript.markdown import Growth
 
 
 class TranscriptItem:
-    """A block with what was drawn of it."""
+    """A block and its drawn lines."""
 
     __slots__ = ("_drawn", "_key", "block", "gap", "growth", "height", "is_exact", "is_folded")
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.is_folded: bool | None = None
-        """The user's own choice; None follows the switch for its kind."""
+        """The user's choice; None follows the switch for the block's kind."""
         self.gap = 1
         self.height = 1
         self.is_exact = False
@@ -30,7 +30,7 @@ class TranscriptItem:
         self._key: object = None
 
     def guess(self, width: int, is_folded: bool) -> None:
-        """A height without drawing."""
+        """Guess the height without drawing."""
         text = self.block.text
         if self.block.can_fold and is_folded:
             lines = 1
@@ -40,7 +40,7 @@ class TranscriptItem:
         self.is_exact = False
 
     def draw(self, width: int, palette: Palette, is_folded: bool) -> bool:
-        """Draw if something changed; whether the height did."""
+        """Draw if something changed; return whether the height changed."""
         key = (self.block.version, width, palette.name, is_folded, self.gap)
         if self.is_exact and key == self._key:
             return False
@@ -53,12 +53,12 @@ class TranscriptItem:
         return before != self.height or not was_exact
 
     def line(self, number: int) -> Text:
-        """One of the lines drawn; an empty one above them and where there is none."""
+        """Return a drawn line; an empty one above them and beyond them."""
         place = number - self.gap
         return self._drawn[place] if 0 <= place < len(self._drawn) else Text()
 
     def find_line(self, words: Sequence[str]) -> int:
-        """The first line drawn that has one of these words; 0 without one."""
+        """Find the first drawn line that contains one of these words; 0 if none does."""
         wanted = [word.casefold() for word in words if word]
         place = find(self._drawn, wanted)
         return 0 if place is None else place + self.gap

@@ -1,7 +1,8 @@
-"""Rows of a text that is too long to be laid out whole: each row is made when somebody looks at it.
+"""Rows of a text that is too long to lay out whole: each row is made when it is shown.
 
-Owns where the rows of such a text begin, eight bytes a row, and finding them in a text that grows.
-Pure. The text must be safe already (``escaping``): tabs and control characters have no width here.
+Keeps only where each row begins, eight bytes a row, and continues that list when the text grows.
+Pure. The text must be safe already (``safe_text``): tabs and control characters would be measured
+wrongly.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from typing import overload
 from rich.cells import get_character_cell_size
 from rich.text import Text
 
-# Letters that are one column wide for certain; a line of only these is cut by arithmetic.
+# Characters that are certainly one column wide; a line of only these is cut by arithmetic.
 _NARROW = re.compile("[\x20-\x7e\xa0-\u02ff\u0370-\u0482\u048a-\u0590\u2010-\u2027\u2500-\u257f]*")
 _LONG_CHARACTERS = 20_000
 _LONG_LINES = 1_000
 _MOST_MARKS = 4
-"""Letters a column at most: accents without end have no width, but they cost time to draw."""
+"""Most characters a column: endless accents have no width, but they cost time to draw."""
 
 
 class LongText:
     """A text in rows of at most ``width`` columns.
 
-    With ``words`` a row ends at a space where there is one, else wherever it is full.
+    With ``words`` rows end at spaces where possible, else wherever they are full.
     """
 
     def __init__(self, width: int, *, words: bool = False) -> None:
@@ -38,7 +39,7 @@ class LongText:
         self._last_line = 0
 
     def show(self, text: str) -> LongText:
-        """Be the rows of this text; of one that has grown only the new end is read."""
+        """Set the text; if it has only grown, read only its new end."""
         if not self._starts or not text.startswith(self._text):
             self._starts, self._last_line = array("q"), 0
         elif len(text) == len(self._text):
@@ -53,19 +54,19 @@ class LongText:
         return len(self._starts)
 
     def row(self, number: int) -> str:
-        """One row, without its line break."""
+        """Return one row, without its line break."""
         start = self._starts[number]
         following = number + 1
         end = self._starts[following] if following < len(self._starts) else len(self._text)
         return self._text[start:end].removesuffix("\n")
 
     def begins_line(self, number: int) -> bool:
-        """Whether a row begins a line of the text, and is not the rest of one."""
+        """Whether a row begins a line of the text rather than continuing one."""
         start = self._starts[number]
         return start == 0 or self._text[start - 1] == "\n"
 
     def find(self, words: Sequence[str]) -> int | None:
-        """The first row with one of these words, in any case."""
+        """Find the first row with one of these words, ignoring case."""
         for number in range(len(self)):
             row = self.row(number).casefold()
             if any(word in row for word in words):
@@ -114,11 +115,11 @@ class LongText:
 
 
 Draw = Callable[[str, bool], Text]
-"""Makes the line of a row, and hears whether the row begins a line of the text."""
+"""Draw the line of a row; the flag says whether the row begins a line of the text."""
 
 
 class _Lazy(Sequence[Text]):
-    """Lines that are made when they are looked at."""
+    """Lines that are made when they are read."""
 
     def _line(self, number: int) -> Text:
         raise NotImplementedError
@@ -139,7 +140,7 @@ class _Lazy(Sequence[Text]):
 
 
 class Rows(_Lazy):
-    """The rows of a long text as lines to show."""
+    """The rows of a long text as drawn lines."""
 
     def __init__(self, text: LongText, draw: Draw) -> None:
         self._text = text
@@ -160,7 +161,7 @@ class Rows(_Lazy):
 
 
 class Stack(_Lazy):
-    """Lines below each other, some of which are rows of long texts."""
+    """Several groups of lines in a column, some of them rows of long texts."""
 
     def __init__(self, parts: Sequence[Sequence[Text]]) -> None:
         self.parts = parts
@@ -175,7 +176,7 @@ class Stack(_Lazy):
 
 
 def each(lines: Sequence[Text], change: Callable[[Text], Text]) -> Sequence[Text]:
-    """The lines, changed: now, or those of a long text when they are looked at."""
+    """Apply a change to all lines: now, or for a long text when a line is read."""
     match lines:
         case Stack(parts=parts):
             return Stack([each(part, change) for part in parts])
@@ -186,7 +187,7 @@ def each(lines: Sequence[Text], change: Callable[[Text], Text]) -> Sequence[Text
 
 
 def stack(*parts: Sequence[Text]) -> Sequence[Text]:
-    """The lines of all parts, one part below the other."""
+    """Stack the lines of all parts."""
     flat: list[Sequence[Text]] = []
     for part in parts:
         flat += part.parts if isinstance(part, Stack) else [part]
@@ -196,7 +197,7 @@ def stack(*parts: Sequence[Text]) -> Sequence[Text]:
 
 
 def find(lines: Sequence[Text], words: Sequence[str]) -> int | None:
-    """The first line with one of these words, which are in lower case."""
+    """Find the first line with one of these lower-case words."""
     if isinstance(lines, Rows):
         return lines.find(words)
     if isinstance(lines, Stack):
@@ -214,5 +215,5 @@ def find(lines: Sequence[Text], words: Sequence[str]) -> int | None:
 
 
 def is_long(text: str) -> bool:
-    """Whether a text is laid out row by row, and not as a whole."""
+    """Whether a text is long enough to lay out row by row."""
     return len(text) > _LONG_CHARACTERS or text.count("\n") > _LONG_LINES

@@ -1,8 +1,8 @@
-"""Markdown as lines of text for a width: headings, lists, quotes, tables, highlighted code.
+"""Draw Markdown as lines for a width: headings, lists, quotes, tables, highlighted code.
 
-Owns how a model's answer looks. The text is untrusted: it is made safe first, HTML is shown as it
-is written, and nothing is fetched. While an answer streams in it is drawn again and again; what is
-finished of it is taken from a cache, so that each step costs only its own part.
+The text is untrusted: this module makes it safe first, shows HTML as source and fetches nothing. An
+answer that streams in is drawn at every step; its finished blocks come from a cache, so that a step
+costs only the last part.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from sessiontree.tui.transcript.styled_text import highlight, wrap_text
 MAX_CHARACTERS = 200_000
 MAX_LINES = 3_000
 MAX_MARKS = 6_000
-"""Longer text, or one with more lines or more that could be marks, is drawn plainly: what it costs
-to be read as Markdown, up to a thousand times its size, is not worth what it would look like."""
+"""Text with more characters, lines or possible marks than this is drawn as plain text: parsing it
+as Markdown may take up to a thousand times its size."""
 _MARKS = "*_`[<|~\\&"
 
 _BULLETS = "•◦▪"
 _MAX_NESTING = 100
-# The parser drops what is nested deeper; such a text is not meant as Markdown anyway. A rule is not
-# nested, however long it is. There is one way to read a line, so none takes more than one pass.
+# The parser drops deeper nesting; such a text is not meant as Markdown anyway. A rule is not
+# nested, however long it is. Each line matches in one way only, so that one pass is enough.
 _TOO_DEEP = re.compile(
     r"^(?!(?:[- \t]+|[* \t]+)$)(?:[ \t]*+(?:>|(?:[*+-]|\d++[.)])(?=[ \t]|$))){30}", re.MULTILINE
 )
@@ -49,9 +49,9 @@ def _parser() -> MarkdownIt:
 
 
 class Splitter:
-    """Cuts a text that grows into its top-level blocks; only the last two of them are read again.
+    """Split a growing text into its top-level blocks, parsing only the last two again.
 
-    Two, because the last one may become a part of the one before it: a list goes on.
+    Two, because the last one may become a part of the one before it, as when a list continues.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class Splitter:
         self._open_from = 0
 
     def split(self, text: str) -> list[str]:
-        """The source of each top-level block.
+        """Return the source of each top-level block.
 
-        Definitions of links belong to the whole text; one that has some stays in one piece.
+        A text with link definitions stays in one piece, because they apply to all of it.
         """
         if not text.startswith(self._text):
             self._closed, self._open_from = [], 0
@@ -78,21 +78,21 @@ class Splitter:
 
 
 class Growth:
-    """What is kept between two drawings of a text, so that one which grows is not read again."""
+    """The state kept between two drawings of a growing text, so that it is not parsed again."""
 
     def __init__(self) -> None:
         self.splitter = Splitter()
         self._rows: LongText | None = None
 
     def rows(self, safe: str, width: int, *, words: bool = False) -> LongText:
-        """The rows of a long text."""
+        """Lay out the rows of a long text."""
         if self._rows is None or (self._rows.width, self._rows.words) != (width, words):
             self._rows = LongText(width, words=words)
         return self._rows.show(safe)
 
 
 def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
-    """The top-level blocks of a text, each with where it begins, and if the text defines links."""
+    """Find the top-level blocks, each with where it begins, and whether the text defines links."""
     source = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in source), initial=0))
     blocks = []
@@ -107,9 +107,9 @@ def _split(text: str) -> tuple[list[tuple[int, str]], bool]:
 def draw_markdown(
     text: str, width: int, palette: Palette, growth: Growth | None = None
 ) -> Sequence[Text]:
-    """The text as lines of at most ``width`` columns. Give a text that grows its own ``Growth``.
+    """Draw the text as lines of at most ``width`` columns. Pass a growing text its own ``Growth``.
 
-    The lines are shared with later calls: they must not be changed.
+    The lines are shared with later calls: don't change them.
     """
     growth = growth or Growth()
     safe = safe_text.block(text)
@@ -130,7 +130,7 @@ def draw_markdown(
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is too much to be read as Markdown."""
+    """Whether a text is too large to parse as Markdown."""
     if len(text) > MAX_CHARACTERS or sum(map(text.count, _MARKS)) > MAX_MARKS:
         return True
     # Blank lines cost little.
@@ -142,13 +142,14 @@ def _draw_piece(source: str, width: int, palette: Palette) -> tuple[Text, ...]:
     return tuple(_Drawing(palette).blocks(tree.children, width))
 
 
-# The last piece may still grow, and each of its states is wanted just once: only those before it
-# are kept. As many as a very long answer has: with fewer, each step would draw all of it again.
+# Only the pieces before the last are cached: the last may still grow, and each of its states is
+# drawn once. The cache holds as many as a very long answer has; with fewer, each step would draw
+# the whole answer again.
 _draw_finished = lru_cache(maxsize=1_000)(_draw_piece)
 
 
 class _Drawing:
-    """Draws one tree."""
+    """Draw one syntax tree."""
 
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
@@ -243,7 +244,7 @@ class _Drawing:
         return lines
 
     def _cells(self, table: SyntaxTreeNode) -> list[list[Text]]:
-        """The rows of a table, its head first."""
+        """Return the rows of a table, its head first."""
         return [
             [self._inline(cell) for cell in row.children]
             for part in table.children
@@ -295,7 +296,7 @@ class _Drawing:
         return made
 
     def _link(self, node: SyntaxTreeNode) -> Text:
-        """A link's words and, where they differ, its address: nothing is hidden behind words."""
+        """Draw a link's words and, if it differs, its address, so that no address is hidden."""
         made = self._inline_children(node)
         address = safe_text.one_line(str(node.attrs.get("href", "")))
         words = made.plain
@@ -306,7 +307,7 @@ class _Drawing:
 
 
 def _hang(mark: str, body: list[Text], room: int, style: Style) -> list[Text]:
-    """A list item: its mark, its first line beside it, the others below that."""
+    """Lay out a list item: the mark, its first line beside it, the others below that."""
     lines = []
     for number, line in enumerate(body or [Text()]):
         made = Text.assemble((mark if number == 0 else " " * (room - 1), style), " ")
@@ -331,7 +332,7 @@ def _start_of(node: SyntaxTreeNode) -> int:
 
 
 def draw_table(rows: Sequence[Sequence[Text]], width: int, palette: Palette) -> list[Text]:
-    """The rows as lines; the first is the head."""
+    """Draw the rows of a table; the first is the head."""
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
@@ -360,7 +361,7 @@ def draw_table(rows: Sequence[Sequence[Text]], width: int, palette: Palette) -> 
 
 
 def _share(wanted: list[int], room: int) -> list[int]:
-    """Column widths: what they want if there is room, else the widest give way first."""
+    """Share the room among the columns: if it is too narrow, the widest shrink first."""
     widths = [max(1, want) for want in wanted]
     excess = sum(widths) - room
     while excess > 0:
@@ -376,7 +377,7 @@ def _share(wanted: list[int], room: int) -> list[int]:
 
 
 def _stacked(rows: Sequence[Sequence[Text]], width: int, palette: Palette) -> list[Text]:
-    """Too many columns for the width: each cell on a line of its own, under its head."""
+    """Draw a table that is too wide: each cell on its own line, under its column's head."""
     head, lines = rows[0], []
     for number, row in enumerate(rows[1:]):
         if number:

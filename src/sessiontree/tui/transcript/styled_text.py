@@ -1,4 +1,4 @@
-"""Code in colours, by Pygments' tokens and our palette. Pure but for Pygments' own imports."""
+"""Highlight code with Pygments in the palette's colours, and wrap styled text. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rich.text import Text
 from sessiontree.tui.palette import Palette
 
 MAX_HIGHLIGHTED = 20_000
-"""Longer code stays plain: colours are worth no pause."""
+"""Longer code stays plain, because highlighting it would cause a pause."""
 
 _ALIASES = {"console": "bash", "shell": "bash", "sh": "bash", "jsonl": "json", "text": ""}
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 def highlight(code: str, language: str, palette: Palette) -> Text:
-    """The safe code in colours; plain if the language is not known."""
+    """Highlight safe code; plain if the language is unknown."""
     lexer = _lexer(language.strip().split(" ")[0].casefold())
     if lexer is None or len(code) > MAX_HIGHLIGHTED:
         return Text(code, palette.text)
     styles = _styles(palette)
     made = Text(style=palette.text)
-    # Several lexers know a line only by its end.
+    # Several lexers recognize a line only by its line break.
     for token, value in lexer.get_tokens(f"{code}\n"):
         made.append(value, _style_of(token, styles))
     return made[: len(code)]
@@ -74,7 +74,7 @@ def _style_of(token: object, styles: dict[object, Style]) -> Style:
 
 
 def wrap_text(text: Text, width: int, *, keep_spaces: bool = False) -> list[Text]:
-    """The text in lines of at most ``width`` columns; a word that is too long is cut.
+    """Wrap the text in lines of at most ``width`` columns; cut words that are too long.
 
     ``keep_spaces`` is for code: lines break anywhere and no space is lost.
     """
@@ -112,7 +112,7 @@ def _divide_words(line: Text, width: int) -> list[Text]:
 
 
 def _hard_cuts(text: str, width: int) -> list[int]:
-    """Where to cut so that each piece fits, whatever it holds."""
+    """Find where to cut so that each piece fits."""
     cuts: list[int] = []
     used = 0
     for index, letter in enumerate(text):

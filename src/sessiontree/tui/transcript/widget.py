@@ -1,8 +1,8 @@
 """The conversation on screen: a scrolling widget that draws only the blocks that are seen.
 
-Owns scrolling, folding, the chosen block, and text selection. Heights of blocks that were never
-seen are guessed and put right when they come into view, without the text jumping; so a session of
-ten thousand messages opens as fast as one of ten. How a block looks is `block_lines`' business.
+Handles scrolling, folding, the chosen block, and text selection. It guesses the heights of blocks
+that were never visible, and corrects them when they come into view without the text jumping; so a
+session of ten thousand messages opens as fast as one of ten. `block_lines` draws the blocks.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from sessiontree.tui.transcript.blocks import Block
 from sessiontree.tui.transcript.item import TranscriptItem
 
 _CLOSE = frozenset(("tool", "thinking", "state", "image"))
-"""Kinds that stand without a blank line between them."""
+"""Kinds without a blank line between them."""
 _SPOKEN = frozenset(("user", "answer"))
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Shows the blocks of a conversation."""
+    """Show the blocks of a conversation."""
 
-    # A click selects or unfolds; whoever types after it means the editor.
+    # A click selects or unfolds; letters typed after it go to the editor.
     FOCUS_ON_CLICK = False
 
     DEFAULT_CSS = """
@@ -58,7 +58,7 @@ class Transcript(ScrollView, can_focus=True):
     ]
 
     class EarlierWanted(Message):
-        """Someone wants to see what is before the first block."""
+        """The user wants to see what is before the first block."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -79,11 +79,11 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def chosen_block(self) -> Block | None:
-        """The block that the keys are about; None while the transcript has no focus."""
+        """The block that the keys act on; None while the transcript has no focus."""
         return None if self._chosen is None else self._items[self._chosen].block
 
     def show(self, blocks: list[Block], earlier: str = "") -> None:
-        """Show these blocks from the end, as a new conversation. ``earlier`` says what is above."""
+        """Show the end of a new conversation; ``earlier`` describes what is above it."""
         self._items = [TranscriptItem(block) for block in blocks]
         self._earlier = earlier
         self._chosen = None
@@ -92,7 +92,7 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
 
     def prepend(self, blocks: list[Block], earlier: str) -> None:
-        """Show these above the first block; what is seen stays where it is."""
+        """Add blocks above the first one; the visible ones stay in place."""
         added = [TranscriptItem(block) for block in blocks]
         anchor = self._anchor()
         self._items = added + self._items
@@ -106,7 +106,7 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
 
     def sync(self, blocks: list[Block]) -> None:
-        """The conversation grew or changed at its end; what is the same costs nothing."""
+        """Update after the conversation's end grew or changed; unchanged blocks cost nothing."""
         known = len(self._items)
         if len(blocks) < known or (known and blocks[known - 1] is not self._items[-1].block):
             self.show(blocks, self._earlier)
@@ -117,7 +117,7 @@ class Transcript(ScrollView, can_focus=True):
             self._items.append(item)
             item.guess(self._width, self._is_folded(item))
         for item in self._items:
-            # A block that changed out of sight must be measured anew, or the end would be missed.
+            # Measure a block again that changed out of sight, or following would miss the end.
             if item.is_exact:
                 item.draw(self._width, self._palette, self._is_folded(item))
         self._settle()
@@ -143,13 +143,13 @@ class Transcript(ScrollView, can_focus=True):
         return not (self._shows_thinking if item.block.kind == "thinking" else self._shows_tools)
 
     def toggle_thinking(self) -> bool:
-        """Show all thoughts, or none; which of them it is now."""
+        """Show all thoughts or none; return whether they are shown now."""
         self._shows_thinking = not self._shows_thinking
         self._refold(lambda block: block.kind == "thinking")
         return self._shows_thinking
 
     def toggle_tools(self) -> bool:
-        """Show all tools and summaries whole, or folded; which of them it is now."""
+        """Show all tools and summaries whole or folded; return whether they are whole now."""
         self._shows_tools = not self._shows_tools
         self._refold(lambda block: block.kind != "thinking")
         return self._shows_tools
@@ -186,7 +186,7 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def _head(self) -> int:
-        """Lines above the first block."""
+        """Count the lines above the first block."""
         return 1 if self._earlier else 0
 
     def _measure(self) -> None:
@@ -194,7 +194,7 @@ class Transcript(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, self._offsets[-1])
 
     def _anchor(self) -> tuple[int, int] | None:
-        """The first drawn block in view and the line of the screen on which it begins."""
+        """Find the first drawn block in view, and the screen line on which it begins."""
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height
         first = max(0, bisect_right(self._offsets, top) - 1)
         for index in range(first, len(self._items)):
@@ -209,7 +209,7 @@ class Transcript(ScrollView, can_focus=True):
         self.scroll_to(y=max(0, self._offsets[index] - line), animate=False, force=True)
 
     def _settle(self) -> None:
-        """Draw what is in view until guesses have become heights; keep what is seen in place."""
+        """Draw the visible blocks until their heights are exact, keeping the text in place."""
         if self._is_settling or not self.size:
             return
         self._is_settling = True
@@ -229,7 +229,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def _draw_visible(self) -> bool:
-        """Draw the blocks in view; whether one of them has another height now."""
+        """Draw the visible blocks; return whether the height of one changed."""
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height
         index = max(0, bisect_right(self._offsets, top) - 1)
         changed = False
@@ -251,12 +251,12 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(self.EarlierWanted())
 
     def follow(self) -> None:
-        """Go to the end and stay there while the conversation grows."""
+        """Scroll to the end and stay there while the conversation grows."""
         self._is_following = True
         self._settle()
 
     def go_to(self, entry_id: str, words: Sequence[str] = ()) -> bool:
-        """Show the block of an entry, where the first of these words stands; whether it is here."""
+        """Scroll to the first of these words in an entry's block; return whether it is here."""
         places = [n for n, item in enumerate(self._items) if item.block.entry_id == entry_id]
         if not places:
             return False
@@ -265,7 +265,7 @@ class Transcript(ScrollView, can_focus=True):
         item = self._items[index]
         item.draw(self._width, self._palette, self._is_folded(item))
         line = item.find_line(words)
-        # The words are what is looked for; its beginning is shown too if there is room for both.
+        # Show the words, and the block's beginning too if there is room for both.
         if line > self.size.height - 2:
             line -= self.size.height // 2
         else:
@@ -340,7 +340,7 @@ class Transcript(ScrollView, can_focus=True):
             self.toggle(found[0])
 
     def _find(self, line: int) -> tuple[int, int] | None:
-        """The block on a line of the whole text, and the line within it."""
+        """Find the block on a line of the whole text, and the line within it."""
         index = bisect_right(self._offsets, line) - 1
         if not 0 <= index < len(self._items):
             return None
@@ -387,7 +387,7 @@ class Transcript(ScrollView, can_focus=True):
         text.stylize(style, start, len(text) if end == -1 else end)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        # Only the lines selected: of a long text no others are ever made.
+        # Make only the selected lines: a long text may have very many.
         first = selection.start.y if selection.start is not None else 0
         last = selection.end.y if selection.end is not None else self._offsets[-1] - 1
         lines = [self._plain_line(line) for line in range(first, min(last, self._offsets[-1]) + 1)]
