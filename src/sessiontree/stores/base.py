@@ -97,7 +97,7 @@ class SessionLog(Protocol):
     """One open session."""
 
     is_touched: bool
-    """Whether anything was written through this log since it was last left."""
+    """Whether entries were appended, or an id taken, through this log since it was last left."""
 
     @property
     def store(self) -> SessionStore:
