@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from examples.toy_store import ToyStore
+
 from sessiontree.stores.base import SessionStore
 from sessiontree.testing import StoreContract
 
