@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests import processes
+from tests.samples import lines, message, user
 
 from .conftest import Machine
 
@@ -76,6 +77,17 @@ def test_a_session_that_is_open_elsewhere_is_moved_only_by_force(machine: Machin
     holder.communicate("")
 
 
+def test_who_only_reads_a_session_does_not_keep_it_from_moving(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", age_s=3600)
+    target = machine.root / "target"
+    target.mkdir()
+    reader = processes.start(HOLD.replace('"ab"', '"rb"'), path)
+    processes.wait_for(reader, "open")
+    assert machine.run("mv", A, str(target)).code == 0
+    assert not os.path.lexists(path)
+    reader.communicate("")
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="who works where is unknown")
 def test_a_pi_that_works_in_the_project_may_have_the_session_open(machine: Machine) -> None:
     folder = machine.home / ".pi" / "agent" / "sessions" / "--x--"
@@ -94,8 +106,48 @@ def test_a_pi_that_works_in_the_project_may_have_the_session_open(machine: Machi
     assert refused.code == 1
     assert f"pi (process {pi.pid}) works in" in refused.err
     pi.communicate("\n")
+    os.utime(path, (1_760_000_000, 1_760_000_000))
     assert machine.run("--profile", "pi", "mv", A, str(target)).code == 0
     assert not os.path.lexists(path)
+
+
+def test_a_session_that_was_just_written_to_leaves_a_link(machine: Machine) -> None:
+    """The program that wrote it may find the file by its name each time."""
+    path = machine.session(A, "hello", "hi")
+    os.utime(path)
+    target = machine.root / "target"
+    target.mkdir()
+    moved = machine.run("mv", A, str(target))
+    assert moved.code == 0
+    assert "Left a link in the old place" in moved.out + moved.err
+    assert path.is_symlink()
+    assert len(_sessions(machine)) == 1
+
+
+def test_force_always_leaves_a_link(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", age_s=3600)
+    target = machine.root / "target"
+    target.mkdir()
+    assert machine.run("mv", A, str(target), "--force").code == 0
+    assert path.is_symlink()
+
+
+def test_what_a_program_wrote_to_the_old_place_is_brought_to_the_session(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", age_s=3600)
+    last = json.loads(path.read_text().splitlines()[-1])["id"]
+    target = machine.root / "target"
+    target.mkdir()
+    assert machine.run("mv", A, str(target)).code == 0
+    assert not os.path.lexists(path)
+    late = message("late0001", last, user("said later"))
+    path.write_bytes(lines(late))
+    listed = machine.run("ls", "--all", "--json")
+    assert [found["messageCount"] for found in listed.json] == [3]
+    assert "held lines of a session that was moved" in listed.err
+    assert path.is_symlink()
+    with path.open("ab") as file:  # the program finds the session through the link
+        file.write(lines(message("late0002", "late0001", user("and more"))))
+    assert machine.run("ls", "--all", "--json").json[0]["messageCount"] == 4
 
 
 def test_a_title_slot_is_renamed_in_place_and_listed_at_once(machine: Machine) -> None:
@@ -113,7 +165,7 @@ def test_a_title_slot_is_renamed_in_place_and_listed_at_once(machine: Machine) -
 
 
 def test_a_session_moves_to_another_project(machine: Machine) -> None:
-    path = machine.session(A, "hello", "hi")
+    path = machine.session(A, "hello", "hi", age_s=3600)
     artifacts = path.with_suffix("")
     artifacts.mkdir()
     (artifacts / "1.txt").write_text("kept")

@@ -216,3 +216,77 @@ def test_nothing_that_omp_says_is_lost_when_we_are_killed_while_we_rewrite(
         talker.stop()
     assert talker.end["failure"] is None, "omp waited in vain for a lock that we had left"
     check_nothing_lost(file, talker, omp)
+
+
+MV = [sys.executable, "-m", "sessiontree"]
+
+
+def move(peer: Peer, file: Path, target: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MV, "--profile", peer.name, "mv", str(file), str(target), *options],
+        cwd=CHECKOUT,
+        env={**os.environ, "HOME": str(peer.home), "PI_CODING_AGENT_DIR": str(peer.agent_dir)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def find_moved(peer: Peer, file: Path, target: Path) -> Path:
+    (found,) = (peer.agent_dir / "sessions").glob(f"*{target.name}*/{file.name}")
+    return found
+
+
+def test_nothing_that_a_peer_says_is_lost_when_its_session_is_moved(
+    peer: Peer, peer_root: Path, folder: Path, project: Path, tmp_path: Path
+) -> None:
+    """pi finds the file by its name at each line; omp has it open, so that takes force."""
+    file = make_session(folder, project)
+    target = tmp_path / f"target{os.urandom(4).hex()}"
+    target.mkdir()
+    talker = Talker(peer, peer_root, file)
+    try:
+        talker.hear(5)
+        if peer.name == "omp":
+            refused = move(peer, file, target)
+            assert refused.returncode == 1
+            assert "has session" in refused.stderr
+            done = move(peer, file, target, "--force")
+        else:
+            done = move(peer, file, target)
+        assert done.returncode == 0, done.stderr
+        talker.hear(round(SECONDS * 20))
+    finally:
+        talker.stop()
+    moved = find_moved(peer, file, target)
+    check_nothing_lost(moved, talker, peer)
+
+
+def test_what_pi_says_at_the_old_place_is_brought_to_the_moved_session(
+    pi: Peer, peer_root: Path, project: Path, tmp_path: Path
+) -> None:
+    """Without a link pi makes a file of its own there; who opens that one gets the session."""
+    folder = pi.agent_dir / "sessions" / f"--living-{os.urandom(4).hex()}--"
+    folder.mkdir(parents=True)
+    file = make_session(folder, project, 300_000)
+    target = tmp_path / f"target{os.urandom(4).hex()}"
+    target.mkdir()
+    talker = Talker(pi, peer_root, file)
+    try:
+        talker.hear(5)
+        assert move(pi, file, target).returncode == 0
+        moved = find_moved(pi, file, target)
+        deadline = time.monotonic() + SECONDS
+        rounds = 0
+        while time.monotonic() < deadline or rounds < 3:
+            file.unlink()  # the link
+            talker.hear(3)
+            assert not file.is_symlink()
+            with SessionManager.open(file, profile="pi") as session:
+                assert session.session_file == str(moved)
+            assert file.is_symlink()
+            talker.hear(3)
+            rounds += 1
+    finally:
+        talker.stop()
+    check_nothing_lost(moved, talker, pi)

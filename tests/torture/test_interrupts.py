@@ -31,7 +31,7 @@ def test_interrupts(
     # a record that is kept keeps its error, and that keeps files open
     monkeypatch.setattr(logger, "disabled", True)
     # as many steps as there are processes, which come and go
-    monkeypatch.setattr("sessiontree.stores.files.move.find_users", lambda _: [])
+    monkeypatch.setattr("sessiontree.stores.files.move.may_be_written", lambda *_: False)
 
     def attempt(at: int | None) -> int:
         try:

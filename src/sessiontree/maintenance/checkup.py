@@ -51,6 +51,7 @@ from sessiontree.stores.files.opening import make_blob_store
 from sessiontree.stores.files.reader import load_document, require_session
 from sessiontree.stores.files.references import references_in
 from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.files.strays import find_home
 from sessiontree.stores.files.trash import list_trash
 
 Kind = Literal[
@@ -155,7 +156,7 @@ def _check_file(
     try:
         document = load_document(storage, path, make_blob_store(profile, path, storage))
     except NotASessionError as error:
-        yield _judge_headerless(path, error)
+        yield _judge_headerless(path, error, FileStore(storage, profile))
         if secrets:
             yield from _search_file(path, storage)
         return
@@ -178,8 +179,12 @@ def _check_file(
         document.payloads.reader.close()
 
 
-def _judge_headerless(path: str, error: NotASessionError) -> Finding:
+def _judge_headerless(path: str, error: NotASessionError, store: FileStore) -> Finding:
     if error.is_damaged:
+        home = find_home(store, path)
+        if home is not None:
+            text = f"holds lines of a session that was moved; they can be brought to {home}"
+            return Finding("no header", path, text)
         return Finding("no header", path, "has no valid header; what can be read can be recovered")
     if paths.parse_session_file_name(os.path.basename(path)) is not None:
         return Finding("unreadable", path, "is called like a session, but nothing of one is in it")

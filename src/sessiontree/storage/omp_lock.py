@@ -47,6 +47,8 @@ _PAUSE_S = 0.002
 # gone or the gate says that nobody is at work.
 _DEAD_AFTER_S = 2.0
 _STRANDED_AFTER_S = 30.0
+_unremoved: set[bytes] = set()
+"""Records of lock files that this process was not allowed to remove when it was done."""
 
 
 def hold(path: str, work: Callable[[], _T], timeout_s: float = locks.DEFAULT_TIMEOUT_S) -> _T:
@@ -127,6 +129,10 @@ class _OmpLock:
         except FileNotFoundError:
             return True
         owner, _, _ = content.partition(b":")
+        if content in _unremoved:
+            os.unlink(self._file)
+            _unremoved.discard(content)
+            return True
         is_dead = not (owner.isdigit() and is_process_alive(int(owner)))
         if age_s < (_DEAD_AFTER_S if is_dead else _STRANDED_AFTER_S) or self._read() != content:
             return False
@@ -143,13 +149,20 @@ class _OmpLock:
     def release(self) -> None:
         try:
             if self._is_claimed:
-                with contextlib.suppress(OSError):
-                    content = self._read()
-                    if content == self._record or (self._is_creating and not content):
-                        os.unlink(self._file)
+                self._remove()
                 self._is_claimed = False
         finally:
             self._gate.release()
+
+    def _remove(self) -> None:
+        """Remove the lock file if it is ours; note one that stays."""
+        _unremoved.add(self._record)
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
+                content = self._read()
+                if content == self._record or (self._is_creating and not content):
+                    os.unlink(self._file)
+            _unremoved.discard(self._record)
 
 
 if sys.platform == "linux":

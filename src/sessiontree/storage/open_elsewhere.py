@@ -1,4 +1,8 @@
-"""Find other processes that have a file open, as far as the system tells."""
+"""Find other processes that may write to a file, as far as the system tells.
+
+One that has it open for writing can be seen on Linux. One that opens it by its name for each line
+cannot: it is guessed by where it works, and by when the file was last written to.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass
 
 if sys.platform == "linux":
@@ -45,6 +50,9 @@ AGENT_PROGRAMS = {
 }
 """What the agents of each profile are called. pi does not keep a session open, and omp opens it at
 its first line: before that one can only see that they work in the session's project."""
+_INTERPRETERS = frozenset(("node", "bun", "deno"))
+"""What agents run on. One that was started as a part of another program has no name of its own."""
+_RECENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,25 @@ class User:
         return f"{self.name} (process {self.pid})"
 
 
-def find_users(path: str) -> list[User]:
-    """Find the other processes with the file open; other users' processes are invisible.
+def may_be_written(path: str, folder: str) -> bool:
+    """Whether a program has a session open, or works in its project's folder and may have it."""
+    names = frozenset().union(*AGENT_PROGRAMS.values(), _INTERPRETERS)
+    return bool(find_users(path) or find_agents(names, folder))
 
-    Empty where there is no ``/proc``.
+
+def was_written_lately(path: str) -> bool:
+    """Whether somebody, perhaps in another container, wrote to a file within the last minute."""
+    try:
+        return time.time() - os.stat(path).st_mtime < _RECENT_S
+    except OSError:
+        return False
+
+
+def find_users(path: str) -> list[User]:
+    """Find the other processes that can write to the file; those of other users are invisible.
+
+    Who only reads it loses nothing when it is moved: a viewer, a window of ours whose session is
+    closed. Empty where there is no ``/proc``.
     """
     try:
         wanted = os.stat(path)
@@ -71,7 +94,10 @@ def find_users(path: str) -> list[User]:
     return [
         User(pid, _name_of(pid))
         for pid in _other_processes()
-        if any(_is_file(link, target, wanted) for link in _open_files(pid))
+        if any(
+            _is_file(f"/proc/{pid}/fd/{number}", target, wanted) and _is_writable(pid, number)
+            for number in _open_files(pid)
+        )
     ]
 
 
@@ -85,6 +111,16 @@ def _is_file(link: str, target: str, wanted: os.stat_result) -> bool:
         )
     except OSError:
         return False
+
+
+def _is_writable(pid: int, number: str) -> bool:
+    """Whether a process can write to what it has open under this number; if in doubt it can."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
+            words = file.read(256).split()
+        return int(words[words.index(b"flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY
+    except (OSError, ValueError, IndexError):
+        return True
 
 
 def find_agents(names: frozenset[str], folder: str) -> list[User]:
@@ -119,9 +155,8 @@ def _other_processes() -> list[int]:
 
 
 def _open_files(pid: int) -> list[str]:
-    folder = f"/proc/{pid}/fd"
     try:
-        return [f"{folder}/{number}" for number in os.listdir(folder)]
+        return os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return []
 

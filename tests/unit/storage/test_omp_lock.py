@@ -147,3 +147,18 @@ def test_ctrl_c_at_any_step_leaves_neither_layer_behind(file: Path, lock_file: P
         assert not lock_file.exists(), keyboard.where
         hold()
         del interrupt
+
+
+@pytest.mark.parametrize("refused", ["os.unlink", "sessiontree.storage.omp_lock._OmpLock._read"])
+def test_a_lock_file_that_could_not_be_removed_does_not_lock_its_own_process_out(
+    file: Path, lock_file: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(refused, refuse)
+        assert omp_lock.hold(str(file), lambda: "done") == "done"
+        assert lock_file.exists()
+    assert omp_lock.hold(str(file), lock_file.exists, 0)
+    assert not lock_file.exists()

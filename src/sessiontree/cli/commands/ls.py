@@ -44,6 +44,8 @@ def ls_command(
     """
     everywhere = all_projects or all_agents
     found = _find(scope, everywhere)
+    if _bring_home(scope, found):
+        found = _find(scope, everywhere)
     sessions: list[Any] = list(found)
     if empty:
         sessions += found.empty
@@ -66,6 +68,23 @@ def _find(scope: Scope, everywhere: bool) -> Any:
     if everywhere and scope.session_dir is None:
         return list_all_sessions(profile=scope.profile)
     return list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+
+
+def _bring_home(scope: Scope, found: Any) -> bool:
+    """Bring lines to a moved session that another program wrote to its old place."""
+    damaged = [info.path for info in found.damaged] + [file.path for file in found.unreadable]
+    if not damaged:
+        return False
+    from sessiontree.stores.files.store import FileStore
+    from sessiontree.stores.files.strays import gather_strays
+
+    brought = gather_strays(FileStore(profile=scope.profile), damaged)
+    for path, home in brought:
+        output.write_note(
+            f"{tables.short_path(path)} held lines of a session that was moved: "
+            f"they are in {tables.short_path(home)}"
+        )
+    return bool(brought)
 
 
 def _foreign() -> list[Any]:

@@ -20,8 +20,9 @@ from sessiontree.scope import Scope
 def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     """Move a session and its artifacts to the project in FOLDER.
 
-    mv refuses if another program has the session open, because that program's next messages would
-    be lost. With --force it moves the session and leaves a link that leads that program to it.
+    mv refuses if another program has the session open, because that program's next messages could
+    be lost. With --force it moves the session and leaves a link that leads that program to it. It
+    also leaves one if the session was written to within a minute.
 
     \b
     Examples:
@@ -32,10 +33,16 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     if not os.path.isdir(project):
         output.fail(f"{project}: no such folder")
     target = find_target(session, scope)
-    from sessiontree.discovery.paths import default_session_dir, same_cwd
+    from sessiontree.discovery.paths import SESSION_SUFFIX, default_session_dir, same_cwd
     from sessiontree.export.view import open_view
     from sessiontree.storage.file import FileSessionStorage
-    from sessiontree.storage.open_elsewhere import AGENT_PROGRAMS, find_agents, find_users
+    from sessiontree.storage.open_elsewhere import (
+        AGENT_PROGRAMS,
+        find_agents,
+        find_users,
+        may_be_written,
+        was_written_lately,
+    )
     from sessiontree.stores.files.opening import profile_for
     from sessiontree.stores.files.rerooting import reroot_session
 
@@ -59,9 +66,12 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     storage = FileSessionStorage()
     home = scope.session_dir or default_session_dir(scope.profile, project, storage)
     new_path = os.path.join(home, os.path.basename(target.path))
-    in_use = bool(users or agents)
-    reroot_session(storage, target.path, new_path, project, {}, leave_link=in_use)
+    is_wanted = force or was_written_lately(target.path) or may_be_written(target.path, view.cwd)
+    leave_link = is_wanted and target.path.endswith(SESSION_SUFFIX)
+    reroot_session(storage, target.path, new_path, project, {}, leave_link=leave_link)
     output.write_line("Moved to ", (tables.short_path(project), "bold"))
-    if in_use:
+    if users or agents:
         output.write_note("Left a link in the old place for the program that has it open")
+    elif leave_link:
+        output.write_note("Left a link in the old place, in case a program still writes there")
     output.write_line((f"  {tables.short_path(new_path)}", "dim"))

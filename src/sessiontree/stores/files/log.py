@@ -120,6 +120,7 @@ class FileLog(SharedFile):
         self._recent: deque[Entry] = deque()
         self._recent_bytes = 0
         self._is_held = False
+        self._is_head_left = False
         self._is_read_only = is_read_only
         self._is_header_changed = False
         self._wanted: Mapping[str, Any] = {}
@@ -426,14 +427,19 @@ class FileLog(SharedFile):
         return self._create(self.file)
 
     def _create(self, path: str) -> bool:
-        """Write a file that so far is only a head, and stand on it; False if there is one."""
+        """Write a file that so far is only a head, and stand on it; False if there is one.
+
+        A head that stands there because it could not be taken back is none of another's.
+        """
         head = codec.encode(self.header) + b"\n"
         writer = self._storage.open_writer(path)
         try:
-            if writer.lock() != 0:
+            size = writer.lock()
+            if size == 0:
+                writer.write_line(head)
+            elif not (self._is_head_left and self._storage.read(path) == head):
                 writer.close()
                 return False
-            writer.write_line(head)
             document = load_document(self._storage, path, self._blobs)
             if document is None:
                 raise PersistenceError(path, "could not be read back")
@@ -442,7 +448,7 @@ class FileLog(SharedFile):
             writer.unlock()
         except BaseException:
             if self.document is None:  # nobody stands on it
-                _take_back(writer, 0, len(head))
+                self._is_head_left = not _take_back(writer, 0, len(head))
             writer.close()
             raise
         self._writer = writer

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.model.header import set_fields
+from sessiontree.model.header import get_cwd, set_fields
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.open_elsewhere import find_users
+from sessiontree.storage.open_elsewhere import may_be_written
 from sessiontree.stores.files.moved_file import clear_link, is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
 
@@ -83,8 +83,8 @@ class _Move:
             if self._storage.exists(file) and not _is_leftover(self._log, file):
                 raise PersistenceError(file, "is there already; the session was not moved")
         self._old_file = self._log.file
-        self._is_used = isinstance(self._storage, FileSessionStorage) and bool(
-            find_users(self._old_file)
+        self._is_used = isinstance(self._storage, FileSessionStorage) and may_be_written(
+            self._old_file, get_cwd(self._log.header)
         )
         self._log.write_to(self.path, self._commit)
 

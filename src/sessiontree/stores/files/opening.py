@@ -30,6 +30,7 @@ from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.reader import load_document, salvage_document
+from sessiontree.stores.files.strays import bring_home, find_home
 from sessiontree.stores.files.writer import set_aside
 from sessiontree.stores.identity import make_session_id, require_durability
 
@@ -107,7 +108,7 @@ def open_log(
     fallback_cwd = cwd or os.getcwd()
 
     def read() -> SessionDocument | None:
-        return _read(storage, path, blobs, store.profile, fallback_cwd, warnings, store.clock)
+        return _read(store, path, blobs, fallback_cwd, warnings)
 
     document = read()
     if document is None:
@@ -200,15 +201,13 @@ def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:
 
 
 def _read(
-    storage: SessionStorage,
-    path: str,
-    blobs: BlobStore,
-    profile: Profile,
-    cwd: str,
-    warnings: list[SessionWarning],
-    clock: Clock,
+    store: FileStore, path: str, blobs: BlobStore, cwd: str, warnings: list[SessionWarning]
 ) -> SessionDocument | None:
-    """The session at ``path``, recovered if it is damaged; None if there is nothing."""
+    """The session at ``path``, recovered if it is damaged; None if there is nothing.
+
+    Lines that were written to the place that a session was moved from are brought to it.
+    """
+    storage = store.storage
     try:
         try:
             return load_document(storage, path, blobs)
@@ -222,7 +221,13 @@ def _read(
             except NotASessionError as error:
                 if not error.is_damaged:
                     raise
-            told = _recover(storage, path, profile, cwd, clock)
+            home = find_home(store, path)
+            if home is not None:
+                bring_home(store, path, home, writer)
+                told_home = f"{path} held lines of a session that was moved: they are in {home}"
+                warnings.append(SessionWarning(told_home))
+                return load_document(storage, home, blobs)
+            told = _recover(storage, path, store.profile, cwd, store.clock)
             document = load_document(storage, path, blobs)
             known = document.warnings if document is not None else []
             warnings += [warning for warning in told if warning not in known]

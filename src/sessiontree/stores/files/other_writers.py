@@ -298,6 +298,11 @@ class SharedFile:
         if not self._catch_up(document, writer.stat().size):
             self._is_stale = True
 
+    def take_over(self, reader: SessionStorageReader) -> None:
+        """Write all lines of another file to this one, too; close that one in the end."""
+        self._old_files.add(LeftBehind(reader, 0), self._reader())
+        self._hold_soon().unlock()
+
     def _reader(self) -> SessionStorageReader | None:
         return self.document.payloads.reader if self.document is not None else None
 

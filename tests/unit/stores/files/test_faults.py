@@ -840,3 +840,26 @@ def test_a_full_disk_tears_and_loses_nothing(small_disk: SmallDisk) -> None:
     session = SessionManager.open(file)
     assert [found.id for found in session.get_branch()][4:] == json.loads(output)
     assert said(session)[-1] == "room again"
+
+
+def test_a_first_header_that_could_not_be_taken_back_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    session = SessionManager.create(tmp_path / "project", tmp_path / "sessions")
+    with monkeypatch.context() as patched:
+        patched.setattr("sessiontree.stores.files.log.load_document", refuse)
+        patched.setattr("sessiontree.stores.files.log._take_back", lambda *_: False)
+        with pytest.raises(PersistenceError, match="Input/output error"):
+            session.append_message(user("1"))
+    session.recover()
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    session.close()
+    assert [record["type"] for record in read(Path(str(session.session_file)))] == [
+        "session",
+        "message",
+        "message",
+    ]
