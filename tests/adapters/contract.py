@@ -263,7 +263,7 @@ class AdapterOnFiles(AdapterContract):
             shown = await asyncio.to_thread(_command, command, "s")
             assert "kettle" in shown
             assert "whistles" in shown
-        assert "whistles" in await asyncio.to_thread(_command, "search", "kettle", "--all")
+        assert "whistles" in await asyncio.to_thread(_command, "search", "whistles")
         await asyncio.to_thread(_command, "export", "s", "-o", str(tmp_path / "s.md"))
         assert "kettle" in (tmp_path / "s.md").read_text(encoding="utf-8")
         assert await asyncio.to_thread(_command, "usage", "s")

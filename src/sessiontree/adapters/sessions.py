@@ -37,9 +37,9 @@ from sessiontree.errors import (
 from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
-from sessiontree.session.worker import DiskThread
+from sessiontree.session.worker import DiskThread, run_to_end
 from sessiontree.stores import Storage, choose_store
-from sessiontree.stores.base import SessionStore, StrPath
+from sessiontree.stores.base import Ref, SessionStore, StrPath
 from sessiontree.stores.identity import new_header, require_id
 
 R = TypeVar("R")
@@ -68,14 +68,19 @@ def session_id_of(key: str) -> str:
 def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> list[str]:
     """Append what ``make`` gives, in one write, with nobody writing since it looked; their ids.
 
-    If somebody was faster, ``make`` is called again, with what they wrote in the session.
+    If somebody was faster, ``make`` is called again, with what they wrote in the session. The last
+    of the entries is where the session then stands, whatever their parents.
     """
     while True:
         wanted = make()
         try:
-            return manager.append_many(wanted, expected_revision=manager.revision)
+            ids = manager.append_many(wanted, expected_revision=manager.revision)
         except ConflictError:
             manager.catch_up()
+            continue
+        if ids:
+            manager.branch(ids[-1])
+        return ids
 
 
 @dataclass(eq=False)
@@ -130,35 +135,69 @@ class OpenSessions:
 
     # -- using a session -------------------------------------------------------------------
 
-    def use(self, key: str, work: Callable[[SessionManager], R], *, create: bool = True) -> R:
+    def use(
+        self,
+        key: str,
+        work: Callable[[SessionManager], R],
+        *,
+        create: bool = True,
+        header: Mapping[str, Any] | None = None,
+    ) -> R:
         """What ``work`` gives for the session of this id, in this thread.
 
-        Without ``create``, SessionNotFoundError if there is none. A SessionTreeError of the store.
+        Without ``create``, SessionNotFoundError if there is none; ``header`` has more fields for
+        a new one. Raises what ``work`` raises, and a SessionTreeError of the store.
         """
         slot = self._take(key)
         try:
-            return self._use(slot, work, create)
+            return self._use(slot, work, create, header)
         finally:
             self._give_back(slot)
 
-    async def run(self, key: str, work: Callable[[SessionManager], R], *, create: bool = True) -> R:
+    async def run(
+        self,
+        key: str,
+        work: Callable[[SessionManager], R],
+        *,
+        create: bool = True,
+        header: Mapping[str, Any] | None = None,
+    ) -> R:
         """The same on the session's own thread, in the order of the calls.
 
         A call that has begun is completed even if the task is cancelled meanwhile.
         """
         slot = self._take(key)
         try:
-            return await slot.thread.run(self._use, slot, work, create)
+            return await slot.thread.run(self._use, slot, work, create, header)
         finally:
             self._give_back(slot)
 
-    def _use(self, slot: _Slot, work: Callable[[SessionManager], R], create: bool) -> R:
+    async def elsewhere(self, work: Callable[[], R]) -> R:
+        """Run work that is about no single session, off the event loop."""
+        return await run_to_end(asyncio.ensure_future(asyncio.to_thread(work)))
+
+    def locate(self, key: str) -> Ref | None:
+        """The session of this id, if there is one."""
+        return self.store.locate(session_id_of(key), scope=self.scope)
+
+    def delete(self, key: str, *, permanently: bool = False) -> None:
+        """Move a session to the trash, or remove it for good; nothing if there is none."""
+        with suppress(SessionNotFoundError):
+            self.use(key, lambda manager: manager.delete(permanently=permanently), create=False)
+
+    def _use(
+        self,
+        slot: _Slot,
+        work: Callable[[SessionManager], R],
+        create: bool,
+        header: Mapping[str, Any] | None,
+    ) -> R:
         with slot.lock:
             try:
                 if slot.manager is not None and not self.store.exists(slot.manager.ref):
                     slot.leave()  # deleted or moved; an append would bring it back
                 if slot.manager is None:
-                    slot.manager = self._open(slot.key, create)
+                    slot.manager = self._open(slot.key, create, header or {})
                 else:
                     slot.manager.catch_up()
                 return work(slot.manager)
@@ -166,19 +205,18 @@ class OpenSessions:
                 slot.leave()
                 raise
 
-    def _open(self, key: str, create: bool) -> SessionManager:
-        session_id, store = session_id_of(key), self.store
-        ref = store.locate(session_id, scope=self.scope)
+    def _open(self, key: str, create: bool, fields: Mapping[str, Any]) -> SessionManager:
+        ref = self.locate(key)
         if ref is None:
             if not create:
                 raise SessionNotFoundError(key)
             try:
-                return self._create(session_id, key)
+                return self._create(session_id_of(key), key, fields)
             except SessionExistsError as error:
                 ref = error.ref  # another process was faster
-        return SessionManager(store.open(ref, cwd=self.cwd), leaves_breadcrumb=False)
+        return SessionManager(self.store.open(ref, cwd=self.cwd), leaves_breadcrumb=False)
 
-    def _create(self, session_id: str, key: str) -> SessionManager:
+    def _create(self, session_id: str, key: str, fields: Mapping[str, Any]) -> SessionManager:
         header = new_header(
             self.store.dialect,
             self.cwd,
@@ -186,10 +224,10 @@ class OpenSessions:
             session_id=session_id,
             scope=self.scope,
         )
-        fields = cast("dict[str, Any]", header)
-        fields["harness"] = self._harness
+        wire = cast("dict[str, Any]", header)
+        wire |= {"harness": self._harness, **fields}
         if key != session_id:
-            fields["key"] = key
+            wire["key"] = key
         return SessionManager(self.store.create(header, is_new_id=False), leaves_breadcrumb=False)
 
     # -- which are open --------------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""The guide's examples and the example programs run, and do what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = _BLOCK.findall((ROOT / "docs/adapters.md").read_text(encoding="utf-8"))
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/adapters.md", "exec"), {"__name__": "example"})
+
+
+def run(name: str, cwd: Path) -> str:
+    """What an example program prints."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_pydantic_ai_program_resumes_branches_and_forks(tmp_path: Path) -> None:
+    printed = run("pydantic_ai_store.py", tmp_path)
+    answers = re.findall(r"(.*) -> You have asked (\d) questions", printed)
+    assert answers == [
+        ("Where did we leave off?", "1"),
+        ("And now?", "2"),
+        ("Or rather this?", "2"),
+    ]
+    assert "A fork starts with 4 messages." in printed
+    tree = printed[printed.index("fork starts") :]
+    assert re.search(r"├─ ○ \S+ you And now\?", tree)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", tree)
