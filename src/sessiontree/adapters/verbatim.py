@@ -34,7 +34,7 @@ NATIVE = "native"
 """The field of an entry that holds packed objects, by harness."""
 
 MARK = "$"
-_SPECIAL_KEYS = frozenset((MARK, "partialJson", "jsonlEvents", "lineCount"))
+_ODD_KEYS = frozenset((MARK, "partialJson", "jsonlEvents", "lineCount"))
 _POINTER_COST = len('{"$":""}')
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INT = 2**63
@@ -69,7 +69,7 @@ def plain(value: Any) -> Any:
     """A copy of a JSON value that a message may hold: without the keys that files drop."""
     match value:
         case dict():
-            return {str(k): plain(v) for k, v in value.items() if k not in _SPECIAL_KEYS}
+            return {str(k): plain(v) for k, v in value.items() if k not in _ODD_KEYS}
         case list() | tuple():
             return [plain(item) for item in value]
         case float() if not math.isfinite(value):
@@ -99,7 +99,7 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
         for other, pointer in objects:
             if value == other and codec.encode(value) == codec.encode(other):
                 return {MARK: pointer}
-        if not _SPECIAL_KEYS.isdisjoint(value):
+        if not _ODD_KEYS.isdisjoint(value):
             return {MARK: [[_key(k), _pack(v, texts, objects)] for k, v in value.items()]}
         return {_key(key): _pack(item, texts, objects) for key, item in value.items()}
     if kind is list or kind is tuple:
@@ -170,14 +170,14 @@ def _unpack(packed: Any, message: Any) -> Any:
         if MARK in packed:
             if len(packed) != 1:
                 raise UnpackError(f'an object with "{MARK}" and other keys')
-            return _special(packed[MARK], message)
+            return _marked(packed[MARK], message)
         return {key: _unpack(item, message) for key, item in packed.items()}
     if kind is list:
         return [_unpack(item, message) for item in packed]
     return packed
 
 
-def _special(said: Any, message: Any) -> Any:
+def _marked(said: Any, message: Any) -> Any:
     match said:
         case str() if said.startswith("/"):
             value = _at(message, said)
