@@ -41,7 +41,7 @@ from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines
 from sessiontree.stores.files.move import move_log
-from sessiontree.stores.files.moved_file import leave_note
+from sessiontree.stores.files.moved_file import has_one_name, leave_note
 from sessiontree.stores.files.other_writers import ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known, succeed
@@ -220,7 +220,7 @@ class FileLog(SharedFile):
             elif self.is_behind():
                 self.settle(_do_nothing)
         except PersistenceError:
-            if not self.is_ruined():
+            if self.is_deleted() or not self.is_ruined():
                 raise
             told = self._rebuild()
             if told is None:  # by now it is a session again
@@ -685,9 +685,11 @@ class FileLog(SharedFile):
             append_lines(self._storage, file, old)
             commit()
 
+        is_alone = has_one_name(self._storage, self.file)
         self._keep_omp_out(finish)
-        with contextlib.suppress(OSError):
-            leave_note(writer, path)
+        if is_alone:
+            with contextlib.suppress(OSError):
+                leave_note(writer, path)
         self._close_writer()
         self.path = path
         self._old_files.add(old, None)

@@ -1,4 +1,4 @@
-"""Tell those who have a session open where its file has gone.
+"""Tell those who have a session open where its file has gone, or that it was deleted for good.
 
 A move writes a new file and takes the old name away. Who has the old file open is told in two ways:
 
@@ -7,11 +7,15 @@ A move writes a new file and takes the old name away. Who has the old file open 
   leaves the old file as it was.
 - Other programs find a link at the old place, if one is left there. Through it pi and omp append to
   the new file. ``gc`` removes such a link when it is old and the session is not open.
+
+A session that is deleted for good gets such a note, too: otherwise another window would write it
+again from what it still has. A file that only lost its name was deleted by some other program.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, SessionStorageWriter
@@ -19,6 +23,7 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import leads_beside
 
 _MOVED = "sessiontree.moved"
+_DELETED = "sessiontree.deleted"
 _NOTE_BYTES = 1 << 16
 
 
@@ -51,32 +56,60 @@ def is_withdrawn(storage: SessionStorage, path: str) -> bool:
     return os.path.islink(path) or not storage.exists(path)
 
 
+def has_one_name(storage: SessionStorage, path: str) -> bool:
+    """Whether a file has this name only: a note in it would be found under any other.
+
+    Neither a link has, nor a file that a backup shares.
+    """
+    if not isinstance(storage, FileSessionStorage):
+        return True
+    found = os.lstat(path)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
 def leave_note(writer: SessionStorageWriter, new_path: str) -> None:
     """Say in the old file, which has no name any more, where the session is now. OSError."""
     writer.write_line(codec.encode({"customType": _MOVED, "path": new_path}) + b"\n")
 
 
+def leave_deletion_note(writer: SessionStorageWriter) -> None:
+    """Say in a file without a name that its session is deleted for good. OSError."""
+    writer.write_line(codec.encode({"customType": _DELETED}) + b"\n")
+
+
 def find_note(reader: SessionStorageReader, end: int) -> str | None:
     """Where the session has gone, if the file that was read up to ``end`` says so."""
-    size = reader.stat().size
-    if size <= end:
-        return None
-    start = max(end, size - _NOTE_BYTES)
-    *_, last = reader.read_at(start, size - start).rstrip(b"\n").split(b"\n")
-    return _read_note(last)
+    note = _read_note(_last_line(reader, end))
+    path = note.get("path") if note.get("customType") == _MOVED else None
+    return path if isinstance(path, str) and os.path.isabs(path) else None
+
+
+def was_deleted(reader: SessionStorageReader, end: int) -> bool:
+    """Whether the file that was read up to ``end`` says that its session was deleted for good."""
+    return _read_note(_last_line(reader, end)).get("customType") == _DELETED
 
 
 def without_notes(lines: bytes) -> bytes:
     """Whole lines without those that are notes."""
-    if _MOVED.encode() not in lines:
+    if _MOVED.encode() not in lines and _DELETED.encode() not in lines:
         return lines
-    return b"".join(line + b"\n" for line in lines.split(b"\n")[:-1] if _read_note(line) is None)
+    return b"".join(line + b"\n" for line in lines.split(b"\n")[:-1] if not _read_note(line))
 
 
-def _read_note(line: bytes) -> str | None:
+def _last_line(reader: SessionStorageReader, end: int) -> bytes:
+    """The last line of what came after ``end``; empty if nothing did."""
+    size = reader.stat().size
+    if size <= end:
+        return b""
+    start = max(end, size - _NOTE_BYTES)
+    return reader.read_at(start, size - start).rstrip(b"\n").rpartition(b"\n")[2]
+
+
+def _read_note(line: bytes) -> dict[str, object]:
+    """The note in a line; empty for any other line."""
     try:
         said = codec.decode(line)
-        path = said["path"] if said.get("customType") == _MOVED and "type" not in said else None
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return None
-    return path if isinstance(path, str) and os.path.isabs(path) else None
+        is_note = said.get("customType") in (_MOVED, _DELETED) and "type" not in said
+    except (ValueError, TypeError, AttributeError):
+        return {}
+    return dict(said) if is_note else {}

@@ -41,7 +41,7 @@ from sessiontree.stores.files.growth import (
     refresh_slot,
 )
 from sessiontree.stores.files.left_behind import LeftBehind, OldFiles
-from sessiontree.stores.files.moved_file import find_note
+from sessiontree.stores.files.moved_file import find_note, was_deleted
 from sessiontree.stores.files.reader import load_document
 
 
@@ -130,6 +130,16 @@ class SharedFile:
         if found is not None:
             found.payloads.reader.close()
         return found is None
+
+    def is_deleted(self) -> bool:
+        """Whether another window has deleted the session for good."""
+        document = self.document
+        if document is None:
+            return False
+        with contextlib.suppress(OSError):
+            if not (self._storage.exists(self.file) or self._storage.exists(self.path)):
+                return was_deleted(document.payloads.reader, document.end)
+        return False
 
     def pending_changes(self) -> Changes | None:
         """What others did, until whoever takes it in clears it; None if nothing."""
@@ -344,6 +354,8 @@ class SharedFile:
         A draft that is gone may have become the session file by another process's doing.
         """
         document = self._document()
+        if self.is_deleted():
+            raise PersistenceError(self.path, "was deleted for good by another window")
         if self._find_new_path(document) is not None:
             self._reload()
             return

@@ -28,7 +28,7 @@ from sessiontree.storage.base import (
 )
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines, gather
-from sessiontree.stores.files.moved_file import clear_link, leave_note, take_name_away
+from sessiontree.stores.files.moved_file import clear_link, has_one_name, leave_note, take_name_away
 from sessiontree.stores.files.reader import require_session
 
 _HEAD_BYTES = 1 << 16
@@ -91,9 +91,11 @@ def _move_locked(
             append_lines(storage, new_path, old)
             take_name_away(storage, path, new_path, leave_link=leave_link)
 
+        is_alone = has_one_name(storage, path)
         omp_lock.hold(path, finish)
-        with contextlib.suppress(OSError):
-            leave_note(writer, new_path)
+        if is_alone:
+            with contextlib.suppress(OSError):
+                leave_note(writer, new_path)
     finally:
         writer.close()
 

@@ -144,3 +144,13 @@ def test_doctor_finds_two_files_that_are_one_session(old: Path, new: Path) -> No
     assert finding.kind == "same session"
     assert finding.path == str(old)  # the later one by name
     assert str(new) in finding.text
+
+
+def test_a_backup_that_shares_the_file_gets_no_note_of_the_move(
+    old: Path, new: Path, tmp_path: Path
+) -> None:
+    backup = tmp_path / "backup.jsonl"
+    os.link(old, backup)
+    content = backup.read_bytes()
+    move(old, new)
+    assert backup.read_bytes() == content

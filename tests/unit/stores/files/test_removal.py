@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from tests import processes
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, NotASessionError, SessionManager
@@ -50,3 +52,50 @@ def test_the_whole_id_counts_before_the_beginning_of_another() -> None:
     short = deleted(store, "c", "acme", "short")
     deleted(store, "c2", "acme", "long")
     assert store.restore("c") == short
+
+
+LATE = """
+import sys
+from sessiontree import PersistenceError, SessionManager
+session = SessionManager.open(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+try:
+    session.append_message({"role": "user", "content": "late", "timestamp": 1})
+except PersistenceError as error:
+    print(error.reason, len(session.get_entries()))
+"""
+
+
+def begun(tmp_path: Path) -> Path:
+    with SessionManager.create(tmp_path, tmp_path / "sessions") as session:
+        session.append_message(user("1"))
+        session.append_message(assistant("2"))
+        return Path(session.ref)
+
+
+def test_another_process_does_not_bring_a_deleted_session_back(tmp_path: Path) -> None:
+    file = begun(tmp_path)
+    window = processes.start(LATE, file)
+    processes.wait_for(window, "open")
+    FileStore().delete(str(file), permanently=True)
+    told, _ = window.communicate("")
+    assert told == "was deleted for good by another window 2\n"
+    assert not file.exists()
+
+
+def test_a_backup_that_shares_the_file_stays_as_it_is(tmp_path: Path) -> None:
+    file, backup = begun(tmp_path), tmp_path / "backup.jsonl"
+    os.link(file, backup)
+    content = backup.read_bytes()
+    FileStore().delete(str(file), permanently=True)
+    assert backup.read_bytes() == content
+
+
+def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path) -> None:
+    file = begun(tmp_path)
+    kept = file.rename(tmp_path / "kept.jsonl")
+    file.symlink_to(kept)
+    content = kept.read_bytes()
+    FileStore().delete(str(file), permanently=True)
+    assert kept.read_bytes() == content
