@@ -102,7 +102,7 @@ class _Sqlite:
 
     def connect(self, *arguments: Any, **options: Any) -> Any:
         refuse(self._system, "connect")
-        connection = sqlite3.connect(*arguments, factory=_Connection, **options)
+        connection = sqlite3.connect(*arguments, **(options | {"factory": _Connection}))
         connection.system = self._system
         return connection
 

@@ -19,15 +19,16 @@ from sessiontree.storage import (
     omp_lock,
     regular,
     rights,
+    sqlite,
     syncing,
     temp_files,
 )
 
 MODULES = (descriptors, file, handles, atomic, omp_lock, regular, rights, syncing, temp_files)
-HISTORY_MODULES = (handles, damage, history_file, temp_files)
+HISTORY_MODULES = (handles, damage, history_file, sqlite, temp_files)
 """Through which the prompt history calls the system; what SQLite does itself is not among it."""
-CONNECTING_MODULES = (damage, history_file)
-"""Which open databases of prompts."""
+CONNECTING_MODULES = (sqlite,)
+"""Which open databases."""
 
 
 def replace_os(

@@ -186,7 +186,7 @@ def test_any_call_of_the_prompt_history_can_be_told_to_fail(
 
 
 # these ask nothing of the system, or nothing whose refusal would be told
-UNFAILING = {"fspath", "getpid", "kill", "strerror", "urandom"}
+UNFAILING = {"fsencode", "fspath", "getpid", "kill", "strerror", "urandom"}
 
 
 @pytest.mark.parametrize("module", HISTORY_MODULES, ids=lambda module: module.__name__)

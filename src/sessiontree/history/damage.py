@@ -13,12 +13,11 @@ import time
 from collections.abc import Iterable
 
 from sessiontree.history.file import (
+    BUSY_TIMEOUT_S,
     HistoryFile,
     Identity,
     alone,
-    create_private,
     identify,
-    make_address,
 )
 from sessiontree.history.tables import (
     INSERT,
@@ -28,6 +27,7 @@ from sessiontree.history.tables import (
     read_leniently,
     row_from_entry,
 )
+from sessiontree.storage import sqlite
 from sessiontree.storage.temp_files import make_temp_path, sweep_temp_files
 
 _LAST_NUMBER = (1 << 63) - 1
@@ -51,8 +51,6 @@ _NOT_NOW = frozenset(
         sqlite3.SQLITE_PERM,
     )
 )
-# what SQLite keeps beside a database, and would take for part of another one of its name
-_COMPANIONS = ("-wal", "-shm", "-journal")
 
 _Row = tuple[str, int, str | None]
 
@@ -67,7 +65,7 @@ def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     if isinstance(error, UnicodeDecodeError | BrokenTablesError):
         return True  # a name or a message of the database itself is no text any more
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = sqlite.error_code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return True
     return str(error).startswith(_DAMAGE)
@@ -143,8 +141,8 @@ def replace(file: HistoryFile, damaged: Identity | None) -> None:
 
 def _write_fresh(path: str, rows: Iterable[_Row]) -> None:
     """Write these prompts to a complete, synced database without companion files."""
-    create_private(path)
-    connection = sqlite3.connect(make_address(path), isolation_level=None, uri=True)
+    sqlite.create_private_file(path)
+    connection = sqlite.connect(path, BUSY_TIMEOUT_S)
     try:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = FULL")
@@ -164,7 +162,7 @@ def _exchange(path: str, fresh: str) -> None:
     aside = _find_free_name(path)
     moved: list[str] = []
     try:
-        for suffix in ("", *_COMPANIONS):
+        for suffix in ("", *sqlite.COMPANIONS):
             with contextlib.suppress(*((FileNotFoundError,) if suffix else ())):
                 os.replace(path + suffix, aside + suffix)
                 moved.append(suffix)
@@ -180,7 +178,7 @@ def _find_free_name(path: str) -> str:
     stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
     aside = f"{path}.corrupt-{stamp}"
     number = 1
-    while any(_is_taken(aside + suffix) for suffix in ("", *_COMPANIONS)):
+    while any(_is_taken(aside + suffix) for suffix in ("", *sqlite.COMPANIONS)):
         number += 1
         aside = f"{path}.corrupt-{stamp}-{number}"
     return aside
@@ -204,17 +202,17 @@ def _read_rows(path: str) -> list[_Row]:
     for is_fixed in (False, True):
         for order in ("ASC", "DESC"):
             try:
-                _collect_rows(make_address(path, is_fixed=is_fixed, is_reading=True), order, found)
+                _collect_rows(path, order, found, is_fixed=is_fixed)
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_NOW:
+                if sqlite.error_code(error) in _NOT_NOW:
                     raise
             else:
                 return [found[number] for number in sorted(found)]
     return [found[number] for number in sorted(found)]
 
 
-def _collect_rows(address: str, order: str, found: dict[int, _Row]) -> None:
-    connection = sqlite3.connect(address, uri=True)
+def _collect_rows(path: str, order: str, found: dict[int, _Row], *, is_fixed: bool) -> None:
+    connection = sqlite.connect(path, BUSY_TIMEOUT_S, is_fixed=is_fixed, is_reading=True)
     try:
         read_leniently(connection)
         # by rowid, which is a number whatever a damaged schema says of the columns

@@ -10,16 +10,15 @@ import errno
 import os
 import sqlite3
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sessiontree.history.tables import create_tables, find_tables, read_leniently, require_columns
-from sessiontree.storage import regular
+from sessiontree.storage import regular, sqlite
 from sessiontree.storage.handles import Handle
 from sessiontree.storage.locks import lock
 
-_BUSY_TIMEOUT_S = 5.0
+BUSY_TIMEOUT_S = 5.0
 _MOST_TRIES = 5
 # what SQLite says when it cannot make the files that it needs beside a database
 _NO_PLACE = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY))
@@ -72,7 +71,7 @@ class HistoryFile:
             self.close()
             if identity is None:
                 with alone(self.path, make_folder=True):
-                    create_private(self.path)
+                    sqlite.create_private_file(self.path)
                 identity = identify(self.path)
             connection = self._open(identity, is_writing=True)
             if connection is not None:
@@ -103,7 +102,7 @@ class HistoryFile:
         try:
             return self._open(identity, is_writing=False)
         except sqlite3.OperationalError as error:
-            if _code(error) not in _NO_PLACE or not self._can_be_fixed():
+            if sqlite.error_code(error) not in _NO_PLACE or not self._can_be_fixed():
                 raise
         return self._open(identity, is_writing=False, is_fixed=True)
 
@@ -127,13 +126,7 @@ class HistoryFile:
         # Known even if it fails: mending must only ever touch the file that failed.
         self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
         try:
-            connection = sqlite3.connect(
-                make_address(self.path, is_fixed=is_fixed),
-                timeout=_BUSY_TIMEOUT_S,
-                isolation_level=None,
-                check_same_thread=False,
-                uri=True,
-            )
+            connection = sqlite.connect(self.path, BUSY_TIMEOUT_S, is_fixed=is_fixed)
         except sqlite3.Error:
             if self.has_moved():
                 return None
@@ -142,7 +135,7 @@ class HistoryFile:
         try:
             read_leniently(connection)
             if is_writing:
-                _enter_wal(connection)
+                sqlite.enter_wal(connection, BUSY_TIMEOUT_S)
                 connection.execute("PRAGMA synchronous = NORMAL")
                 create_tables(connection)
             self._tables = find_tables(connection)
@@ -167,24 +160,6 @@ def identify(path: str) -> Identity | None:
         return None
     regular.require_regular(path, found)  # SQLite would wait for ever at a pipe
     return found.st_dev, found.st_ino
-
-
-def make_address(path: str, *, is_fixed: bool = False, is_reading: bool = False) -> str:
-    """Where SQLite finds the database; a fixed one is only read, without any file beside it.
-
-    SQLite never makes the file: it would be open to others, and reading makes none.
-    """
-    from urllib.parse import quote
-
-    mode = "mode=ro&immutable=1" if is_fixed else "mode=ro" if is_reading else "mode=rw"
-    return f"file:{quote(path)}?{mode}"
-
-
-def create_private(path: str) -> None:
-    """Create an empty private file, unless one exists."""
-    # Only if it is new: closing a second descriptor would drop the locks of a connection to it.
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 @contextmanager
@@ -232,26 +207,3 @@ def _is_another(path: str, identity: Identity | None) -> bool:
         return identify(path) != identity
     except OSError:
         return False
-
-
-def _enter_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL. Two processes that do so at once get SQLITE_BUSY without any waiting."""
-    deadline = time.monotonic() + _BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _code(error: sqlite3.Error) -> int:
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF

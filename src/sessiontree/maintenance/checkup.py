@@ -43,6 +43,7 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.header import CURRENT_VERSION, get_version
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
+from sessiontree.storage import sqlite
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
@@ -414,7 +415,7 @@ def _check_history(path: str) -> Iterator[Finding]:
     if not os.path.exists(path):
         return
     try:
-        connection = sqlite3.connect(path, timeout=5.0)
+        connection = sqlite.connect(path, 5.0)
         try:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
@@ -491,7 +492,7 @@ def _repair(finding: Finding, profile: Profile, backup: _Backup) -> list[str]:
             os.chmod(finding.path, 0o600)
         case "catalogue":
             catalogue.forget_process_memory()
-            for companion in ("", "-wal", "-shm", "-journal"):
+            for companion in ("", *sqlite.COMPANIONS):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(catalogue.SCHEMA.path + companion)
         case "history":

@@ -1,7 +1,16 @@
-"""Open disposable SQLite files: caches that can be rebuilt from session files at any time.
+"""Open SQLite files: private, never through SQLite's own creation, in WAL mode.
 
-A file that is corrupt, foreign or of another version is replaced without asking. If none can be
-opened (read-only home, full disk), callers work without. Knows nothing of the tables' content.
+Two kinds of database are opened here:
+
+- The prompt history (`sessiontree.history`) is the only copy of its content, and other programs
+  write it too. A damaged one is renamed, never deleted, and only errors that are known to mean
+  damage count as damage.
+- The catalogue and the search index are caches, which session files can rebuild at any time. The
+  second half of this module opens them. A cache that is corrupt, foreign or of another version is
+  replaced without asking, and every error counts as damage unless it is known not to be. If none
+  can be opened (read-only home, full disk), callers work without.
+
+Knows nothing of the tables' content.
 """
 
 from __future__ import annotations
@@ -21,7 +30,7 @@ from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.handles import Handle
-from sessiontree.storage.regular import NOFOLLOW, NONBLOCK
+from sessiontree.storage.regular import NOFOLLOW, NONBLOCK, require_regular
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
 BUSY_TIMEOUT_S = 5.0
@@ -30,8 +39,8 @@ PATIENCE_S = 0.2
 """How long an answer waits for one; what is in the database can be had without it."""
 _FORGIVEN_AFTER_S = 2.0
 _LOCK_TIMEOUT_S = 0.2
-_COMPANIONS = ("", "-wal", "-shm", "-journal")
-# A link here is nobody's wish: the file it leads to is not ours to make.
+COMPANIONS = ("-wal", "-shm", "-journal")
+"""Suffixes of the files beside a database: SQLite takes them for those of any file of its name."""
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | NONBLOCK | NOFOLLOW
 _OUT_OF_REACH = frozenset(
     (
@@ -49,10 +58,78 @@ _OUT_OF_REACH = frozenset(
     )
 )
 
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""What using a database may raise: SQLite's words about a damaged one need not be text."""
+"""The errors of using a database: the message about a damaged one may be undecodable."""
 _CHECKSUM_BYTES = 4
+
+
+# -- any database ----------------------------------------------------------------------------------
+
+
+def connect(
+    path: str,
+    timeout_s: float,
+    *,
+    is_fixed: bool = False,
+    is_reading: bool = False,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+) -> sqlite3.Connection:
+    """Open an existing file in autocommit mode, to write, or only to read (``is_reading``).
+
+    SQLite never creates the file, because it would be readable by others. With ``is_fixed`` it
+    takes the file for unchanging, and needs no files beside it. Raises sqlite3.Error.
+    """
+    mode = "mode=ro&immutable=1" if is_fixed else "mode=ro" if is_reading else "mode=rw"
+    return sqlite3.connect(
+        f"{_address(path)}?{mode}",
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+        factory=factory,
+    )
+
+
+def _address(path: str) -> str:
+    """Spell the path as a URI. An empty authority, because a path may begin with two slashes."""
+    plain = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file://{plain}" if plain.startswith("/") else f"file:{plain}"
+
+
+def create_private_file(path: str) -> None:
+    """Create an empty file readable by its owner only, unless something has that name already."""
+    # Only if it is new: closing a second descriptor of a database would drop the locks that this
+    # process holds on it.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, _CREATE | os.O_EXCL, 0o600))
+
+
+def enter_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """Switch to WAL, however busy the database is. Raises sqlite3.Error.
+
+    SQLite does not wait here by itself: of two processes that switch at once, one gets SQLITE_BUSY
+    immediately.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error_code(error) not in BUSY_CODES or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def error_code(error: BaseException) -> int:
+    """Return SQLite's primary code of an error; 0 for an error without one."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+# -- caches ----------------------------------------------------------------------------------------
 
 
 class DamagedRowError(sqlite3.DatabaseError):
@@ -121,7 +198,7 @@ class _Connection(sqlite3.Connection):
             raise
 
     def _note(self, error: sqlite3.OperationalError) -> None:
-        if self.path and error.sqlite_errorcode & 0xFF in _BUSY:
+        if self.path and error_code(error) in BUSY_CODES:
             _busy_until[self.path] = time.monotonic() + _FORGIVEN_AFTER_S
             super().execute("PRAGMA busy_timeout = 0")
 
@@ -165,7 +242,7 @@ def replace(schema: Schema) -> None:
 
 
 def _remove(schema: Schema) -> None:
-    for companion in _COMPANIONS:
+    for companion in ("", *COMPANIONS):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(schema.path + companion)
 
@@ -192,7 +269,7 @@ def unseal(stored: object) -> bytes:
 
 def is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error means that the file is damaged, rather than busy or inaccessible."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _OUT_OF_REACH
+    return error_code(error) not in _OUT_OF_REACH
 
 
 def _connect_or_remake(schema: Schema, is_patient: bool) -> sqlite3.Connection | None:
@@ -217,13 +294,8 @@ def _connect(
     path = schema.path
     is_given_up = time.monotonic() < _busy_until.get(path, 0.0)
     patience_s = BUSY_TIMEOUT_S if is_patient else 0.0 if is_given_up else PATIENCE_S
-    connection = sqlite3.connect(
-        path,
-        timeout=patience_s,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=_Connection,
-    )
+    connection = connect(path, patience_s, factory=_Connection)
+    assert isinstance(connection, _Connection)
     connection.path = "" if is_patient else path
     # text that is none is for whoever reads it to refuse, not for SQLite's wrapper
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -257,7 +329,7 @@ def _check(connection: sqlite3.Connection, schema: Schema) -> None:
 
 
 def _create(connection: sqlite3.Connection, schema: Schema) -> int:
-    connection.execute("PRAGMA journal_mode = WAL")
+    enter_wal(connection, PATIENCE_S)
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -275,9 +347,13 @@ def _create(connection: sqlite3.Connection, schema: Schema) -> int:
 
 
 def _ensure_private_file(path: str) -> None:
-    """Create the file readable by its owner only: it repeats the content of sessions."""
+    """Create the file, private because it repeats the content of sessions. Raises OSError.
+
+    A link in its place is refused: the file that it leads to is not ours to change.
+    """
     FileSessionStorage().ensure_dir(os.path.dirname(path))
-    os.close(os.open(path, _CREATE, 0o600))
+    create_private_file(path)
+    require_regular(path, os.lstat(path))
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from sessiontree import history as history_module
 from sessiontree.errors import PersistenceError
 from sessiontree.history import HistoryEntry, HistoryStorage, damage, file
 from sessiontree.history.database import HistoryDatabase
-from sessiontree.storage import locks
+from sessiontree.storage import locks, sqlite
 
 JUNK = b"this is not SQLite at all" * 100
 BREAK = "CREATE TRIGGER more AFTER INSERT ON history BEGIN INSERT INTO nowhere VALUES (1); END"
@@ -241,8 +241,10 @@ class _Refusing(sqlite3.Connection):
 def test_a_transaction_that_can_be_neither_kept_nor_dropped_blocks_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = functools.partial(sqlite3.connect, factory=_Refusing)
-    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
+    def connect(*arguments: Any, **options: Any) -> Any:
+        return sqlite3.connect(*arguments, **(options | {"factory": _Refusing}))
+
+    monkeypatch.setattr(sqlite, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         history.add("one")
         assert history.flush(10)
@@ -265,7 +267,7 @@ def test_a_file_that_could_once_only_be_opened_to_read_is_written_to_later(
         bare = address.partition("?")[0]
         return sqlite3.connect(bare + modes.pop() if modes else address, **options)
 
-    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
+    monkeypatch.setattr(sqlite, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         history.add("two")
         assert history.flush(5)
@@ -293,7 +295,7 @@ def test_a_prompt_is_kept_although_closing_meets_an_error(
 ) -> None:
     connect = _failing(sqlite3.connect, [0])
     with monkeypatch.context() as patched:
-        patched.setattr(file, "sqlite3", _Sqlite(connect))
+        patched.setattr(sqlite, "sqlite3", _Sqlite(connect))
         history = HistoryStorage(path)
         # closing begins before the writing does
         with history._writer._changed:
@@ -371,7 +373,7 @@ def test_reading_makes_no_file_although_it_was_there_a_moment_ago(
         path.unlink(missing_ok=True)
         return sqlite3.connect(*arguments, **options)
 
-    monkeypatch.setattr(file, "sqlite3", _Sqlite(connect))
+    monkeypatch.setattr(sqlite, "sqlite3", _Sqlite(connect))
     with HistoryStorage(path) as history:
         assert history.recent() == []
     assert os.listdir(path.parent) == []
