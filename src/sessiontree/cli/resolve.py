@@ -149,7 +149,7 @@ def _owners(value: str, scope: Scope) -> Iterator[Profile]:
 
 
 def _foreign_ways(value: str) -> list[str]:
-    from sessiontree.importers import foreign_places
+    from sessiontree.discovery.adapters import places
     from sessiontree.importers.foreign_listing import resolve_foreign
 
     # Their files are named after their ids: none is read for a value that begins no name.

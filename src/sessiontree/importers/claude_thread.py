@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from sessiontree.importers import claude_content as content
+from sessiontree.discovery.adapters import claude_content as content
 from sessiontree.importers.claude_plan import Answer, Line, Spending, ThreadPlan, read_lines
-from sessiontree.importers.records import (
+from sessiontree.discovery.adapters.records import (
     Fingerprints,
     WireRecord,
     get_count,

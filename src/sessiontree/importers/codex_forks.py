@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from sessiontree.importers.records import WireRecord, get_object, get_text, read_time
+from sessiontree.discovery.adapters.records import WireRecord, get_object, get_text, read_time
 
 _AHEAD = 50
 """How many lines of the original a copy may have left out in one place."""

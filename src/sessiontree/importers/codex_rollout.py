@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiontree.importers import codex_items as items
-from sessiontree.importers.codex_items import RolloutLine, find_endings, has_failed
-from sessiontree.importers.codex_steps import (
+from sessiontree.discovery.adapters import codex_items as items
+from sessiontree.discovery.adapters.codex_items import RolloutLine, find_endings, has_failed
+from sessiontree.discovery.adapters.codex_steps import (
     Answer,
     Compaction,
     Meta,
@@ -16,7 +16,7 @@ from sessiontree.importers.codex_steps import (
     RollBack,
     Step,
 )
-from sessiontree.importers.records import Fingerprints, WireRecord, get_list, get_text
+from sessiontree.discovery.adapters.records import Fingerprints, WireRecord, get_list, get_text
 from sessiontree.importers.transcript import TranscriptBuilder
 from sessiontree.model import codec
 

@@ -19,7 +19,7 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.codex_forks import count_burst, count_copied, find_parent
-from sessiontree.importers.foreign_places import (
+from sessiontree.discovery.adapters.places import (
     codex_home_of,
     find_rollout,
     find_sidechains,
@@ -28,7 +28,7 @@ from sessiontree.importers.foreign_places import (
     read_thread_names,
     session_id_of,
 )
-from sessiontree.importers.records import (
+from sessiontree.discovery.adapters.records import (
     RecordList,
     WireRecord,
     get_object,

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError
-from sessiontree.importers import claude_content, codex_items, foreign_places
-from sessiontree.importers.codex_items import RolloutLine, read_line
-from sessiontree.importers.codex_steps import Gatherer, count_messages, told_cwd, typed_prompts
+from sessiontree.discovery.adapters import claude_content, codex_items, foreign_places
+from sessiontree.discovery.adapters.codex_items import RolloutLine, read_line
+from sessiontree.discovery.adapters.codex_steps import Gatherer, count_messages, told_cwd, typed_prompts
 from sessiontree.importers.foreign import AGENTS, Agent, read_source
-from sessiontree.importers.records import get_object, get_text, read_time
+from sessiontree.discovery.adapters.records import get_object, get_text, read_time
 from sessiontree.model import codec
 from sessiontree.storage.regular import open_for_reading
 from sessiontree.text.words import to_moment

@@ -34,7 +34,7 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource, has_grown
-from sessiontree.importers.records import get_count, get_object, get_text, spell_time
+from sessiontree.discovery.adapters.records import get_count, get_object, get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, session_name, spell_model_change

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessiontree.importers.records import read_time, spell_time
+from sessiontree.discovery.adapters.records import read_time, spell_time
 from sessiontree.model.entries import WireEntry
 from sessiontree.model.ids import derived_entry_id
 
@@ -198,17 +198,3 @@ class TranscriptBuilder:
         added = self.add("thinking_level_change", source, parent_id, {"thinkingLevel": level})
         self._states[added] = _PathState(state.model, level)
         return added
-
-
-def make_usage(
-    input_tokens: int, output_tokens: int, cache_read: int, cache_write: int, cost: float = 0.0
-) -> dict[str, Any]:
-    """Make a message's ``usage``. Foreign files hold no prices, at most a total cost."""
-    return {
-        "input": input_tokens,
-        "output": output_tokens,
-        "cacheRead": cache_read,
-        "cacheWrite": cache_write,
-        "totalTokens": input_tokens + output_tokens + cache_read + cache_write,
-        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
-    }

@@ -11,7 +11,7 @@ import pytest
 from sessiontree.core.context import build_session_context
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import ForeignDocument, load_foreign
-from sessiontree.importers.records import RecordList
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

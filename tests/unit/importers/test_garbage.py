@@ -19,7 +19,7 @@ from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import describe_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.importers.records import RecordList, read_records
+from sessiontree.discovery.adapters.records import RecordList, read_records
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry

@@ -17,7 +17,7 @@ from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import find_foreign_sessions, resolve_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.importers.records import RecordList
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

@@ -16,7 +16,7 @@ from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import describe_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.importers.records import RecordList
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

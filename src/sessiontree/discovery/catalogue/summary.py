@@ -54,6 +54,14 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
     leaf: Leaf | None = None
     end: int = 0
     has_final_newline: bool = True
+    origin: str | None = None
+    """The session that this one was imported or converted from: ``agent:id``."""
+    first: str | None = None
+    """The agent's own id of the first message; files that share it share their beginning."""
+    last: str | None = None
+    """The agent's own id of the last message."""
+    owner: str | None = None
+    """The id of the session that this file is a part of, for a subagent's transcript."""
 
     @property
     def can_go_on(self) -> bool:
@@ -242,6 +250,7 @@ class _Scan:
         summary.cwd = get_cwd(value)  # type: ignore[arg-type]
         summary.timestamp = _text_or_none(value.get("timestamp"))
         summary.parent_session = _text_or_none(value.get("parentSession"))
+        summary.origin = _origin(value)
         if summary.header_title is None:
             summary.header_title = _text_or_none(value.get("title")) or ""
 
@@ -293,6 +302,14 @@ class _Scan:
         text = text_of(message.get("content")) if isinstance(message, dict) else ""
         if text and not text.isspace():
             self.summary.first_message = text
+
+
+def _origin(header: dict[str, Any]) -> str | None:
+    for key in ("importedFrom", "convertedFrom"):
+        told = header.get(key)
+        if isinstance(told, dict) and isinstance(told.get("sessionId"), str):
+            return f"{told.get('agent') or told.get('profile') or ''}:{told['sessionId']}"
+    return None
 
 
 def _text_or_none(value: object) -> str | None:

@@ -116,10 +116,10 @@ def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> I
         text = content or ""
     if isinstance(message, _ToolMessage):
         if message.role == "bashExecution":
-            text = _join_strings([message.command, message.output])
+            text = join_strings([message.command, message.output])
         for piece in content if isinstance(content, list) else ():
             if isinstance(piece, _Call) and piece.type == "toolCall":
-                called = _join_strings([piece.name, piece.arguments])
+                called = join_strings([piece.name, piece.arguments])
                 yield SaidText(entry_id, "toolCall", time_ms, called, offset)
     if _is_wanted(message.role, include_tools):
         yield SaidText(entry_id, message.role, time_ms, text, offset)
@@ -151,10 +151,10 @@ def _texts_of_record(value: dict[str, Any], offset: int, include_tools: bool) ->
     text = text_of(content)
     if include_tools:
         if role == "bashExecution":
-            text = _join_strings([message.get("command"), message.get("output")])
+            text = join_strings([message.get("command"), message.get("output")])
         for piece in content if isinstance(content, list) else ():
             if isinstance(piece, dict) and piece.get("type") == "toolCall":
-                called = _join_strings([piece.get("name"), piece.get("arguments")])
+                called = join_strings([piece.get("name"), piece.get("arguments")])
                 yield SaidText(entry_id, "toolCall", time_ms, called, offset)
     if _is_wanted(role, include_tools):
         yield SaidText(entry_id, str(role), time_ms, text, offset)
@@ -174,7 +174,7 @@ def _time_ms(time: object, timestamp: object) -> int | None:
     return int(time) if -_MOST_MS < time < _MOST_MS else None
 
 
-def _join_strings(value: object) -> str:
+def join_strings(value: object) -> str:
     """All strings in a value, one a line; keys are not said by anyone."""
     found: list[str] = []
     waiting = [value]

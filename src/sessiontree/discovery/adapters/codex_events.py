@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessiontree.importers import codex_items as items
-from sessiontree.importers.codex_items import RolloutLine
-from sessiontree.importers.records import WireRecord, get_text
+from sessiontree.discovery.adapters import codex_items as items
+from sessiontree.discovery.adapters.codex_items import RolloutLine
+from sessiontree.discovery.adapters.records import WireRecord, get_text
 
 _TURN_EVENTS = ("task_started", "turn_started")
 _SHORT = 20

@@ -113,3 +113,17 @@ def _sorted(value: object, depth: int = 0) -> object:
     if isinstance(value, list):
         return [_sorted(item, depth + 1) for item in value]
     return value
+
+
+def make_usage(
+    input_tokens: int, output_tokens: int, cache_read: int, cache_write: int, cost: float = 0.0
+) -> dict[str, Any]:
+    """Make a message's ``usage``. Foreign files hold no prices, at most a total cost."""
+    return {
+        "input": input_tokens,
+        "output": output_tokens,
+        "cacheRead": cache_read,
+        "cacheWrite": cache_write,
+        "totalTokens": input_tokens + output_tokens + cache_read + cache_write,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
+    }

@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sessiontree.importers.records import WireRecord, get_count, get_list, get_object, get_text
-from sessiontree.importers.transcript import make_usage
+from sessiontree.discovery.adapters.records import (
+    WireRecord,
+    get_count,
+    get_list,
+    get_object,
+    get_text,
+    make_usage,
+)
 from sessiontree.model import codec
 
 API = "openai-responses"

@@ -16,10 +16,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessiontree.importers import codex_items as items
-from sessiontree.importers.codex_events import find_untold
-from sessiontree.importers.codex_items import RolloutLine, ending_of
-from sessiontree.importers.records import WireRecord, get_object, get_text
+from sessiontree.discovery.adapters import codex_items as items
+from sessiontree.discovery.adapters.codex_events import find_untold
+from sessiontree.discovery.adapters.codex_items import RolloutLine, ending_of
+from sessiontree.discovery.adapters.records import (
+    WireRecord,
+    get_count,
+    get_object,
+    get_text,
+)
 
 _SCREEN = frozenset(
     (
@@ -69,6 +74,9 @@ class Answer:
     searches: list[tuple[WireRecord, dict[str, Any]]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     usage: dict[str, Any] | None = None
+    running: int = 0
+    """The session's tokens up to this answer, which a fork keeps."""
+    reasoning: int = 0
     model: str | None = None
     effort: str | None = None
     was_aborted: bool = False
@@ -228,7 +236,9 @@ class Gatherer:
 
     def _begin_answer(self, line: RolloutLine) -> Answer:
         if self._answer is None:
-            self._answer = Answer(line, usage=self._counts.take_waiting())
+            counts = self._counts
+            self._answer = Answer(line, running=counts.running, reasoning=counts.reasoning)
+            self._answer.usage = counts.take_waiting()
             self._is_abortable = True
         return self._answer
 
@@ -284,9 +294,10 @@ class Gatherer:
         is_waited_for = answer is not None and answer.usage is None
         if not self._counts.is_new(total, last, is_waited_for):
             return
-        usage = self._counts.read(last)
+        usage = self._counts.read(last, total)
         if answer is not None and answer.usage is None:
             answer.usage = usage
+            answer.running, answer.reasoning = self._counts.running, self._counts.reasoning
         else:
             self._counts.waiting = usage
         is_abortable = self._is_abortable
@@ -305,6 +316,8 @@ class _Counts:
 
     def __init__(self) -> None:
         self.tokens = 0
+        self.running = 0
+        self.reasoning = 0
         self.waiting: dict[str, Any] | None = None
         self.is_inherited = False
         self._total: WireRecord | None = None
@@ -324,9 +337,11 @@ class _Counts:
         # The first count of a session that continues another may repeat the other's last.
         return before is not None or is_waited_for or _amount(total) <= _amount(last)
 
-    def read(self, last: WireRecord) -> dict[str, Any]:
+    def read(self, last: WireRecord, total: WireRecord | None) -> dict[str, Any]:
         """Return the usage in a count; none for an inherited answer."""
         usage = items.read_usage(last)
+        self.running = _amount(total) if total else 0
+        self.reasoning = min(get_count(last, "reasoning_output_tokens"), usage["output"])
         self.tokens = usage["totalTokens"]
         return items.read_usage({}) if self.is_inherited else usage
 

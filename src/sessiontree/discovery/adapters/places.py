@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from sessiontree.importers.records import get_text, read_records
+from sessiontree.discovery.adapters.records import get_text, read_records
 from sessiontree.storage.regular import open_for_reading
 
 SUFFIX = ".jsonl"
@@ -37,14 +37,14 @@ def codex_home(home: str | None = None) -> str:
 def claude_files(home: str | None = None) -> list[str]:
     """List main transcripts, and subagents' transcripts without a main one."""
     found = []
-    for project in _folders(claude_projects_dir(home)):
+    for project in list_folders(claude_projects_dir(home)):
         files = _files(project)
         own = [path for path in files if path.endswith(SUFFIX) and not is_subagent(path)]
         ids = {os.path.basename(path).removesuffix(SUFFIX) for path in own}
         found += own
         beside = filter(is_subagent, files)
         found += [path for path in beside if _first_session_id(path) not in ids]
-        for folder in _folders(project):
+        for folder in list_folders(project):
             if os.path.basename(folder) not in ids:
                 found += filter(is_subagent, _walk(os.path.join(folder, "subagents")))
     return found
@@ -68,14 +68,18 @@ def session_id_of(path: str) -> str | None:
     """
     name = os.path.basename(path)
     if is_subagent(path):
-        agent = name.removeprefix("agent-").removesuffix(SUFFIX)
-        return f"{agent}@{_first_session_id(path) or _session_folder(path)}"
+        return subagent_id(path, _first_session_id(path) or session_folder(path))
     found = _ROLLOUT_ID.fullmatch(name)
     if found is not None:
         return found.group(1)
     if name.startswith("rollout-") or not name.endswith(SUFFIX):
         return None
     return name[: -len(SUFFIX)] or None
+
+
+def subagent_id(path: str, owner: str) -> str:
+    """The id of a subagent's transcript that is listed as a session of its own."""
+    return f"{os.path.basename(path).removeprefix('agent-').removesuffix(SUFFIX)}@{owner}"
 
 
 def find_sidechains(path: str, session_id: str | None) -> list[str]:
@@ -146,7 +150,7 @@ def is_subagent(path: str) -> bool:
     return name.startswith("agent-") and name.endswith(SUFFIX)
 
 
-def _session_folder(path: str) -> str:
+def session_folder(path: str) -> str:
     """The name of the folder that a session's subagents lie in."""
     parts = path.split(os.sep)
     return parts[parts.index("subagents") - 1] if "subagents" in parts[1:] else "unknown"
@@ -179,7 +183,15 @@ def _walk(folder: str) -> Iterator[str]:
             yield os.path.join(base, name)
 
 
-def _folders(folder: str) -> list[str]:
+def walk_folders(folder: str) -> Iterator[str]:
+    """Yield a folder and the folders below it; none if it does not exist."""
+    for base, folders, _ in os.walk(folder):
+        folders.sort()
+        yield base
+
+
+def list_folders(folder: str) -> list[str]:
+    """List the folders right in a folder, sorted; [] if it can't be read."""
     try:
         with os.scandir(folder) as listing:
             return sorted(item.path for item in listing if item.is_dir())

@@ -10,8 +10,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessiontree.importers.records import WireRecord, get_count, get_list, get_object, get_text
-from sessiontree.importers.transcript import make_usage
+from sessiontree.discovery.adapters.records import (
+    WireRecord,
+    get_count,
+    get_list,
+    get_object,
+    get_text,
+    make_usage,
+)
 
 API = "anthropic-messages"
 SYNTHETIC_MODEL = "<synthetic>"

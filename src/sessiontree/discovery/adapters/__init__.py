@@ -1,0 +1,118 @@
+"""One adapter for each agent whose sessions Sessiontree can find, list, search and open.
+
+``base`` describes an adapter; ``docs/importing.md`` shows how to add one. Adapters load when they
+are asked for, so that a command for one agent doesn't pay for the others. A package of yours adds
+its agent with an entry point in the group ``sessiontree.agents``, whose object is an adapter; a
+program, with ``register_adapter``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sessiontree.errors import SessionTreeError
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.adapters.base import AgentAdapter
+
+ENTRY_POINTS = "sessiontree.agents"
+OWN_AGENTS = ("sessiontree", "omp", "xcsh", "pi")
+"""Agents whose sessions Sessiontree also writes; each is a profile."""
+
+_BUILT_IN = {
+    "claude-code": ("sessiontree.discovery.adapters.claude_code", "ClaudeCode"),
+    "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
+}
+_loaded: dict[str, AgentAdapter] = {}
+_installed: dict[str, AgentAdapter] | None = None
+
+Agents = str | Iterable[str] | None
+"""Which agents are meant: ``"all"``, one name, or several."""
+
+
+class UnknownAgentError(SessionTreeError, ValueError):
+    """No agent of that name has an adapter."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f'Unknown agent "{name}"; choose one of {", ".join(agent_names())}')
+
+
+def agent_names() -> list[str]:
+    """The names of all agents, those that Sessiontree writes for first."""
+    known = [*OWN_AGENTS, *_BUILT_IN, *_find_installed(), *_loaded]
+    return list(dict.fromkeys(known))
+
+
+def get_adapter(name: str) -> AgentAdapter:
+    """Return an agent's adapter. Raises UnknownAgentError."""
+    found = _loaded.get(name)
+    if found is not None:
+        return found
+    if name in OWN_AGENTS:
+        from sessiontree.discovery.adapters.tree import TreeAgent
+
+        found = TreeAgent(name)
+    elif name in _BUILT_IN:
+        module, member = _BUILT_IN[name]
+        found = getattr(import_module(module), member)()
+    else:
+        found = _find_installed().get(name)
+    if found is None:
+        raise UnknownAgentError(name)
+    return _loaded.setdefault(name, found)
+
+
+def get_adapters(agents: Agents = "all") -> list[AgentAdapter]:
+    """Return the adapters of some agents or of all. Raises UnknownAgentError."""
+    if agents is None or agents == "all":
+        return [get_adapter(name) for name in agent_names()]
+    names = [agents] if isinstance(agents, str) else dict.fromkeys(agents)
+    return [get_adapter(name) for name in names]
+
+
+def register_adapter(adapter: AgentAdapter) -> None:
+    """Add an agent, or replace its adapter, for this process."""
+    _loaded[adapter.name] = adapter
+
+
+def unregister_adapter(name: str) -> None:
+    """Remove an adapter that ``register_adapter`` added."""
+    _loaded.pop(name, None)
+
+
+def _find_installed() -> dict[str, AgentAdapter]:
+    """The adapters that installed packages bring."""
+    global _installed
+    if _installed is None:
+        _installed = {}
+        # importlib.metadata costs more than a whole listing, so it loads only if it is needed.
+        if any(map(_names_our_group, sys.path)):
+            from importlib.metadata import entry_points
+
+            for point in entry_points(group=ENTRY_POINTS):
+                adapter = point.load()
+                made = adapter() if isinstance(adapter, type) else adapter
+                _installed[made.name] = made
+    return _installed
+
+
+def _names_our_group(folder: str) -> bool:
+    """Whether a package in this folder of Python's path has an entry point of ours."""
+    try:
+        with os.scandir(folder or ".") as listing:
+            infos = [item.path for item in listing if item.name.endswith(".dist-info")]
+        for info in infos:
+            try:
+                with open(os.path.join(info, "entry_points.txt"), "rb") as file:
+                    if b"[" + ENTRY_POINTS.encode() + b"]" in file.read().replace(b" ", b""):
+                        return True
+            except OSError:
+                continue
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,180 @@
+"""Pi's family: agents that write trees of entries, as Sessiontree does.
+
+A profile (``profiles.py``) says where such an agent keeps its sessions. To add one, add its profile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from sessiontree.core.usage import PAID_TYPES, paid_model_of, usage_of_entry
+from sessiontree.discovery.adapters.base import (
+    AgentAdapter,
+    Answer,
+    Answers,
+    GetSummaries,
+    Places,
+    Reading,
+    StrPath,
+    make_key,
+    twin_of,
+)
+from sessiontree.discovery.adapters.lines import read_lines
+from sessiontree.discovery.catalogue import fast_lines
+from sessiontree.discovery.catalogue.summary import read_summary
+from sessiontree.discovery.paths import list_session_folders
+from sessiontree.discovery.recent import list_session_files
+from sessiontree.discovery.search.texts import SaidText, texts_of_line
+from sessiontree.model.header import is_header
+from sessiontree.model.ids import parse_timestamp
+from sessiontree.model.lines import Record, read_line
+from sessiontree.profiles import Profile, list_profiles
+from sessiontree.storage.base import SessionStorageReader
+from sessiontree.storage.file import FileSessionStorage
+
+_UNKNOWN = "unknown"
+OTHER_CALLS = "tools and summaries"
+"""The model's name for paid calls that do not say which model it was."""
+_COMMANDS = {"pi": ["pi", "--session"], "omp": ["omp", "--resume"], "xcsh": ["xcsh", "--resume"]}
+
+
+class TreeAgent(AgentAdapter):
+    """One profile's sessions."""
+
+    is_own = True
+
+    def __init__(self, name: str, title: str | None = None) -> None:
+        self.name = name
+        self.title = title or name
+
+    def profile(self, home: StrPath | None = None) -> Profile:
+        """Return the profile; the environment may name another folder for it."""
+        found = next(each for each in list_profiles() if each.name == self.name)
+        if home is None:
+            return found
+        folder = os.path.join(os.fspath(home), f".{self.name}", "agent")
+        return Profile(found.name, folder, found.dialect)
+
+    def find(self, home: StrPath | None, summaries: GetSummaries) -> Places:
+        del summaries
+        storage, profile = FileSessionStorage(), self.profile(home)
+        found = Places()
+
+        def report(folder: str, error: OSError) -> None:
+            found.unreadable.append((folder, error.strerror or str(error)))
+
+        try:
+            folders = list_session_folders(profile, storage)
+        except OSError as error:
+            report(profile.sessions_dir, error)
+            return found
+        for folder in folders:
+            found.folders[folder] = list_session_files(storage, folder, report)
+        return found
+
+    def is_session(self, path: str, first_lines: Sequence[bytes]) -> bool:
+        del path
+        records = (item for line in first_lines[:2] for item in read_line(line, 0, 0))
+        return any(isinstance(item, Record) and is_header(item.value) for item in records)
+
+    def read(self, reader: SessionStorageReader, path: str, known: Reading | None) -> Reading:
+        del path
+        summary = known.summary if known is not None else None
+        return Reading(read_summary(reader, reader.stat().size, summary))
+
+    def read_answers(
+        self, reader: SessionStorageReader, path: str, known: Reading | None
+    ) -> Answers:
+        del path
+        answers = known.answers if known is not None and known.answers else Answers()
+        start = known.summary.end if known is not None else 0
+        for line, offset in read_lines(reader, start, reader.stat().size):
+            if b'"usage"' in line:
+                for value in _decode_entries(line, offset):
+                    _add(answers, value)
+        return answers
+
+    def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
+        return texts_of_line(line, offset, include_tools=include_tools)
+
+    def is_silent(self, data: bytes, start: int, end: int) -> bool:
+        return fast_lines.is_tool_result(data, start, end)
+
+    def resume_command(self, path: str, session_id: str) -> list[str] | None:
+        del session_id
+        command = _COMMANDS.get(self.name)
+        return [*command, path] if command is not None else ["sessiontree", "--resume", path]
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Any = None
+    provider: Any = None
+    model: Any = None
+    responseModel: Any = None  # noqa: N815 - the key in the file
+    usage: Any = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str
+    timestamp: Any = None
+    provider: Any = None
+    model: Any = None
+    usage: Any = None
+    message: _Message | None = None
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+def _decode_entries(line: bytes, offset: int) -> Iterator[dict[str, Any]]:
+    try:
+        fields = _decode_line(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        for item in read_line(line, offset, 0):
+            if isinstance(item, Record):
+                yield item.value
+        return
+    message = fields.message
+    yield {
+        "type": fields.type,
+        "timestamp": fields.timestamp,
+        "provider": fields.provider,
+        "model": fields.model,
+        "usage": fields.usage,
+        "message": msgspec.structs.asdict(message) if message is not None else None,
+    }
+
+
+def _add(answers: Answers, value: dict[str, Any]) -> None:
+    """Add an entry's usage, if it has any."""
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in PAID_TYPES:
+        return
+    used = usage_of_entry(value)
+    if used is None:
+        return
+    message = value.get("message")
+    is_answer = kind == "message" and isinstance(message, dict) and message["role"] == "assistant"
+    model = paid_model_of(value) or (_UNKNOWN if is_answer else OTHER_CALLS)
+    time_ms = parse_timestamp(value.get("timestamp"))
+    twin = twin_of(time_ms, used.input, used.output, used.cache_read)
+    answers.rows.append(
+        Answer(
+            0,
+            (twin if time_ms is not None else make_key("untimed", len(answers.rows), twin),),
+            time_ms,
+            answers.model_no(model),
+            used.input,
+            used.output,
+            used.cache_read,
+            used.cache_write,
+            used.cost,
+            used.reasoning,
+            used.cache_write_1h,
+            is_answer,
+        )
+    )
