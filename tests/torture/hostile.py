@@ -561,9 +561,9 @@ class ForeignSessions(Target):
             source = room / "5f2c81d0-0000-4000-8000-000000000001.jsonl"
             source.write_bytes(data)
             agent = rng.choice(["claude-code", "codex", None])
-            report = import_session(source, agent=agent)  # type: ignore[arg-type]
+            report = import_session(source, agent=agent)
             look_at(SessionManager.open(report.path))
-            import_session(source, agent=agent)  # type: ignore[arg-type]
+            import_session(source, agent=agent)
 
 
 TARGETS: list[type[Target]] = [

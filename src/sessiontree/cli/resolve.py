@@ -149,13 +149,9 @@ def _owners(value: str, scope: Scope) -> Iterator[Profile]:
 
 
 def _foreign_ways(value: str) -> list[str]:
-    from sessiontree.discovery.adapters import places
+    from sessiontree.discovery.adapters import get_adapter
     from sessiontree.importers.foreign_listing import resolve_foreign
 
-    # Their files are named after their ids: none is read for a value that begins no name.
-    files = [*foreign_places.claude_files(None), *foreign_places.codex_files(None)]
-    if not any((foreign_places.session_id_of(path) or "").startswith(value) for path in files):
-        return []
     try:
         found = [resolve_foreign(value)]
     except SessionNotFoundError:
@@ -163,7 +159,7 @@ def _foreign_ways(value: str) -> list[str]:
     except AmbiguousSessionError as error:
         found = error.candidates
     command = shlex.join(["sessiontree", "import", value])
-    return [f"{_AGENTS[session.agent]} has it: {command}" for session in found]
+    return [f"{get_adapter(session.agent).title} has it: {command}" for session in found]
 
 
 def _is_path(value: str) -> bool:

@@ -23,9 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sessiontree.discovery.adapters.claude_content import tool_results
+from sessiontree.discovery.adapters.records import (
+    RecordList,
+    WireRecord,
+    get_object,
+    get_text,
+    read_time,
+)
 from sessiontree.importers.claude_plan import Spending
 from sessiontree.importers.claude_thread import ThreadConverter
-from sessiontree.discovery.adapters.records import RecordList, WireRecord, get_object, get_text, read_time
 from sessiontree.importers.transcript import ConversionReport, Transcript, TranscriptBuilder
 
 AGENT = "claude-code"

@@ -18,7 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sessiontree.discovery.adapters import claude_content as content
-from sessiontree.discovery.adapters.records import WireRecord, get_count, get_object, get_text, read_time
+from sessiontree.discovery.adapters.records import (
+    WireRecord,
+    get_count,
+    get_object,
+    get_text,
+    read_time,
+)
 
 _MOST_COPIES = 50
 """How many answers of one id are compared: more than any real file has, few enough for a hostile

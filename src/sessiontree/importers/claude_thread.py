@@ -26,7 +26,6 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from sessiontree.discovery.adapters import claude_content as content
-from sessiontree.importers.claude_plan import Answer, Line, Spending, ThreadPlan, read_lines
 from sessiontree.discovery.adapters.records import (
     Fingerprints,
     WireRecord,
@@ -35,6 +34,7 @@ from sessiontree.discovery.adapters.records import (
     get_object,
     get_text,
 )
+from sessiontree.importers.claude_plan import Answer, Line, Spending, ThreadPlan, read_lines
 from sessiontree.importers.transcript import TranscriptBuilder
 
 

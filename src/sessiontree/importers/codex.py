@@ -18,9 +18,15 @@ it is known:
 from __future__ import annotations
 
 from sessiontree.discovery.adapters.codex_items import read_line
-from sessiontree.importers.codex_rollout import RolloutWriter
 from sessiontree.discovery.adapters.codex_steps import Gatherer
-from sessiontree.discovery.adapters.records import RecordList, WireRecord, get_object, get_text, read_time
+from sessiontree.discovery.adapters.records import (
+    RecordList,
+    WireRecord,
+    get_object,
+    get_text,
+    read_time,
+)
+from sessiontree.importers.codex_rollout import RolloutWriter
 from sessiontree.importers.transcript import Transcript, TranscriptBuilder
 
 AGENT = "codex"

@@ -6,19 +6,19 @@ Codex session continues. ``foreign_listing`` finds sessions.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from importlib import import_module
 
 from sessiontree.core.context import SessionContext, build_session_context
 from sessiontree.core.tree import SessionTree, SessionTreeNode, plant
-from sessiontree.errors import NotASessionError, PersistenceError
-from sessiontree.importers.claude_code import Sidechain, convert_claude_code
-from sessiontree.importers.codex import convert_codex
-from sessiontree.importers.codex_forks import count_burst, count_copied, find_parent
+from sessiontree.discovery.adapters import get_adapter, get_adapters
+from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.adapters.places import (
     codex_home_of,
     find_rollout,
@@ -36,19 +36,23 @@ from sessiontree.discovery.adapters.records import (
     read_records,
     spell_time,
 )
+from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.importers.claude_code import Sidechain, convert_claude_code
+from sessiontree.importers.codex import convert_codex
+from sessiontree.importers.codex_forks import count_burst, count_copied, find_parent
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header, make_header
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import open_for_reading
 
-Agent = Literal["claude-code", "codex"]
-AGENTS: tuple[Agent, ...] = ("claude-code", "codex")
+Agent = str
+"""The name of an agent's adapter, such as ``claude-code``."""
+
+Converter = Callable[[str, "RecordList", "SourceFiles"], Transcript]
+"""Converts the session at a path from its records; it may read further files."""
 
 _MAX_ANCESTORS = 50
-_CLAUDE_KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
-# A tuple, not a set: the file's ``type`` may be an unhashable value.
-_CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
-
 # One document, not lines: some of its lines would pass for those of a session.
 _JSON_EXPORT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"sessiontree\.session"')
 
@@ -170,30 +174,41 @@ def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> 
     name = os.path.abspath(os.fspath(path))
     if name.endswith(".zst"):
         raise NotASessionError(name, "a compressed rollout; unpack it with zstd first")
-    files = _SourceFiles()
-    data = files.read(name)
+    files = SourceFiles()
+    data = files.read(name, get_adapter(agent) if agent is not None else None)
     if _JSON_EXPORT.match(data):
         raise NotASessionError(
             name, "a JSON export, which can't be taken in again; export --bundle writes what can"
         )
     records = read_records(data)
     found = agent or detect_agent(name, records)
-    convert = _claude if found == "claude-code" else _codex
     own_hash = files.digest()
-    transcript = convert(name, records, files)
+    transcript = _converter(get_adapter(found))(name, records, files)
     return ForeignSource(found, name, transcript, files.digest(), len(data), own_hash, files.paths)
 
 
-def has_grown(path: str, size: int, own_hash: str) -> bool:
-    """Whether a file still begins with what it held when it had this size and hash."""
+def has_grown(path: str, size: int, own_hash: str, agent: Agent) -> bool:
+    """Whether a session still begins with what it held when it had this size and hash."""
     try:
-        with open_for_reading(path) as file:
-            return hashlib.sha256(file.read(size)).hexdigest() == own_hash
+        with contextlib.closing(get_adapter(agent).open(path, FileSessionStorage())) as reader:
+            return hashlib.sha256(reader.read_at(0, size)).hexdigest() == own_hash
     except OSError:
         return False
 
 
-class _SourceFiles:
+def foreign_agents() -> list[Agent]:
+    """The agents whose sessions can be converted, and are not written by Sessiontree."""
+    return [each.name for each in get_adapters() if not each.is_own and each.converter]
+
+
+def _converter(adapter: AgentAdapter) -> Converter:
+    """Load the function that converts an agent's sessions."""
+    module, _, name = (adapter.converter or "").partition(":")
+    made: Converter = getattr(import_module(module), name)
+    return made
+
+
+class SourceFiles:
     """Read the files of one session; record their paths and the hash of their content."""
 
     def __init__(self) -> None:
@@ -201,12 +216,15 @@ class _SourceFiles:
         self.modified_ms = 0
         self._hash = hashlib.sha256()
 
-    def read(self, path: str) -> bytes:
-        """The whole file; PersistenceError."""
+    def read(self, path: str, adapter: AgentAdapter | None = None) -> bytes:
+        """The whole file, or the lines that the adapter reads under this path; PersistenceError."""
+        storage = FileSessionStorage()
         try:
-            with open_for_reading(path) as file:
-                data = file.read()
-                modified_ns = os.fstat(file.fileno()).st_mtime_ns
+            opened = storage.open_reader(path) if adapter is None else adapter.open(path, storage)
+            with contextlib.closing(opened) as reader:
+                stat = reader.stat()
+                data = reader.read_at(0, stat.size)
+                modified_ns = stat.mtime_ns
         except OSError as error:
             raise PersistenceError.from_os_error(path, error) from error
         self.paths.append(path)
@@ -219,22 +237,16 @@ class _SourceFiles:
 
 
 def detect_agent(path: str, records: RecordList) -> Agent:
-    """Detect the agent by the file's first records; NotASessionError if neither wrote it."""
-    for record in records.records[:50]:
-        kind = record.get("type")
-        if kind == "session" and "version" in record:
-            raise NotASessionError(path, "a session already; open it instead of importing it")
-        if kind in _CODEX_TYPES and isinstance(record.get("payload"), dict):
-            return "codex"
-        if record.keys() & _CLAUDE_KEYS:
-            return "claude-code"
-    is_rollout = os.path.basename(path).startswith("rollout-")
-    if is_rollout and any("id" in record or "role" in record for record in records.records[:5]):
-        return "codex"
-    raise NotASessionError(path, "neither a Claude Code nor a Codex session")
+    """Detect the agent by the file's first records; NotASessionError if none wrote it."""
+    if any(each.get("type") == "session" and "version" in each for each in records.records[:50]):
+        raise NotASessionError(path, "a session already; open it instead of importing it")
+    for name in foreign_agents():
+        if get_adapter(name).is_session(path, records.records[:50]):
+            return name
+    raise NotASessionError(path, "not a session of an agent that can be imported")
 
 
-def _claude(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
+def convert_claude_files(path: str, records: RecordList, files: SourceFiles) -> Transcript:
     session_id = session_id_of(path)
     modified_ms = files.modified_ms
     if is_subagent(path):
@@ -261,7 +273,7 @@ def _claude(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
     )
 
 
-def _codex(path: str, records: RecordList, files: _SourceFiles) -> Transcript:
+def convert_codex_files(path: str, records: RecordList, files: SourceFiles) -> Transcript:
     home = codex_home_of(path)
     modified_ms = files.modified_ms
     own = len(records.records)
@@ -294,7 +306,7 @@ def _count_copied(path: str, records: RecordList, home: str | None) -> int:
         return count_burst(records.records)
 
 
-def _join_ancestors(records: RecordList, home: str | None, files: _SourceFiles) -> str | None:
+def _join_ancestors(records: RecordList, home: str | None, files: SourceFiles) -> str | None:
     """Put the history that a rollout only refers to before its own.
 
     Returns the id of the first ancestor that was not found, if any.

@@ -84,7 +84,8 @@ def import_all(
     """
     found = find_foreign_files(agent, home)
     report = ImportAllReport()
-    for index, (whose, path) in enumerate(found, 1):
+    for index, (whose, stat) in enumerate(found, 1):
+        path = stat.path
         try:
             report.imported.append(
                 import_session(

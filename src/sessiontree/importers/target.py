@@ -31,10 +31,10 @@ from typing import Any, cast
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
+from sessiontree.discovery.adapters.records import get_count, get_object, get_text, spell_time
 from sessiontree.discovery.talked import last_talked_ns, set_time
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.foreign import ForeignSource, has_grown
-from sessiontree.discovery.adapters.records import get_count, get_object, get_text, spell_time
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, session_name, spell_model_change
@@ -454,7 +454,9 @@ class _Past:
 
     def is_begun_by(self, source: ForeignSource) -> bool:
         """Whether the source still begins with what the last import read."""
-        return self.own_hash is None or has_grown(source.path, self.size, self.own_hash)
+        return self.own_hash is None or has_grown(
+            source.path, self.size, self.own_hash, source.agent
+        )
 
 
 def _read_past(tree: SessionTree) -> _Past:

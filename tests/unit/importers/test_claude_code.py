@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sessiontree.core.context import build_session_context
-from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.discovery.adapters.claude_content import read_usage
-from sessiontree.importers.foreign import ForeignDocument, load_foreign
 from sessiontree.discovery.adapters.records import RecordList
+from sessiontree.importers.claude_code import Sidechain, convert_claude_code
+from sessiontree.importers.foreign import ForeignDocument, load_foreign
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sessiontree.core.context import build_session_context
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import ForeignDocument, load_foreign
-from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

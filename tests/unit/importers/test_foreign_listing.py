@@ -105,7 +105,7 @@ def test_the_agents_own_variables_say_where_to_look(
 def test_progress_is_told(home: Path) -> None:
     seen: list[tuple[int, int]] = []
     find_foreign_sessions(on_progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(n, 6) for n in range(1, 7)]
+    assert seen == [(n, 7) for n in range(1, 8)]  # files: a subagent has one, too
 
 
 def test_a_session_is_named_by_its_path_or_the_beginning_of_its_id(
@@ -126,7 +126,8 @@ def test_looking_writes_nothing(home: Path) -> None:
     def snapshot() -> dict[str, tuple[str, int]]:
         return {
             str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
-            for path in home.rglob("*")
+            for folder in (".claude", ".codex")
+            for path in (home / folder).rglob("*")
             if path.is_file()
         }
 
@@ -155,9 +156,9 @@ def test_a_document_can_be_read_like_a_session(claude_file: Path) -> None:
     ("text", "reason"),
     [
         ('{"type":"session","version":3,"id":"x"}\n', "a session already"),
-        ('{"hello":"world"}\n', "neither a Claude Code nor a Codex session"),
-        ("plain text\n", "neither a Claude Code nor a Codex session"),
-        ("", "neither a Claude Code nor a Codex session"),
+        ('{"hello":"world"}\n', "not a session of an agent that can be imported"),
+        ("plain text\n", "not a session of an agent that can be imported"),
+        ("", "not a session of an agent that can be imported"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, text: str, reason: str) -> None:

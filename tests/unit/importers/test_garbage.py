@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from sessiontree.core.context import build_session_context
 from sessiontree.core.tree import plant
+from sessiontree.discovery.adapters.records import RecordList, read_records
 from sessiontree.errors import SessionTreeError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import describe_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.discovery.adapters.records import RecordList, read_records
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_read_or_refused(
     path = tmp_path / file.name
     path.write_bytes(bytes(data))
     agent = "codex" if file.name.startswith("rollout-") else "claude-code"
-    assert describe_foreign(str(path), agent) is not None  # type: ignore[arg-type]
+    assert describe_foreign(str(path), agent) is not None
     try:
         document = load_foreign(path)
     except SessionTreeError:

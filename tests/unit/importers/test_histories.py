@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from sessiontree.core.context import build_session_context
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import find_foreign_sessions, resolve_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from tests.unit.importers.test_growing import CODEX, NAMES
 
 from sessiontree.core.context import build_session_context
+from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.codex import convert_codex
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.foreign_listing import describe_foreign
 from sessiontree.importers.imports import import_session
-from sessiontree.discovery.adapters.records import RecordList
 from sessiontree.importers.transcript import Transcript
 from sessiontree.model.messages import text_of
 

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sessiontree.discovery.catalogue.answers import Answers, Reading
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
-from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.descriptors import to_stat
 
 if TYPE_CHECKING:
     from sessiontree.discovery.search.texts import SaidText
@@ -37,58 +38,6 @@ StrPath = str | os.PathLike[str]
 
 GetSummaries = Callable[[Sequence[FileStat]], dict[str, Summary]]
 """Gives the catalogue's summaries of files, by their paths."""
-
-
-class Answer(msgspec.Struct, array_like=True, gc=False):
-    """What one call of a model used, and the names by which copies of it are recognized.
-
-    ``key`` names it wherever it is copied to: a hash of the provider's ids, 0 without any.
-    ``twins`` name it among sessions that are related. ``model`` is a position in
-    ``Answers.models``, and ``input`` leaves out what was read from the provider's cache.
-    """
-
-    key: int
-    twins: tuple[int, ...]
-    time_ms: int | None
-    model: int
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float = 0.0
-    reasoning: int = 0
-    cache_write_1h: int = 0
-    is_answer: bool = True
-    """Whether it is an answer of the model, rather than a summary or another paid call."""
-    is_inherited: bool = False
-    """Whether it looks copied from a session that may no longer exist."""
-
-
-class Answers(msgspec.Struct, array_like=True, gc=False):
-    """All paid calls of one file, in order, and the names of their models."""
-
-    models: list[str] = msgspec.field(default_factory=list)
-    rows: list[Answer] = msgspec.field(default_factory=list)
-
-    def model_no(self, name: str) -> int:
-        """Return the position of a model's name, adding it if it is new."""
-        try:
-            return self.models.index(name)
-        except ValueError:
-            self.models.append(name)
-            return len(self.models) - 1
-
-
-class Reading(msgspec.Struct):
-    """What reading a file gave: its summary, its paid calls, and how to read on from its end.
-
-    ``answers`` is None if the adapter reads them only when asked (``read_answers``). ``state`` is
-    the adapter's own note of what it has seen; the catalogue keeps it and hands it back.
-    """
-
-    summary: Summary
-    answers: Answers | None = None
-    state: bytes = b""
 
 
 class Places(msgspec.Struct):
@@ -139,8 +88,8 @@ class AgentAdapter:
         """
         raise NotImplementedError
 
-    def is_session(self, path: str, first_lines: Sequence[bytes]) -> bool:
-        """Whether this agent wrote a file, by its name and its first lines."""
+    def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
+        """Whether this agent wrote a file, by its name and its first records."""
         raise NotImplementedError
 
     def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
@@ -149,8 +98,10 @@ class AgentAdapter:
 
     # -- what is in one ------------------------------------------------------------------------
 
-    def read(self, reader: SessionStorageReader, path: str, known: Reading | None) -> Reading:
-        """Summarize a session up to ``reader.stat().size``.
+    def read(
+        self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
+    ) -> Reading:
+        """Summarize the first ``size`` bytes of a session.
 
         ``known`` is the reading of its first ``known.summary.end`` bytes, which are whole lines
         and have not changed.
@@ -158,9 +109,12 @@ class AgentAdapter:
         raise NotImplementedError
 
     def read_answers(
-        self, reader: SessionStorageReader, path: str, known: Reading | None
+        self, reader: SessionStorageReader, path: str, size: int, known: Answers | None, start: int
     ) -> Answers:
-        """Read a session's paid calls; only for adapters whose ``read`` leaves them out."""
+        """Read a session's paid calls; only for adapters whose ``read`` leaves them out.
+
+        ``known`` are those before ``start``, and may be added to.
+        """
         raise NotImplementedError
 
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
@@ -195,24 +149,23 @@ class AgentAdapter:
         return f"<adapter {self.name}>"
 
 
-def make_key(*parts: object) -> int:
-    """Hash some values to 63 bits: the same in every process; 0 is kept for "none"."""
-    from hashlib import blake2b
-
-    seed = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(seed, digest_size=8).digest()) >> 1 or 1
-
-
-def twin_of(time_ms: int | None, *counts: int) -> int:
-    """Name an answer by when it was given and what it used: copies and imports keep both."""
-    return make_key(time_ms, *counts)
-
-
 def stat_files(folder: str, suffix: str) -> list[FileStat]:
-    """List the files of a folder. Raises OSError, but not for a folder that does not exist."""
-    return FileSessionStorage().list_files(folder, suffix)
+    """List the files of a folder. Raises OSError, but not for a folder that does not exist.
 
-
-def text_or_none(value: Any) -> str | None:
-    """The value if it is a text that is not empty."""
-    return value if isinstance(value, str) and value else None
+    A link that leads nowhere is listed, without a size: reading it then says what is wrong.
+    """
+    found = []
+    try:
+        with os.scandir(folder) as listing:
+            for item in listing:
+                if item.name.endswith(suffix):
+                    try:
+                        if item.is_file():
+                            found.append(to_stat(item.path, item.stat()))
+                        elif item.is_symlink() and not os.path.exists(item.path):
+                            found.append(FileStat(item.path, 0, 0, 0))
+                    except OSError:  # gone since the listing
+                        continue
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return found

@@ -20,28 +20,24 @@ import msgspec
 from sessiontree.discovery.adapters import claude_content, places
 from sessiontree.discovery.adapters.base import (
     AgentAdapter,
-    Answer,
-    Answers,
     GetSummaries,
     Places,
-    Reading,
     StrPath,
-    make_key,
     stat_files,
-    twin_of,
 )
 from sessiontree.discovery.adapters.lines import read_lines
 from sessiontree.discovery.adapters.records import (
     get_count,
     get_object,
     get_text,
+    read_records,
     read_time,
     spell_time,
 )
+from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, make_key, twin_of
 from sessiontree.discovery.catalogue.leaves import Leaf, Status
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.search.texts import SaidText, join_strings
-from sessiontree.model import codec
 from sessiontree.storage.base import FileStat, SessionStorageReader
 
 _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-title": "aiTitle"}
@@ -91,12 +87,14 @@ class ClaudeCode(AgentAdapter):
                 found.parts[stat.path] = main
         return found
 
-    def is_session(self, path: str, first_lines: Sequence[bytes]) -> bool:
-        return any(_decode(line).keys() & _KEYS for line in first_lines)
+    def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
+        del path
+        return any(record.keys() & _KEYS for record in records)
 
-    def read(self, reader: SessionStorageReader, path: str, known: Reading | None) -> Reading:
+    def read(
+        self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
+    ) -> Reading:
         scan = _Scan(path, known)
-        size = reader.stat().size
         for line, offset in read_lines(reader, scan.summary.end, size):
             scan.take(line, offset)
         return scan.finish(reader, size)
@@ -120,7 +118,7 @@ class _Message(msgspec.Struct, gc=False):
     model: Any = None
     stop_reason: Any = None
     usage: Any = None
-    content: str | list[_Block] | None | msgspec.UnsetType = msgspec.UNSET
+    content: str | list[_Block] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -318,7 +316,7 @@ class _Scan:
             body = content if isinstance(content, str) else None
             if not body:
                 return
-            if body.startswith(claude_content.INTERRUPTED):  # type: ignore[attr-defined]
+            if body.startswith(claude_content.INTERRUPTED):
                 self._take_text(fields, body, offset, is_interruption=True)
                 self._note_leaf(fields, "aborted", offset)
                 return
@@ -399,11 +397,8 @@ def _from_record(record: dict[str, Any]) -> _Line:
 
 
 def _decode(line: bytes) -> dict[str, Any]:
-    try:
-        value = codec.decode(line.strip(b" \t\r\0"))
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    """The record in a line, as an import reads it; empty if there is none."""
+    return next(iter(read_records(line).records), {})
 
 
 # -- texts -----------------------------------------------------------------------------------------
@@ -475,9 +470,7 @@ def _texts_of_answer(fields: Any, offset: int) -> Iterator[SaidText]:
         return
     if not isinstance(content, list):
         return
-    said = [
-        block.text for block in content if block.type == "text" and isinstance(block.text, str)
-    ]
+    said = [block.text for block in content if block.type == "text" and isinstance(block.text, str)]
     for block in content:
         if isinstance(block, _ToolBlock) and block.type == "tool_use":
             called = join_strings([block.name, block.input])
@@ -516,9 +509,7 @@ def _texts_of_record(
     if kind == "attachment":
         attachment = get_object(record, "attachment")
         if claude_content.is_queued_prompt(attachment):
-            yield from _said_by_user(
-                uuid, time_ms, attachment.get("prompt"), offset, include_tools
-            )
+            yield from _said_by_user(uuid, time_ms, attachment.get("prompt"), offset, include_tools)
         return
     body = get_object(record, "message").get("content")
     if kind == "assistant":

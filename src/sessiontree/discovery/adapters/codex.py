@@ -22,15 +22,10 @@ from sessiontree.discovery.adapters import codex_steps as steps
 from sessiontree.discovery.adapters import places
 from sessiontree.discovery.adapters.base import (
     AgentAdapter,
-    Answer,
-    Answers,
     GetSummaries,
     Places,
-    Reading,
     StrPath,
-    make_key,
     stat_files,
-    twin_of,
 )
 from sessiontree.discovery.adapters.codex_items import RolloutLine
 from sessiontree.discovery.adapters.codex_steps import Gatherer, Step
@@ -38,13 +33,14 @@ from sessiontree.discovery.adapters.lines import read_lines
 from sessiontree.discovery.adapters.records import (
     get_object,
     get_text,
+    read_records,
     read_time,
     spell_time,
 )
+from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, make_key, twin_of
 from sessiontree.discovery.catalogue.leaves import Leaf, Status
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.search.texts import SaidText, join_strings
-from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.regular import open_for_reading
 
@@ -80,8 +76,7 @@ class Codex(AgentAdapter):
         found.titles = places.read_thread_names(root)
         return found
 
-    def is_session(self, path: str, first_lines: Sequence[bytes]) -> bool:
-        records = [_decode(line) for line in first_lines]
+    def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         for record in records:
             # A tuple, not a set: the file's ``type`` may be an unhashable value.
             if record.get("type") in _TYPES and isinstance(record.get("payload"), dict):
@@ -89,9 +84,10 @@ class Codex(AgentAdapter):
         is_rollout = os.path.basename(path).startswith("rollout-")
         return is_rollout and any("id" in each or "role" in each for each in records[:5])
 
-    def read(self, reader: SessionStorageReader, path: str, known: Reading | None) -> Reading:
+    def read(
+        self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
+    ) -> Reading:
         del known
-        size = reader.stat().size
         lines = _Lines()
         for line, _ in read_lines(reader, 0, size):
             lines.take(line)
@@ -247,9 +243,9 @@ def _find_leaf(done: Sequence[Step]) -> Leaf | None:
         status: Status | None = None
         match step:
             case steps.Answer():
-                is_waiting = any(
-                    block["type"] == "toolCall" for block in step.blocks
-                ) and not step.searches
+                is_waiting = (
+                    any(block["type"] == "toolCall" for block in step.blocks) and not step.searches
+                )
                 status = "aborted" if step.was_aborted else None
                 status = status or ("interrupted" if is_waiting else "complete")
             case steps.Output():
@@ -313,11 +309,8 @@ def _count_burst(rollout: Sequence[RolloutLine]) -> int:
 
 
 def _decode(line: bytes) -> dict[str, Any]:
-    try:
-        value = codec.decode(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    """The record in a line, as an import reads it; empty if there is none."""
+    return next(iter(read_records(line).records), {})
 
 
 # -- texts -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Pi's family: agents that write trees of entries, as Sessiontree does.
 
-A profile (``profiles.py``) says where such an agent keeps its sessions. To add one, add its profile.
+A profile (``profiles.py``) says where such an agent keeps its sessions: to add an agent, add one.
 """
 
 from __future__ import annotations
@@ -12,19 +12,10 @@ from typing import Any
 import msgspec
 
 from sessiontree.core.usage import PAID_TYPES, paid_model_of, usage_of_entry
-from sessiontree.discovery.adapters.base import (
-    AgentAdapter,
-    Answer,
-    Answers,
-    GetSummaries,
-    Places,
-    Reading,
-    StrPath,
-    make_key,
-    twin_of,
-)
+from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places, StrPath
 from sessiontree.discovery.adapters.lines import read_lines
 from sessiontree.discovery.catalogue import fast_lines
+from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, make_key, twin_of
 from sessiontree.discovery.catalogue.summary import read_summary
 from sessiontree.discovery.paths import list_session_folders
 from sessiontree.discovery.recent import list_session_files
@@ -76,23 +67,23 @@ class TreeAgent(AgentAdapter):
             found.folders[folder] = list_session_files(storage, folder, report)
         return found
 
-    def is_session(self, path: str, first_lines: Sequence[bytes]) -> bool:
+    def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         del path
-        records = (item for line in first_lines[:2] for item in read_line(line, 0, 0))
-        return any(isinstance(item, Record) and is_header(item.value) for item in records)
+        return any(is_header(record) for record in records[:2])
 
-    def read(self, reader: SessionStorageReader, path: str, known: Reading | None) -> Reading:
+    def read(
+        self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
+    ) -> Reading:
         del path
         summary = known.summary if known is not None else None
-        return Reading(read_summary(reader, reader.stat().size, summary))
+        return Reading(read_summary(reader, size, summary))
 
     def read_answers(
-        self, reader: SessionStorageReader, path: str, known: Reading | None
+        self, reader: SessionStorageReader, path: str, size: int, known: Answers | None, start: int
     ) -> Answers:
         del path
-        answers = known.answers if known is not None and known.answers else Answers()
-        start = known.summary.end if known is not None else 0
-        for line, offset in read_lines(reader, start, reader.stat().size):
+        answers = known if known is not None else Answers()
+        for line, offset in read_lines(reader, start, size):
             if b'"usage"' in line:
                 for value in _decode_entries(line, offset):
                     _add(answers, value)

@@ -7,6 +7,10 @@ file that has only grown is read from its old end. Two processes may write the S
 each row stands alone and carries its stamp, so the last writer wins without harm. Storages other
 than the file system are scanned each time, since their clocks and inodes prove nothing across
 processes.
+
+Sessions of other agents are catalogued like those of pi's family, through their adapters (see
+``discovery.adapters``). A second table holds what only growth and ``usage`` need: the answers that
+were paid for, and the adapter's state at the file's end.
 """
 
 from __future__ import annotations
@@ -15,27 +19,31 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.catalogue.answers import Answers, Reading
 from sessiontree.discovery.catalogue.summary import Summary, read_summary
 from sessiontree.model import codec
 from sessiontree.storage import sqlite
-from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.adapters.base import AgentAdapter
 
 OnProgress = Callable[[int, int], object]
 
 SCHEMA = sqlite.Schema(
     "catalogue",
-    2,
-    (
-        (
-            "CREATE TABLE files ("
-            "folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL, "
-            "PRIMARY KEY (folder, name)) WITHOUT ROWID"
-        ),
+    3,
+    tuple(
+        f"CREATE TABLE {table} ("
+        "folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL, "
+        "PRIMARY KEY (folder, name)) WITHOUT ROWID"
+        for table in ("files", "details")
     ),
     is_self_checking=True,
 )
@@ -47,6 +55,14 @@ _MAX_REMEMBERED = 50_000
 class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
     stamp: freshness.Stamp
     summary: Summary
+
+
+class _Detail(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What only growth and ``usage`` need; it is as old as its own stamp."""
+
+    stamp: freshness.Stamp
+    answers: Answers | None
+    state: bytes = b""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -65,6 +81,8 @@ class Survey(msgspec.Struct):
 
 _encode_row = msgspec.msgpack.Encoder().encode
 _decode_row = msgspec.msgpack.Decoder(_Row).decode
+_decode_detail = msgspec.msgpack.Decoder(_Detail).decode
+_Loaded = TypeVar("_Loaded")
 _memory: dict[str, _Row] = {}
 _memory_lock = threading.Lock()
 
@@ -75,8 +93,9 @@ def survey(
     on_progress: OnProgress | None = None,
     *,
     is_complete: bool = True,
+    adapter: AgentAdapter | None = None,
 ) -> Survey:
-    """Summarize these files, reading only what has changed.
+    """Summarize these files, reading only what has changed; ``adapter`` reads another agent's.
 
     With ``is_complete``, ``files`` are all session files of their folders, and the catalogue
     drops rows of any others. A file that vanished meanwhile is left out; one that can't be
@@ -86,17 +105,49 @@ def survey(
     is_cached = isinstance(storage, FileSessionStorage)
     known = _recall(files) if is_cached else {}
     changed: dict[str, _Row] = {}
+    details: dict[str, _Detail] = {}
     for done, stat in enumerate(files, 1):
         row = known.get(stat.path)
         if row is not None and row.stamp.holds_for(stat):
             made.found.append((stat, row.summary))
         else:
-            _read_into(made, changed, stat, storage, row)
+            _read_into(made, changed, details, stat, storage, row, adapter)
         if on_progress is not None:
             on_progress(done, len(files))
     if is_cached:
-        _remember(files, known, changed, is_complete)
+        _remember(files, known, changed, details, is_complete)
     return made
+
+
+def survey_answers(
+    files: Sequence[FileStat],
+    storage: SessionStorage,
+    adapter: AgentAdapter,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Answers]:
+    """Return what the answers in these files used, reading only what has changed.
+
+    A file that vanished or can't be read is left out.
+    """
+    found: dict[str, Answers] = {}
+    is_cached = isinstance(storage, FileSessionStorage)
+    known = _load_details([stat.path for stat in files]) if is_cached else {}
+    changed: dict[str, _Detail] = {}
+    for done, stat in enumerate(files, 1):
+        detail = known.get(stat.path)
+        if detail is None or detail.answers is None or not detail.stamp.holds_for(stat):
+            try:
+                detail = _read_answers(stat.path, storage, adapter, detail)
+            except OSError:
+                continue
+            changed[stat.path] = detail
+        assert detail.answers is not None
+        found[stat.path] = detail.answers
+        if on_progress is not None:
+            on_progress(done, len(files))
+    if is_cached and changed:
+        _store({}, [], changed)
+    return found
 
 
 def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summary]:
@@ -127,12 +178,14 @@ def forget_process_memory() -> None:
 def _read_into(
     made: Survey,
     changed: dict[str, _Row],
+    details: dict[str, _Detail],
     stat: FileStat,
     storage: SessionStorage,
     row: _Row | None,
+    adapter: AgentAdapter | None,
 ) -> None:
     try:
-        fresh_stat, fresh = _read_file(stat.path, storage, row)
+        fresh_stat, fresh, detail = _read_file(stat.path, storage, row, adapter)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -140,18 +193,65 @@ def _read_into(
         return
     made.found.append((fresh_stat, fresh.summary))
     changed[stat.path] = fresh
+    if detail is not None:
+        details[stat.path] = detail
 
 
-def _read_file(path: str, storage: SessionStorage, row: _Row | None) -> tuple[FileStat, _Row]:
+def _read_file(
+    path: str, storage: SessionStorage, row: _Row | None, adapter: AgentAdapter | None
+) -> tuple[FileStat, _Row, _Detail | None]:
     read_ns = freshness.read_clock_ns()
-    reader = storage.open_reader(path)
+    reader = storage.open_reader(path) if adapter is None else adapter.open(path, storage)
     try:
         stat = reader.stat()
         known = None
-        if row is not None and row.summary.can_go_on and row.stamp.may_have_grown_to(stat):
-            known = row.summary if row.stamp.is_beginning_of(reader) else None
-        summary = read_summary(reader, stat.size, known)
-        return stat, _Row(freshness.make_stamp(reader, stat, read_ns), summary)
+        if row is not None and row.summary.can_go_on and _goes_on(row.stamp, stat, reader):
+            known = row
+        if adapter is None or adapter.is_own:
+            summary = read_summary(reader, stat.size, known.summary if known is not None else None)
+            return stat, _Row(freshness.make_stamp(reader, stat, read_ns), summary), None
+        before = _recall_reading(path, known) if adapter.can_read_on else None
+        reading = adapter.read(reader, path, stat.size, before)
+        stamp = freshness.make_stamp(reader, stat, read_ns)
+        detail = _Detail(stamp, reading.answers, reading.state)
+        return stat, _Row(stamp, reading.summary), detail
+    finally:
+        reader.close()
+
+
+def _goes_on(stamp: freshness.Stamp, stat: FileStat, reader: SessionStorageReader) -> bool:
+    """Whether a file has only grown since."""
+    return stamp.may_have_grown_to(stat) and stamp.is_beginning_of(reader)
+
+
+def _recall_reading(path: str, row: _Row | None) -> Reading | None:
+    """The whole reading of which a row is a part, if it is still known."""
+    detail = _load_details([path]).get(path) if row is not None else None
+    if row is None or detail is None or detail.stamp != row.stamp:
+        return None
+    return Reading(row.summary, detail.answers, detail.state)
+
+
+def _read_answers(
+    path: str, storage: SessionStorage, adapter: AgentAdapter, known: _Detail | None
+) -> _Detail:
+    """Raises OSError."""
+    if not adapter.is_own:
+        _, _, detail = _read_file(path, storage, None, adapter)
+        assert detail is not None
+        return detail if detail.answers is not None else _Detail(detail.stamp, Answers())
+    read_ns = freshness.read_clock_ns()
+    reader = adapter.open(path, storage)
+    try:
+        stat = reader.stat()
+        before, start = None, 0
+        # The state says whether the last line was whole.
+        if known is not None and known.state and _goes_on(known.stamp, stat, reader):
+            before, start = known.answers, known.stamp.size
+        answers = adapter.read_answers(reader, path, stat.size, before, start)
+        is_whole = stat.size == 0 or reader.read_at(stat.size - 1, 1) == b"\n"
+        stamp = freshness.make_stamp(reader, stat, read_ns)
+        return _Detail(stamp, answers, b"\n" if is_whole else b"")
     finally:
         reader.close()
 
@@ -174,16 +274,26 @@ def _recall(files: Sequence[FileStat]) -> dict[str, _Row]:
 
 
 def _load(paths: list[str]) -> dict[str, _Row]:
-    rows: dict[str, _Row] = {}
+    return _load_from("files", paths, _to_row)
+
+
+def _load_details(paths: list[str]) -> dict[str, _Detail]:
+    return _load_from("details", paths, _to_detail)
+
+
+def _load_from(
+    table: str, paths: list[str], decode: Callable[[object], _Loaded]
+) -> dict[str, _Loaded]:
+    rows: dict[str, _Loaded] = {}
     with sqlite.open_database(SCHEMA) as database:
         if database is None:
             return rows
         try:
-            for folder, found in _select(database, paths):
+            for folder, found in _select(database, table, paths):
                 prefix = os.path.join(folder, "")
                 for name, data in found:
                     try:
-                        row = _to_row(data)
+                        row = decode(data)
                     except (msgspec.MsgspecError, sqlite.DamagedRowError, ValueError):
                         continue
                     if isinstance(name, bytes):  # of any type in a damaged file
@@ -195,7 +305,7 @@ def _load(paths: list[str]) -> dict[str, _Row]:
 
 
 def _select(
-    database: sqlite3.Connection, paths: list[str]
+    database: sqlite3.Connection, table: str, paths: list[str]
 ) -> Iterator[tuple[str, Iterable[tuple[bytes, bytes]]]]:
     """Select rows by folder: at least those of the files asked for."""
     if len(paths) <= _FEW:
@@ -203,7 +313,7 @@ def _select(
             yield (
                 os.path.dirname(path),
                 database.execute(
-                    "SELECT name, data FROM files WHERE folder = ? AND name = ?",
+                    f"SELECT name, data FROM {table} WHERE folder = ? AND name = ?",
                     sqlite.file_key(path),
                 ),
             )
@@ -212,7 +322,7 @@ def _select(
         yield (
             folder,
             database.execute(
-                "SELECT name, data FROM files WHERE folder = ?", (os.fsencode(folder),)
+                f"SELECT name, data FROM {table} WHERE folder = ?", (os.fsencode(folder),)
             ),
         )
 
@@ -221,6 +331,7 @@ def _remember(
     files: Sequence[FileStat],
     known: dict[str, _Row],
     changed: dict[str, _Row],
+    details: dict[str, _Detail],
     is_complete: bool,
 ) -> None:
     present = {stat.path for stat in files}
@@ -235,32 +346,35 @@ def _remember(
         for path in gone:
             _memory.pop(path, None)
     if changed or gone:
-        _store(changed, gone)
+        _store(changed, gone, details)
 
 
-def _store(changed: dict[str, _Row], gone: list[str]) -> None:
+def _store(
+    changed: dict[str, _Row], gone: list[str], details: dict[str, _Detail] | None = None
+) -> None:
     """Write rows in one short transaction; after a failure the next listing reads more files."""
     with sqlite.open_database(SCHEMA) as database:
         if database is None:
             return
         try:
             database.execute("BEGIN IMMEDIATE")
-            database.executemany(
-                "INSERT INTO files VALUES (?, ?, ?)"
-                " ON CONFLICT (folder, name) DO UPDATE SET data = excluded.data",
-                [(*sqlite.file_key(path), _to_data(row)) for path, row in changed.items()],
-            )
-            database.executemany(
-                "DELETE FROM files WHERE folder = ? AND name = ?",
-                [sqlite.file_key(path) for path in gone],
-            )
+            for table, rows in (("files", changed), ("details", details or {})):
+                database.executemany(
+                    f"INSERT INTO {table} VALUES (?, ?, ?)"
+                    " ON CONFLICT (folder, name) DO UPDATE SET data = excluded.data",
+                    [(*sqlite.file_key(path), _to_data(row)) for path, row in rows.items()],
+                )
+                database.executemany(
+                    f"DELETE FROM {table} WHERE folder = ? AND name = ?",
+                    [sqlite.file_key(path) for path in gone],
+                )
             database.execute("COMMIT")
         except sqlite.FAILURES as error:
             if sqlite.is_corruption(error):
                 sqlite.discard(SCHEMA)
 
 
-def _to_data(row: _Row) -> bytes:
+def _to_data(row: _Row | _Detail) -> bytes:
     try:
         data = _encode_row(row)
     except UnicodeEncodeError:  # half an emoji in a title; JSON can spell it, msgpack can not
@@ -274,3 +388,11 @@ def _to_row(stored: object) -> _Row:
     if data[:1] == b"[":
         return msgspec.convert(codec.decode(data), _Row)
     return _decode_row(data)
+
+
+def _to_detail(stored: object) -> _Detail:
+    """Raises as ``_to_row`` does."""
+    data = sqlite.unseal(stored)
+    if data[:1] == b"[":
+        return msgspec.convert(codec.decode(data), _Detail)
+    return _decode_detail(data)

@@ -1,0 +1,84 @@
+"""Find the sessions of several agents at once: each agent's places, and its catalogue.
+
+The one meaning of "all agents": every agent that has an adapter. Listings, searches, ``usage`` and
+the picker ask here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sessiontree.discovery.adapters import Agents, get_adapters
+from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places
+from sessiontree.discovery.catalogue import OnProgress, Survey, survey, survey_answers
+from sessiontree.discovery.catalogue.answers import Answers
+from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.storage.base import FileStat
+from sessiontree.storage.file import FileSessionStorage
+
+
+@dataclass(slots=True)
+class Source:
+    """One agent's sessions on this machine."""
+
+    adapter: AgentAdapter
+    places: Places
+
+    def survey(self, on_progress: OnProgress | None = None) -> Survey:
+        """Summarize all files, parts included, reading only what has changed."""
+        files = list(self.places.files())
+        return survey(files, FileSessionStorage(), on_progress, adapter=self.adapter)
+
+    def survey_some(self, files: Sequence[FileStat]) -> Survey:
+        """Summarize some of the files."""
+        return survey(files, FileSessionStorage(), is_complete=False, adapter=self.adapter)
+
+    def survey_answers(self, on_progress: OnProgress | None = None) -> dict[str, Answers]:
+        """Return what was paid for in each file, by path, reading only what has changed."""
+        files = list(self.places.files())
+        return survey_answers(files, FileSessionStorage(), self.adapter, on_progress)
+
+
+def survey_sources(
+    sources: Sequence[Source], on_progress: OnProgress | None = None
+) -> Iterator[tuple[Source, Survey]]:
+    """Summarize the files of several agents, with one progress for all."""
+    total = sum(len(found) for source in sources for found in source.places.folders.values())
+    before = 0
+    for source in sources:
+        yield source, source.survey(_shifted(on_progress, before, total))
+        before += sum(map(len, source.places.folders.values()))
+
+
+def _shifted(on_progress: OnProgress | None, before: int, total: int) -> OnProgress | None:
+    if on_progress is None:
+        return None
+    return lambda done, _: on_progress(before + done, total)
+
+
+def find_sources(
+    agents: Agents = "all", home: str | os.PathLike[str] | None = None
+) -> list[Source]:
+    """Find the sessions of some agents or of all. Raises UnknownAgentError.
+
+    Two agents may share a folder; then it is the first one's.
+    """
+    made: list[Source] = []
+    taken: set[str] = set()
+    for adapter in get_adapters(agents):
+        places = adapter.find(home, _summaries(adapter))
+        for folder in taken.intersection(places.folders):
+            del places.folders[folder]
+        taken.update(places.folders)
+        made.append(Source(adapter, places))
+    return made
+
+
+def _summaries(adapter: AgentAdapter) -> GetSummaries:
+    def read(files: Sequence[FileStat]) -> dict[str, Summary]:
+        made = survey(files, FileSessionStorage(), is_complete=False, adapter=adapter)
+        return {stat.path: summary for stat, summary in made.found}
+
+    return read
