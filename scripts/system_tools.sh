@@ -1,12 +1,18 @@
 #!/bin/sh
-# The terminal tests drive the real program in tmux; install it where that is possible.
+# Programs that the tests drive: tmux, PostgreSQL and pgbouncer. Installed where that is possible.
 set -eu
-command -v tmux >/dev/null 2>&1 && exit 0
+missing=""
+command -v tmux >/dev/null 2>&1 || missing="$missing tmux"
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 \
+    || missing="$missing postgresql"
+command -v pgbouncer >/dev/null 2>&1 || test -x /usr/sbin/pgbouncer || missing="$missing pgbouncer"
+[ -n "$missing" ] || exit 0
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-    echo "Installing tmux for the terminal tests"
+    echo "Installing$missing for the tests"
     apt-get update -qq >/dev/null 2>&1 || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq tmux >/dev/null
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null
     exit 0
 fi
-echo "The terminal tests need tmux: please install it (for example: apt-get install tmux)" >&2
+echo "The tests need$missing: please install (for example: apt-get install$missing)" >&2
 exit 1

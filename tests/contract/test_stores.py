@@ -50,7 +50,8 @@ def test_a_memory_store_with_a_name_is_shared() -> None:
         ("sessions", "is no store URL"),
         ("redis://host", 'No store is called "redis:"'),
         ("file:relative", "use an absolute path"),
-        ("postgresql://anna:secret@host/db", "install a package that brings this one"),
+        ("postgresql://anna:secret@host/db?pool=none", "pool= takes a number"),
+        ("postgresql://anna:secret@host/db#fragment", "use postgresql://user@host/database"),
     ],
 )
 def test_a_wrong_url_says_what_to_use(url: str, told: str) -> None:

@@ -5,6 +5,7 @@
 ``file:/srv/agent``             an agent folder of its own: sessions, blobs and trash below it
 ``memory:``                     a store of its own, gone with the last manager that uses it
 ``memory:name``                 one that this process shares by its name
+``postgresql://user@host/db``   a PostgreSQL database (extra ``postgres``; docs/teams.md)
 any other scheme                a store that an installed package brings (entry point group
                                 ``sessiontree.stores``, by the name of the scheme)
 =============================== ====================================================================
@@ -55,6 +56,8 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
             from sessiontree.stores.memory import open_memory
 
             return open_memory(unquote(rest), profile)
+        case "postgresql" | "postgres":
+            return _open_postgres(url, profile)
         case other:
             return _open_installed(other, url, profile)
 
@@ -117,6 +120,18 @@ def _open_files(rest: str, profile: str | Profile | None) -> SessionStore:
             f"file:{path}: use an absolute path, or file: alone for the profile's files"
         )
     return FileStore(profile=replace(get_profile(profile), agent_dir=os.path.abspath(path)))
+
+
+def _open_postgres(url: str, profile: str | Profile | None) -> SessionStore:
+    try:
+        from sessiontree.stores.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise StoreError(
+            f"{_shown(url)} needs PostgreSQL's client: pip install 'sessiontree[postgres]'"
+        ) from None
+    return PostgresStore(url, profile)
 
 
 def _open_installed(scheme: str, url: str, profile: str | Profile | None) -> SessionStore:

@@ -65,7 +65,7 @@ def search_sessions(
         name = names.as_text(info.title) if role is None and is_new else []
         match = judge_texts(matcher, chain(name, _texts(read(info), roles, since_ms)))
         if match is not None:
-            found.append(_make_hit(info, match, _score(match, info, now), agent))
+            found.append(make_hit(info, match, _score(match, info, now), agent))
         if on_progress is not None:
             on_progress(number, len(sessions))
     found.sort(key=lambda hit: (hit.score, hit.session.modified, hit.path), reverse=True)
@@ -77,14 +77,20 @@ def search_sessions(
 def _texts(
     entries: Iterable[Entry], roles: frozenset[str], since_ms: int | None
 ) -> Iterator[SaidText]:
-    wants_tools = not roles.isdisjoint(TOOL_ROLES)
     for entry in entries:
-        if entry.type != "message":
-            continue
-        for said in texts_of_line(entry.line(), 0, include_tools=wants_tools):
-            is_new = since_ms is None or (said.time_ms or 0) >= since_ms
-            if said.text and said.role in roles and is_new:
-                yield said
+        if entry.type == "message":
+            yield from said_in_line(entry.line(), roles, since_ms)
+
+
+def said_in_line(
+    line: bytes, roles: frozenset[str], since_ms: int | None
+) -> Iterator[SaidText]:
+    """What a line says in one of these roles, from some time on."""
+    wants_tools = not roles.isdisjoint(TOOL_ROLES)
+    for said in texts_of_line(line, 0, include_tools=wants_tools):
+        is_new = since_ms is None or (said.time_ms or 0) >= since_ms
+        if said.text and said.role in roles and is_new:
+            yield said
 
 
 def _score(match: SessionMatch, info: SessionInfo, now: datetime) -> float:
@@ -94,7 +100,8 @@ def _score(match: SessionMatch, info: SessionInfo, now: datetime) -> float:
     return relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
 
 
-def _make_hit(info: SessionInfo, match: SessionMatch, score: float, agent: str) -> SearchHit:
+def make_hit(info: SessionInfo, match: SessionMatch, score: float, agent: str) -> SearchHit:
+    """The hit for a session and the message to show of it."""
     snippet = make_snippet(match.said.text, match.spans)
     return SearchHit(
         info,

@@ -8,34 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sessiontree.core import trimming
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import SessionTree
 from sessiontree.errors import PersistenceError
-from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header, TitleSlot, get_title
 from sessiontree.model.lines import SessionWarning, SkippedText
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.stores.payloads import Payloads
 
 TAIL_BYTES = 64
 """How much of a file's end is remembered, to tell an append from a rewrite."""
 
 
-class FilePayloads:
-    """Gives entries their bytes from an open file, and their blobs from a store.
-
-    ``missing`` holds the references that could not be followed so far, ``edited`` the texts that
-    were not what their blob was cut to, as (entry id, pointer).
-    """
+class FilePayloads(Payloads):
+    """Gives entries their bytes from an open file, and their blobs from a store."""
 
     def __init__(self, path: str, reader: SessionStorageReader, blobs: BlobStore | None) -> None:
+        super().__init__(blobs.get if blobs is not None else None)
         self.path = path
         self.reader = reader
         self.is_regular = True
-        self.missing: dict[str, None] = {}
-        self.edited: dict[tuple[str, str], None] = {}
-        self._blobs = blobs
 
     def read_line(self, offset: int, length: int) -> bytes:
         try:
@@ -47,47 +41,6 @@ class FilePayloads:
                 self.path, "was cut short by another program; open the session again"
             )
         return line
-
-    def restore(self, data: WireEntry, line: bytes) -> WireEntry:
-        if self._blobs is None or self.is_plain(line):
-            return data
-
-        def note_edited(edited: trimming.EditedText) -> None:
-            self.edited.setdefault((str(data.get("id")), edited.pointer))
-
-        return trimming.restore(data, self._blobs.get, self._note_missing, note_edited)
-
-    def _note_missing(self, missing: trimming.MissingBlob) -> None:
-        self.missing.setdefault(missing.ref)
-
-    def tell_missing(self) -> list[SessionWarning]:
-        """A report of the references that could not be followed so far."""
-        return [
-            SessionWarning(f"{ref} is missing or damaged in the blob store") for ref in self.missing
-        ]
-
-    def tell_edited(self) -> list[SessionWarning]:
-        """A report of the texts that have been found changed so far."""
-        return [
-            SessionWarning(
-                f"entry {entry_id}: the text at {pointer} was changed after it was cut; "
-                "it counts as it stands"
-            )
-            for entry_id, pointer in self.edited
-        ]
-
-    def take_notes(self, before: FilePayloads) -> None:
-        """Go on with what was noted of the file that this one has taken the place of."""
-        self.missing, self.edited = before.missing, before.edited
-
-    def is_plain(self, block: bytes) -> bool:
-        return not trimming.may_need_restore(block)
-
-    def fetch_blob(self, ref: str) -> bytes | None:
-        found = self._blobs.get(ref) if self._blobs is not None else None
-        if found is None:
-            self.missing.setdefault(ref)
-        return found
 
 
 @dataclass(slots=True)

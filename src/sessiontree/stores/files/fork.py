@@ -74,7 +74,10 @@ def fork_file(
         is_other_dialect = dialect_of(source, origin) != store.dialect
         if is_other_dialect:
             wording = Wording(store.profile)
-            entries, name = [_say(entry, wording) for entry in entries], source.tree.info_name()
+            entries, name = (
+                [say_entry(entry, wording) for entry in entries],
+                source.tree.info_name(),
+            )
         try:
             taken = None if is_other_dialect else _take(ahead, source, source_path)
             copy = taken or write_copy(
@@ -122,7 +125,7 @@ class _Fork:
         return store.new_log(header, durability=self.durability, is_draft=False)
 
 
-def _say(entry: Entry, wording: Wording) -> Entry:
+def say_entry(entry: Entry, wording: Wording) -> Entry:
     """The entry in the words of another dialect; the same one if it has nothing to change."""
     if entry.type in ("message", "custom_message") and not wording.must_look_at(entry.line()):
         is_to_inline = wording.profile.dialect == "pi" and may_need_restore(entry.line())

@@ -1,0 +1,208 @@
+"""Statements on a PostgreSQL database: connections, one round trip each, and what is done again.
+
+**Connections.** A statement borrows one of a few connections for as long as it runs. Nothing is
+kept in them: no prepared statement, no setting, no lock, so a pooler in transaction mode may hand
+each transaction to another server. Several statements that belong together, and the tenant that
+they are for, go out in one pipeline: one round trip.
+
+**Again.** A server may end a connection, crash, refuse for serialization, or find a deadlock. Every
+statement of ours may be sent twice: reads anyway; an append is recognised by its entries' ids, and
+all else is compared with a revision. So what failed in one of these ways is sent again, at once and
+then after growing, random waits, until ``patience_s`` has passed. ``Statement.again`` is what is
+sent from the second time on.
+
+Any number of threads may use one ``Database``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from sessiontree.errors import PersistenceError, StoreError
+from sessiontree.stores.postgres.address import Address, hide_password
+from sessiontree.stores.postgres.pool import Connection, Row, connect, find_pool
+from sessiontree.text.escaping import one_line
+
+Parameters = Sequence[Any]
+
+_T = TypeVar("_T")
+
+CLIENT_VERSION = 1
+"""The newest schema that this package was written for; see ``schema``."""
+
+PATIENCE_S = 30.0
+_FIRST_WAIT_S = 0.01
+_LONGEST_WAIT_S = 1.0
+_AGAIN = frozenset(
+    (
+        *("40001", "40P01", "55P03"),  # serialization, deadlock, lock not available
+        *("57P01", "57P02", "57P03", "53300"),  # shut down, crashed, starting, too many
+        *("25006", "08000", "08003", "08006", "08P01", "58000"),  # a standby after a failover
+    )
+)
+_NO_TABLES = frozenset(("42P01", "42883", "3F000", "42703"))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement, and what is sent instead if it may have been carried out already."""
+
+    sql: str
+    parameters: Parameters = ()
+    again: Parameters | None = None
+
+
+class MissingSchemaError(StoreError):
+    """The database has no tables of ours, or not those that this version needs."""
+
+
+class Database:
+    """One database, as one tenant."""
+
+    def __init__(self, address: Address, *, patience_s: float = PATIENCE_S) -> None:
+        self.address = address
+        self.patience_s = patience_s
+        self.round_trips = 0
+        self.pool = find_pool(address.conninfo, address.pool)
+
+    # -- statements ------------------------------------------------------------------------
+
+    def run(
+        self, sql: str, parameters: Parameters = (), again: Parameters | None = None
+    ) -> list[Row]:
+        """The rows of one statement, which is sent again where that helps.
+
+        Raises PersistenceError, StoreError.
+        """
+        return self.run_all([Statement(sql, parameters, again)])[0]
+
+    def run_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The rows of each of these statements, in one transaction and one round trip."""
+        return self.attempt(
+            lambda connection, is_again: self.send(connection, statements, is_again)
+        )
+
+    def send(
+        self, connection: Connection, statements: Sequence[Statement], is_again: bool = False
+    ) -> list[list[Row]]:
+        """Send statements over a connection that the caller holds."""
+        self.round_trips += 1
+        tenant = self.address.tenant
+        chosen = [
+            (each.sql, each.again if is_again and each.again is not None else each.parameters)
+            for each in statements
+        ]
+        is_held = connection.info.transaction_status != pq.TransactionStatus.IDLE
+        if tenant is None and len(chosen) == 1:
+            return [_fetch(connection.execute(*chosen[0], binary=True))]
+        with connection.pipeline():
+            if not is_held:
+                connection.execute("BEGIN")
+            if tenant is not None and not is_held:
+                connection.execute(_SET_TENANT, (tenant,))
+            cursors = [connection.execute(*each, binary=True) for each in chosen]
+            if not is_held:
+                connection.execute("COMMIT")
+        return [_fetch(cursor) for cursor in cursors]
+
+    def attempt(self, work: Callable[[Connection, bool], _T]) -> _T:
+        """Do something with a connection, again if the server or the line failed in between.
+
+        ``work`` hears whether it may have been done already. Raises PersistenceError, StoreError.
+        """
+        deadline = time.monotonic() + self.patience_s
+        tries = 0
+        is_again = False
+        while True:
+            try:
+                with self.connection() as connection:
+                    return work(connection, is_again)
+            except psycopg.Error as error:
+                is_again = True
+                tries += 1
+                failure = error
+            if not self._may_help(failure) or time.monotonic() >= deadline:
+                raise self.explain(failure) from failure
+            if tries > 1:  # once at once: an idle connection may have been cut long ago
+                longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(tries, 10))
+                time.sleep(random.uniform(0, longest))
+
+    def _may_help(self, error: psycopg.Error) -> bool:
+        """Whether sending it again may succeed."""
+        if error.sqlstate is not None:
+            return error.sqlstate in _AGAIN
+        # without a code it is the line; before the first connection, rather a wrong address
+        return isinstance(error, psycopg.OperationalError) and self.pool.has_connected
+
+    def explain(self, error: psycopg.Error) -> PersistenceError | StoreError:
+        """One line for what the server said."""
+        said = error.diag.message_primary if error.sqlstate is not None else None
+        reason = one_line(hide_password(said or str(error) or type(error).__name__)).strip()
+        if error.sqlstate in _NO_TABLES:
+            self.pool.is_checked = False
+            return MissingSchemaError(
+                f"{self.address.shown}: {reason}; to create or upgrade the tables: "
+                "sessiontree store upgrade URL"
+            )
+        if not self.pool.has_connected:
+            return StoreError(f"{self.address.shown}: {reason}")
+        return PersistenceError(self.address.shown, reason)
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for as long as the block takes, to a database that has our tables."""
+        with self.pool.connection() as connection:
+            if not self.pool.is_checked:
+                self._check(connection)
+            yield connection
+
+    def connect(self) -> Connection:
+        """A connection of the caller's own, for what no pool may lend. Raises psycopg.Error."""
+        made = connect(self.address.conninfo)
+        self.pool.has_connected = True
+        return made
+
+    @contextlib.contextmanager
+    def transaction(self, sql: str, parameters: Parameters) -> Iterator[Connection]:
+        """A transaction that begins with a statement, usually one that locks. psycopg.Error."""
+        with self.connection() as connection, connection.transaction():
+            if self.address.tenant is not None:
+                connection.execute(_SET_TENANT, (self.address.tenant,))
+            connection.execute(sql, parameters)
+            yield connection
+
+    def _check(self, connection: Connection) -> None:
+        try:
+            found = connection.execute("SELECT version, oldest_client FROM st_meta").fetchone()
+        except psycopg.errors.UndefinedTable:
+            raise MissingSchemaError(
+                f"{self.address.shown} has no tables for sessions yet; to create them: "
+                "sessiontree store init URL"
+            ) from None
+        version, oldest_client = found or (0, 0)
+        if version < CLIENT_VERSION:
+            raise MissingSchemaError(
+                f"{self.address.shown} is at schema {version}, this Sessiontree needs "
+                f"{CLIENT_VERSION}; to upgrade it: sessiontree store upgrade URL"
+            )
+        if oldest_client > CLIENT_VERSION:
+            raise MissingSchemaError(
+                f"{self.address.shown} takes clients from version {oldest_client} on, this one is "
+                f"{CLIENT_VERSION}: upgrade Sessiontree"
+            )
+        self.pool.is_checked = True
+
+
+_SET_TENANT = "SELECT set_config('sessiontree.tenant', %s, true)"
+
+
+def _fetch(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    return cursor.fetchall() if cursor.description is not None else []

@@ -1,0 +1,190 @@
+"""Listing and finding sessions in PostgreSQL: by their rows, a page at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from sessiontree.discovery.catalogue.leaves import Status
+from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo, SessionList
+from sessiontree.model.dialects import session_name
+from sessiontree.model.ids import format_timestamp
+from sessiontree.profiles import Dialect
+from sessiontree.stores.base import ListMark, TrashedSession
+from sessiontree.stores.postgres.address import read_ref, spell_ref
+from sessiontree.stores.postgres.pool import Row
+from sessiontree.stores.postgres.rows import scope_key
+from sessiontree.stores.postgres.spelling import prefix_end, spell_key, unspell
+from sessiontree.stores.postgres.statements import OURS
+
+if TYPE_CHECKING:
+    from sessiontree.stores.postgres.store import PostgresStore
+
+PAGE = 1_000
+COLUMNS = (
+    "sid, scope, id, cwd, dialect, title, info_name, short_summary, first_message, parent, status, "
+    "messages, bytes, created, modified, answered"
+)
+_BEHIND = "(modified, id, scope) < (%s, %s, %s)"
+_ORDER = "ORDER BY modified DESC, id DESC, scope DESC"
+
+
+def list_rows(
+    store: PostgresStore,
+    cwd: str | None,
+    scope: str | None,
+    limit: int | None,
+    before: ListMark | None = None,
+    on_progress: Callable[[int, int], object] | None = None,
+) -> SessionList:
+    """The sessions of a project, a scope, or all, newest first."""
+    made = SessionList()
+    left = limit
+    for rows in _pages(store, *filter_of(cwd, scope), limit, _behind(before)):
+        for row in rows[:left]:
+            info = make_info(store, row)
+            (made if info.message_count else made.empty).append(info)
+        left = None if limit is None else limit - len(made)
+        if on_progress is not None:
+            on_progress(len(made), len(made))
+        if left is not None and left <= 0:
+            break
+    made.empty_count = len(made.empty)
+    if limit is None and before is None:
+        made.total = len(made)
+    return made
+
+
+def _behind(mark: ListMark | None) -> tuple[Any, ...]:
+    """What comes before the rest of a listing, as its rows are sorted."""
+    if mark is None:
+        return ()
+    modified, ref = mark
+    session_id, scope = read_ref(ref)
+    return modified, spell_key(session_id), scope_key(scope)
+
+
+def _pages(
+    store: PostgresStore,
+    where: str,
+    parameters: tuple[Any, ...],
+    limit: int | None,
+    behind: tuple[Any, ...],
+) -> Iterator[list[Row]]:
+    """Pages of sessions, each from behind the last row of the one before."""
+    size = PAGE if limit is None else max(1, min(PAGE, limit))
+    while True:
+        sql = (
+            f"SELECT {COLUMNS} FROM st_session WHERE {where} AND {OURS} AND deleted IS NULL "
+            f"AND answered {'AND ' + _BEHIND if behind else ''} "
+            f"{_ORDER} LIMIT %s"
+        )
+        rows = store.database.run(sql, (*parameters, *behind, size))
+        yield rows
+        if len(rows) < size:
+            return
+        behind = (rows[-1][14], rows[-1][2], rows[-1][1])
+
+
+def filter_of(cwd: str | None, scope: str | None, table: str = "") -> tuple[str, tuple[Any, ...]]:
+    """The condition for the sessions of a project, a scope, or all, and its values."""
+    if scope is not None:
+        return f"{table}scope = %s", (scope_key(scope),)
+    if cwd is None:
+        return "true", ()
+    return f"{table}scope = '' AND {table}cwd = ANY (%s)", (_spellings(cwd),)
+
+
+def _spellings(cwd: str) -> list[str]:
+    """A project by its path as it is given, and as it is without links."""
+    return [spell_key(each) for each in dict.fromkeys((cwd, os.path.realpath(cwd)))]
+
+
+def find_rows(
+    store: PostgresStore, prefix: str, cwd: str | None, scope: str | None
+) -> list[SessionInfo]:
+    """The sessions and drafts whose id begins so, newest first."""
+    where, parameters = filter_of(cwd, scope)
+    if scope is None and cwd is None:
+        where = "scope = ''"
+    end = prefix_end(spell_key(prefix))
+    rows = store.database.run(
+        f"SELECT {COLUMNS} FROM st_session WHERE {where} AND {OURS} AND deleted IS NULL "
+        f"AND id >= %s {'AND id < %s' if end is not None else ''} "
+        f"{_ORDER}",
+        (*parameters, spell_key(prefix), *(() if end is None else (end,))),
+    )
+    return [make_info(store, row) for row in rows]
+
+
+def latest_ref(store: PostgresStore, cwd: str | None, scope: str | None) -> str | None:
+    """The session of a project or scope that was used last."""
+    found = list_rows(store, cwd, scope, 1)
+    return found[0].path if found else None
+
+
+def make_info(store: PostgresStore, row: Row) -> SessionInfo:
+    """The listing's line for a row."""
+    names = [None if text is None else unspell(text) for text in row[5:10]]
+    title, info_name, short_summary, first_message, parent = names
+    dialect: Dialect = "pi" if row[4] == "pi" else "omp"
+    created, modified = _moment(row[13]), _moment(row[14])
+    ref = ref_of(row[2], row[1])
+    return SessionInfo(
+        ref,
+        unspell(row[2]),
+        unspell(row[3]),
+        session_name(dialect, title, info_name, short_summary),
+        parent,
+        created,
+        modified,
+        row[11],
+        NO_MESSAGES if first_message is None else first_message,
+        partial(store.read_text, ref),
+        row[12],
+        cast("Status", row[10]),
+    )
+
+
+def ref_of(id_key: str, scope: str) -> str:
+    """The ref of a session by its row's id and scope."""
+    return spell_ref(unspell(id_key), unspell(scope[1:]) if scope else None)
+
+
+def _moment(found: datetime) -> datetime:
+    return found.astimezone(UTC)
+
+
+TRASH_COLUMNS = (
+    "sid, scope, id, cwd, dialect, title, info_name, short_summary, deleted, batch"
+)
+_TRASHED = "trash-"
+
+
+def trashed(row: Row) -> TrashedSession:
+    """A session in the trash, of a row of ``TRASH_COLUMNS``."""
+    names = [None if text is None else unspell(text) for text in row[5:8]]
+    dialect: Dialect = "pi" if row[4] == "pi" else "omp"
+    return TrashedSession(
+        f"{_TRASHED}{row[0]:x}",
+        ref_of(row[2], row[1]),
+        unspell(row[2]),
+        session_name(dialect, *names),
+        unspell(row[3]),
+        format_timestamp(round(row[8].timestamp() * 1000)),
+        row[9] or "",
+    )
+
+
+def trashed_sid(trash_id: str) -> int | None:
+    """The row that an id in the trash names, if it is one."""
+    digits = trash_id.removeprefix(_TRASHED)
+    if digits == trash_id or len(digits) > 16:
+        return None
+    try:
+        return int(digits, 16)
+    except ValueError:
+        return None

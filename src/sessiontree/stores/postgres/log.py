@@ -1,0 +1,748 @@
+"""One session in PostgreSQL, open: entries go in by one statement, and what others wrote comes out.
+
+**An append does not look first.** It says up to where the session was read, and the answer brings
+what others wrote since: a child of the leaf is always valid. **What needs quiet** goes through
+``settle``: it reads on, works, and writes on the condition that the session's revision is still the
+one it read; if not it does so again, and after a few times with the session's row locked.
+
+**Lost answers.** A statement that may have been carried out is sent again with the same entries;
+their ids make it once. After the commit nothing raises: what cannot be read then is read later.
+
+**Lost rows.** A standby that took over may lack what was acknowledged last. Each append names the
+last entry that was read; if the server has another or none there, the session is read anew, and the
+entries that only we still have are written again, with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from sessiontree.core.gc import with_paused_gc
+from sessiontree.core.tree import SessionTree, graft, plant
+from sessiontree.core.trimming import Trimmed, may_be_edited, trim
+from sessiontree.errors import (
+    EntryExistsError,
+    PersistenceError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionTreeError,
+    without_frames,
+)
+from sessiontree.logs import get_logger
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header, get_title, respell_header, set_fields
+from sessiontree.model.lines import SessionWarning
+from sessiontree.profiles import Dialect
+from sessiontree.stores.base import Durability
+from sessiontree.stores.files.replaced_file import succeed
+from sessiontree.stores.postgres import statements
+from sessiontree.stores.postgres.address import spell_ref
+from sessiontree.stores.postgres.database import Statement
+from sessiontree.stores.postgres.figures import Figures, figures_of
+from sessiontree.stores.postgres.lines import RowLines
+from sessiontree.stores.postgres.pool import Connection, Row
+from sessiontree.stores.postgres.rows import (
+    EntryRows,
+    Place,
+    entries_of,
+    name_words,
+    rows_of,
+    session_columns,
+    shown,
+)
+from sessiontree.stores.postgres.spelling import spell_key
+from sessiontree.text.escaping import one_line
+
+if TYPE_CHECKING:
+    from sessiontree.stores.postgres.store import PostgresStore
+
+logger = get_logger()
+
+_T = TypeVar("_T")
+
+_RECENT_ENTRIES = 1_000
+_TRIES_UNLOCKED = 4
+_MOST_TRIES = 20
+_LONGEST_PAUSE_S = 0.02
+
+
+class _MeanwhileError(Exception):
+    """Somebody wrote between what was read and what was to be written."""
+
+
+class PostgresLog:
+    """One session. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        header: Header,
+        dialect: Dialect,
+        durability: Durability = "flush",
+        *,
+        is_read_only: bool = False,
+    ) -> None:
+        """A session of which nothing is written yet; ``load`` goes on with one that is."""
+        self.store = store
+        self.header = header
+        self.dialect: Dialect = dialect
+        self.durability: Durability = durability
+        self.tree = SessionTree()
+        self.foreign = 0
+        """How many entries others have appended since the session was opened here."""
+        self.is_draft = True
+        self.is_touched = False
+        """Whether anything was written since."""
+        self.place: Place | None = None
+        self._db = store.database
+        self._is_read_only = is_read_only
+        self._is_stale = False
+        self._is_settling = False
+        self._held: Connection | None = None
+        self._error: PersistenceError | None = None
+        self._told: list[SessionWarning] = []
+        self._header_line = b""
+        self._has_written = False
+        self._lines = self._new_lines()
+
+    # -- what there is to know -------------------------------------------------------------
+
+    @property
+    def scope(self) -> str | None:
+        """The scope that the header names, if it names one."""
+        scope = self.header.get("scope")
+        return scope if isinstance(scope, str) else None
+
+    @property
+    def ref(self) -> str:
+        """Its id, behind its scope if it has one."""
+        return spell_ref(str(self.header.get("id", "")), self.scope)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a row of it."""
+        return self.place is not None
+
+    @property
+    def revision(self) -> str:
+        """Another text after each write of anybody, as far as it has been read here."""
+        return "0" if self.place is None else str(self.place)
+
+    @property
+    def warnings(self) -> list[SessionWarning]:
+        """What reading or writing had to repair, in the order it was met."""
+        found = [*self._told, *self._lines.tell_missing(), *self._lines.tell_edited()]
+        if self.foreign:
+            plural = "entry was" if self.foreign == 1 else "entries were"
+            found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
+        return found
+
+    def warn(self, *warnings: SessionWarning) -> None:
+        """Tell something among the warnings; once, however often it happens."""
+        self._told += [warning for warning in warnings if warning not in self._told]
+
+    @property
+    def name(self) -> str:
+        """What errors and warnings call it."""
+        return f"{self.store.url}#{self.ref}"
+
+    # -- errors ----------------------------------------------------------------------------
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error is latched."""
+        return self._error is not None
+
+    def check(self) -> None:
+        """Raise the error that stopped this log, if one did."""
+        if self._error is not None:
+            raise without_frames(self._error)
+        if self._is_read_only:
+            raise PersistenceError(self.name, "was opened to be read only")
+
+    def _stop(self, error: PersistenceError) -> None:
+        if self._error is None:
+            self._error = without_frames(error)
+            logger.error("writing stopped: %s", one_line(str(error)))
+
+    @contextlib.contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """What fails in the block stops the log."""
+        try:
+            yield
+        except PersistenceError as error:
+            self._stop(error)
+            raise
+
+    def recover(self) -> None:
+        """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        self._error = None
+        with self._stopping():
+            if self.place is not None:
+                self._reload()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        store: PostgresStore,
+        ref: str,
+        durability: Durability = "flush",
+        *,
+        is_read_only: bool = False,
+    ) -> PostgresLog:
+        """An existing session. Raises SessionNotFoundError, PersistenceError."""
+        found = _read_whole(store, *statements.open_session(ref))
+        if found is None:
+            raise SessionNotFoundError(ref)
+        header = cast("Header", codec.decode(found[0][statements.HEADER]))
+        dialect: Dialect = "pi" if found[0][statements.DIALECT] == "pi" else "omp"
+        log = cls(store, header, dialect, durability, is_read_only=is_read_only)
+        log.tree = log._take_whole(found)
+        return log
+
+    @with_paused_gc
+    def _take_whole(self, found: tuple[Row, list[Row]]) -> SessionTree:
+        """Go on with a session as it was just read; its tree."""
+        row, rows = found
+        sid, epoch, revision, header_revision, header_line, _, is_answered, _ = row
+        lines = self._new_lines()
+        lines.take_notes(self._lines)
+        self._lines = lines
+        self._header_line = bytes(header_line)
+        self.is_draft = not is_answered
+        self.place = place = Place(sid, 0, None, epoch, revision, header_revision)
+        if rows:
+            place.head, place.last_key = rows[-1][0], rows[-1][1]
+        tree, repairs = plant(entries_of(rows, lines))
+        self.warn(*repairs)
+        self._is_stale = False
+        return tree
+
+    def _new_lines(self) -> RowLines:
+        def read_rows(first: int, last: int) -> list[tuple[int, bytes]]:
+            sid = self.place.sid if self.place is not None else 0
+            rows = self._send(Statement(statements.READ_LINES, (sid, first, last)))
+            return [(number, bytes(line)) for number, line in rows]
+
+        return RowLines(self.store.url, read_rows, self.store.get_blob)
+
+    def _reload(self) -> None:
+        """Read the session anew; entries that only this log still has are written again."""
+        place = self.place
+        if place is None:
+            return
+        found = _read_whole(self.store, statements.READ_SESSION, (place.sid,), self._send_all)
+        if found is None:
+            self._write_anew()
+            return
+        self.header = cast("Header", codec.decode(found[0][statements.HEADER]))
+        new = self._take_whole(found)
+        done = succeed(new=new, old=self.tree, dialect=self.dialect, is_old_intact=False)
+        self._adopt(new)
+        self.foreign += done.foreign
+        self.warn(*done.warnings)
+        if done.homeless:
+            count = len(done.homeless)
+            self.warn(
+                SessionWarning(
+                    f"the server had lost {count} {'entry' if count == 1 else 'entries'} that it "
+                    "had confirmed; written again"
+                )
+            )
+            try:
+                lines = [(entry, self.spell(entry)) for entry in done.homeless]
+                self._insert(lines, is_again=True)
+            except EntryExistsError:  # another window has written them meanwhile
+                self._is_stale = True
+
+    def _adopt(self, new: SessionTree) -> None:
+        """The tree that was read anew takes the place of the one there was."""
+        leaf_id = self.tree.leaf_id
+        new.leaf_id = leaf_id if leaf_id in new.by_id else new.last_id
+        self.tree = new
+
+    def refresh(self) -> None:
+        """Read what others appended: one statement."""
+        if self._error is not None:
+            self.check()
+        with self._stopping():
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        place = self.place
+        if place is None:
+            return
+        if self._is_stale:
+            self._reload()
+            return
+        rows = self._send(
+            Statement(
+                statements.READ_ON,
+                (place.header_revision, place.last_key, place.head, place.head, place.sid),
+            )
+        )
+        if not rows:
+            if not self._is_read_only:
+                self._write_anew()
+            return
+        epoch, revision, header_revision, header, is_deleted, is_answered, is_last = rows[0][:7]
+        if is_deleted:
+            if self._is_settling:
+                self._bring_back()
+            return
+        if epoch != place.epoch or not is_last:
+            self._reload()
+            return
+        self._take_header(header, header_revision)
+        self.is_draft = not is_answered
+        place.revision = revision
+        self._take_others([row[7:] for row in rows if row[7] is not None])
+
+    def _take_header(self, line: bytes | None, revision: int) -> None:
+        place = self._place()
+        if line is not None and revision != place.header_revision:
+            self._header_line = bytes(line)
+            self.header = cast("Header", codec.decode(self._header_line))
+        place.header_revision = revision
+
+    def _take_others(self, rows: Sequence[Row]) -> None:
+        """Put what others appended into the tree; the leaf stays."""
+        if not rows:
+            return
+        place = self._place()
+        warnings: list[SessionWarning] = []
+        entries = entries_of([(*row[:5], len(row[5]), bytes(row[5])) for row in rows], self._lines)
+        entries = [entry for entry in entries if entry.id not in self.tree.by_id]
+        graft(self.tree, entries, (), warnings)
+        self.warn(*warnings)
+        self.foreign += len(entries)
+        place.head, place.last_key = rows[-1][0], rows[-1][1]
+
+    # -- appending -------------------------------------------------------------------------
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, all of them or none; then they are in the tree, the leaf where it was.
+
+        What others wrote meanwhile comes first. Raises EntryExistsError, PersistenceError.
+        """
+        self.check()
+        with self._stopping():
+            if self._is_stale:
+                self._reload()
+            for entry in entries:
+                if entry.id in self.tree.by_id:
+                    raise EntryExistsError(entry.id)
+            first = entries[0]
+            if first.parent_id is not None and first.parent_id not in self.tree.by_id:
+                first.place(first.id, self.tree.leaf_id)  # it was read anew since it was made
+            self._insert([(entry, self.spell(entry)) for entry in entries])
+        self.is_touched = self._has_written = True
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry is in the store as it is in memory."""
+        return entry.source is self._lines and not entry.is_changed
+
+    def spell(self, entry: Entry) -> bytes:
+        """The line of an entry; the blobs of one that has none yet are kept first."""
+        if entry.source is not None:
+            return entry.line()
+        spelled = self._trim(entry)
+        for blob in spelled.blobs:
+            self.store.put_blob(blob)
+        return spelled.line
+
+    def _trim(self, entry: Entry) -> Trimmed:
+        return trim(entry.data, self.dialect)
+
+    def _insert(self, lines: list[tuple[Entry, bytes]], *, is_again: bool = False) -> None:
+        """Write entries, whatever has to be mended first."""
+        for _ in range(_MOST_TRIES):
+            rows = rows_of(lines)
+            figures = figures_of([entry for entry, _ in lines], self.tree)
+            found = self._send_append(rows, figures, is_again)
+            match found[0][0]:
+                case "ok":
+                    self._take_answer(found, lines, rows, figures)
+                    return
+                case "conflict":
+                    raise _MeanwhileError
+                case "taken":
+                    raise SessionExistsError(str(self.header.get("id", "")), self.ref)
+                case "gone":
+                    raise PersistenceError(self.name, "was deleted for good")
+                case "deleted":
+                    self._bring_back()
+                case _:  # the server has lost rows: what we still have is written again first
+                    self._reload()
+                    lines = [each for each in lines if each[0].id not in self.tree.by_id]
+                    if not lines:
+                        return
+        raise PersistenceError(self.name, "is being lost by its server again and again")
+
+    def _send_append(
+        self, rows: EntryRows, figures: Figures, is_again: bool, sid: int | None = None
+    ) -> list[Row]:
+        place = self.place
+        new = header_line = None
+        if place is None:
+            sid = secrets.randbits(62) if sid is None else sid
+            header_line = codec.encode(self.header)
+            new = Jsonb(session_columns(self.header, self.scope, self.dialect))
+            where: tuple[Any, ...] = (sid, 0, None, 0, 0, None)
+        else:
+            expected = place.revision if self._is_settling else None
+            where = (
+                place.sid,
+                place.head,
+                place.last_key,
+                place.epoch,
+                place.header_revision,
+                expected,
+            )
+        parameters = (
+            rows.ids,
+            rows.parents,
+            rows.kinds,
+            rows.times,
+            rows.lines,
+            figures.messages,
+            rows.size,
+            figures.is_answered,
+            figures.status,
+            shown(figures.first_message),
+            shown(figures.info_name),
+            shown(figures.short_summary),
+            figures.last_said_ms is not None,
+            self._new_names(figures),
+            new,
+            header_line,
+        )
+        try:
+            found = self._send(
+                Statement(
+                    statements.APPEND,
+                    (*where, is_again, *parameters),
+                    (*where, True, *parameters),
+                )
+            )
+        except PersistenceError as error:
+            cause = error.__cause__
+            if not isinstance(cause, psycopg.Error) or cause.sqlstate != statements.IS_THERE:
+                raise
+            self._catch_up()
+            taken = [entry_id for entry_id in rows.ids if entry_id in self.tree.by_id]
+            raise EntryExistsError(taken[0] if taken else rows.ids[0]) from None
+        if place is None and found[0][0] in ("ok", "deleted"):
+            self.place = Place(where[0])
+            self._header_line = header_line or b""
+        return found
+
+    def _new_names(self, figures: Figures) -> str | None:
+        """The words of the session's name, if these entries may change it."""
+        if self.place is not None and figures.info_name is None and figures.short_summary is None:
+            return None
+        info_name = figures.info_name if figures.info_name is not None else self.tree.info_name()
+        return name_words(self.dialect, get_title(self.header), info_name, figures.short_summary)
+
+    def _take_answer(
+        self,
+        found: list[Row],
+        lines: Sequence[tuple[Entry, bytes]],
+        rows: EntryRows,
+        figures: Figures,
+    ) -> None:
+        """The entries are committed: from here on nothing raises."""
+        place = self._place()
+        _, head, epoch, revision, header_revision, header = found[0][:6]
+        if epoch != place.epoch:
+            self._is_stale = True  # somebody wrote lines anew; ours are written in any case
+        with contextlib.suppress(ValueError):
+            self._take_header(header, header_revision)
+        others = [row for row in found[1:] if row[6] not in rows.ids]
+        self._take_others([(row[1], *row[6:]) for row in others])
+        first = head - len(rows.ids) + 1
+        for at, (entry, line) in enumerate(lines):
+            entry.attach(self._lines, self._lines.place(first + at, len(line), line), len(line))
+            if entry.id not in self.tree.by_id:
+                self.tree.add(entry)
+        place.head, place.revision = head, revision
+        if rows.ids:
+            place.last_key = rows.ids[-1]
+        self.is_draft = self.is_draft and not figures.is_answered
+        self._release_old()
+        if self._is_stale and not self._is_settling:
+            with contextlib.suppress(SessionTreeError):
+                self._reload()
+
+    def _release_old(self) -> None:
+        """Of what was appended long ago only the line's place stays in memory."""
+        at = len(self.tree.entries) - _RECENT_ENTRIES
+        if at >= 0:
+            entry = self.tree.entries[at]
+            if entry.cached is not None and not may_be_edited(entry, self.dialect):
+                entry.release()
+
+    def _write_anew(self) -> None:
+        """The server has no row of the session any more: write all that is known of it."""
+        sid = self._place().sid
+        if self._is_read_only:
+            raise PersistenceError(self.name, "is not there any more")
+        if self._send(Statement(statements.IS_GONE, (sid,))):
+            raise PersistenceError(self.name, "was deleted for good")
+        self.place = None
+        found = self._send_append(rows_of(()), Figures(), is_again=True, sid=sid)
+        if found[0][0] != "ok":
+            raise PersistenceError(self.name, "was lost by its server, and its id taken since")
+        self._reload()
+
+    def _bring_back(self) -> None:
+        """Somebody has deleted the session while it was in use: take it out of the trash."""
+        self._send(Statement(statements.BRING_BACK, (self._place().sid,)))
+        self.warn(SessionWarning("the session was deleted meanwhile; it is back from the trash"))
+
+    def claim(self) -> None:
+        """Write the header of a session whose id a caller chose, for one of those who want it."""
+        with self._stopping():
+            self._insert_header()
+        self.is_touched = True  # if nothing follows it goes when it is left
+
+    def _insert_header(self) -> None:
+        found = self._send_append(rows_of(()), Figures(), is_again=False)
+        if found[0][0] != "ok":
+            raise SessionExistsError(str(self.header.get("id", "")), self.ref)
+        place = self._place()
+        place.revision = found[0][3]
+
+    def take_copied(
+        self, sid: int, entries: Sequence[Entry], lengths: Sequence[int], header_line: bytes
+    ) -> None:
+        """Go on with a copy that was just written with these entries, in this order."""
+        self.place = place = Place(sid, len(entries))
+        self._header_line = header_line
+        rows = [
+            (number, entry.id, entry.parent_id, entry.type, entry.timestamp, length)
+            for number, (entry, length) in enumerate(zip(entries, lengths, strict=True), 1)
+        ]
+        self.tree = SessionTree(
+            Entry(kind, key, parent, said, self._lines, self._lines.place(number, length), length)
+            for number, key, parent, kind, said, length in rows
+        )
+        if entries:
+            place.last_key = spell_key(entries[-1].id)
+
+    # -- settling --------------------------------------------------------------------------
+
+    def settle(self, work: Callable[[], _T]) -> _T:
+        """Do something with everything read and nobody else writing; may be nested.
+
+        Done again when somebody wrote in between; after a few times with the row locked.
+        """
+        self.check()
+        if self._is_settling or self.place is None:
+            return work()
+        for tries in range(_TRIES_UNLOCKED):
+            self._is_settling = True
+            try:
+                with self._stopping():
+                    self._catch_up()
+                return work()
+            except _MeanwhileError:
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S) * tries)
+            finally:
+                self._is_settling = False
+        return self._settle_locked(work)
+
+    def _settle_locked(self, work: Callable[[], _T]) -> _T:
+        self._is_settling = True
+        try:
+            with self._db.transaction(statements.LOCK, (self._place().sid,)) as connection:
+                self._held = connection
+                with self._stopping():
+                    self._catch_up()
+                return work()
+        except psycopg.Error as error:
+            self._is_stale = True  # what was committed of it is told by the next look
+            failure = self._db.explain(error)
+            if isinstance(failure, PersistenceError):
+                self._stop(failure)
+            raise failure from error
+        finally:
+            self._held = None
+            self._is_settling = False
+
+    def _send(self, statement: Statement) -> list[Row]:
+        return self._send_all([statement])[0]
+
+    def _send_all(self, wanted: Sequence[Statement]) -> list[list[Row]]:
+        if self._held is not None:
+            try:
+                return self._db.send(self._held, wanted)
+            except psycopg.Error as error:
+                raise self._db.explain(error) from error
+        return self._db.run_all(wanted)
+
+    def _place(self) -> Place:
+        assert self.place is not None
+        return self.place
+
+    # -- rewriting -------------------------------------------------------------------------
+
+    def rewrite(self, *, find_changes: bool = False) -> None:
+        """Write the lines that differ from the store: with ``find_changes``, also edited data."""
+        self.settle(lambda: self._rewrite(find_changes))
+
+    def _rewrite(self, find_changes: bool) -> None:
+        place = self.place
+        if place is None:
+            return
+        changed = [
+            (entry, self._trim(entry) if entry.is_edited() else Trimmed(entry.line()))
+            for entry in self.tree.entries
+            if entry.is_changed or (find_changes and entry.is_edited())
+        ]
+        if not changed:
+            return
+        for _, spelled in changed:
+            for blob in spelled.blobs:
+                self.store.put_blob(blob)
+        rows = rows_of([(entry, spelled.line) for entry, spelled in changed])
+        figures = figures_of(self.tree.entries, self.tree)
+        with self._stopping():
+            found = self._send(
+                Statement(
+                    statements.REWRITE,
+                    (
+                        shown(figures.first_message),
+                        shown(figures.info_name),
+                        shown(figures.short_summary),
+                        place.sid,
+                        place.revision,
+                        rows.ids,
+                        rows.parents,
+                        rows.lines,
+                    ),
+                )
+            )
+        if not found:
+            raise _MeanwhileError
+        numbers = {key: number for _, _, number, key in found}
+        place.epoch, place.revision = found[0][:2]
+        for key, (entry, spelled) in zip(rows.ids, changed, strict=True):
+            if key in numbers:
+                offset = self._lines.place(numbers[key], len(spelled.line), spelled.line)
+                entry.attach(self._lines, offset, len(spelled.line))
+        if find_changes:
+            self.tree.forget_indexes()
+
+    # -- the header ------------------------------------------------------------------------
+
+    def write_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields and write them; None removes one. A failure changes nothing."""
+        self.check()
+        if self.place is None:
+            self.set_header(fields)
+            return
+        with self._stopping():
+            for _ in range(_MOST_TRIES):
+                if self._write_header(fields):
+                    return
+                self._catch_up()
+            raise PersistenceError(self.name, "is being renamed by others again and again")
+
+    def _write_header(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the header was still the one we know, and is written."""
+        place = self._place()
+        header = cast("Header", dict(self.header))
+        set_fields(header, fields)
+        line = respell_header(header, self._header_line)
+        columns = session_columns(header, self.scope, self.dialect)
+        words = name_words(self.dialect, get_title(header), self.tree.info_name(), None)
+        found = self._send(
+            Statement(
+                statements.WRITE_HEADER,
+                (
+                    line,
+                    columns["title"],
+                    columns["cwd"],
+                    columns["parent"],
+                    words,
+                    place.sid,
+                    place.header_revision,
+                ),
+            )
+        )
+        if not found:
+            return False
+        place.header_revision, revision, head = found[0]
+        if head == place.head:
+            place.revision = revision
+        self.header, self._header_line = header, line
+        return True
+
+    def set_header(self, fields: Mapping[str, Any]) -> None:
+        """Set header fields of a session of which nothing is written yet."""
+        set_fields(self.header, fields)
+
+    def move(self, cwd: str, scope: str | None = None) -> None:  # noqa: ARG002 - it keeps its scope
+        """Move the session to another project: its header says to which it belongs."""
+        self.write_header({"cwd": cwd})
+
+    # -- leaving ---------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Nothing is left to do: what was appended is committed."""
+        self.check()
+
+    def discard(self) -> None:
+        """Remove a draft that holds nothing of worth, if nobody wrote to it since it was read."""
+        if self.place is not None and self.is_draft:
+            with self._stopping():
+                self._send(Statement(statements.DISCARD, (self.place.sid, self.place.head)))
+            self.place = None
+            self._has_written = False
+
+    def destroy(self) -> None:
+        """Remove a copy that nobody goes over to, whatever is in it. Best effort."""
+        if self.place is not None:
+            with contextlib.suppress(SessionTreeError):
+                self._send(Statement(statements.PURGE, ([self.place.sid],)))
+
+    def delete(self, *, permanently: bool = False) -> None:
+        """Let go of the session and delete it; every later write raises PersistenceError."""
+        self.check()
+        if self.place is not None:
+            self.store.delete(self.ref, permanently=permanently)
+        self._has_written = False
+        self._error = PersistenceError(self.name, "was deleted here")
+
+    def close(self) -> None:
+        """Let go of the session; its entries stay readable."""
+        if self._has_written and self.place is not None and self._error is None:
+            self._has_written = False
+            self.store.index_soon(self.place.sid)
+
+
+def _read_whole(
+    store: PostgresStore,
+    sql: str,
+    parameters: tuple[Any, ...],
+    send: Callable[[Sequence[Statement]], list[list[Row]]] | None = None,
+) -> tuple[Row, list[Row]] | None:
+    """The row of a session and those of its entries; None if there is none."""
+    send = send or store.database.run_all
+    rows = send([Statement(sql, parameters)])[0]
+    if not rows:
+        return None
+    width = statements.SESSION_WIDTH
+    return rows[0][:width], [row[width:] for row in rows if row[width] is not None]

@@ -1,0 +1,100 @@
+"""The connections of this process to a database: a few, lent for one statement each.
+
+One pool serves all stores of the same database and user, whatever their tenants. A connection that
+failed is closed, never lent again. A child process that was forked begins with its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import pq
+
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
+
+_CONNECT_TIMEOUT_S = 10
+
+
+class ConnectionPool:
+    """At most ``size`` connections at a time; more threads than that wait for one another."""
+
+    def __init__(self, conninfo: str, size: int) -> None:
+        self._conninfo = conninfo
+        self._size = size
+        self.has_connected = False
+        self.is_checked = False
+        """Whether the database is known to have tables that we can use."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._idle: deque[Connection] = deque()
+        self._room = threading.Semaphore(self._size)
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for as long as the block takes. Raises psycopg.Error."""
+        if self._process != os.getpid():
+            self._inherited = self._idle  # the parent's: closing them here would end them there
+            self._begin()
+        with self._room:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                if connection.info.transaction_status == pq.TransactionStatus.IDLE:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
+
+    def _take(self) -> Connection:
+        while self._idle:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                connection = self._idle.pop()
+                if not connection.closed:
+                    return connection
+        connection = connect(self._conninfo)
+        self.has_connected = True
+        return connection
+
+    def close(self) -> None:
+        """Close what is idle; whoever goes on gets new connections."""
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop().close()
+
+
+def connect(conninfo: str) -> Connection:
+    """A new connection in autocommit that keeps nothing on the server. Raises psycopg.Error."""
+    return psycopg.connect(
+        conninfo,
+        autocommit=True,
+        prepare_threshold=None,
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        application_name="sessiontree",
+    )
+
+
+_pools: dict[tuple[str, int], ConnectionPool] = {}
+_lock = threading.Lock()
+
+
+def find_pool(conninfo: str, size: int) -> ConnectionPool:
+    """This process's pool for a database."""
+    with _lock:
+        return _pools.setdefault((conninfo, size), ConnectionPool(conninfo, size))
+
+
+@atexit.register
+def close_pools() -> None:
+    """Close all that is idle, when the program ends."""
+    for pool in list(_pools.values()):
+        pool.close()

@@ -1,0 +1,345 @@
+-- Sessions in PostgreSQL, version 1. Every name begins with st_. Read with docs/teams.md.
+--
+-- Texts that are keys are spelled by sessiontree.stores.postgres.spelling: whatever a session says,
+-- PostgreSQL can hold it. The truth is in the bytes: st_session.header and st_entry.line.
+
+CREATE TABLE st_meta (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version integer NOT NULL,
+    oldest_client integer NOT NULL,
+    retention interval
+);
+
+CREATE TABLE st_member (
+    role name PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL
+);
+
+-- Whose rows a statement sees: a role that is bound to a tenant sees that one, whatever it asks for.
+CREATE FUNCTION st_tenant() RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE bound text;
+BEGIN
+    SELECT m.tenant INTO bound FROM st_member m
+     WHERE m.role IN (current_user, session_user) ORDER BY m.role = current_user DESC LIMIT 1;
+    IF FOUND THEN RETURN bound; END IF;
+    RETURN coalesce(current_setting('sessiontree.tenant', true), '');
+END $$;
+
+CREATE TABLE st_session (
+    sid bigint PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    cwd text COLLATE "C" NOT NULL,
+    dialect text NOT NULL,
+    header bytea NOT NULL,
+    head bigint NOT NULL DEFAULT 0,
+    epoch integer NOT NULL DEFAULT 0,
+    revision bigint NOT NULL DEFAULT 1,
+    header_revision integer NOT NULL DEFAULT 0,
+    answered boolean NOT NULL DEFAULT false,
+    title text,
+    info_name text,
+    short_summary text,
+    first_message text,
+    parent text,
+    status text NOT NULL DEFAULT 'empty',
+    messages bigint NOT NULL DEFAULT 0,
+    bytes bigint NOT NULL DEFAULT 0,
+    created timestamptz NOT NULL DEFAULT now(),
+    modified timestamptz NOT NULL DEFAULT now(),
+    followed timestamptz,
+    indexed bigint NOT NULL DEFAULT 0,
+    names tsvector,
+    deleted timestamptz,
+    batch text
+) WITH (fillfactor = 70);
+
+CREATE UNIQUE INDEX st_session_id ON st_session (tenant, scope, id) WHERE deleted IS NULL;
+CREATE INDEX st_session_project ON st_session (tenant, cwd, modified DESC, id DESC, scope DESC)
+    WHERE deleted IS NULL AND answered;
+CREATE INDEX st_session_newest ON st_session (tenant, modified DESC, id DESC, scope DESC)
+    WHERE deleted IS NULL AND answered;
+CREATE INDEX st_session_trash ON st_session (tenant, deleted) WHERE deleted IS NOT NULL;
+CREATE INDEX st_session_unindexed ON st_session (tenant, modified DESC)
+    WHERE deleted IS NULL AND answered AND indexed < head;
+CREATE INDEX st_session_names ON st_session USING gin (names) WHERE deleted IS NULL AND answered;
+
+CREATE TABLE st_entry (
+    sid bigint NOT NULL,
+    seq bigint NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    parent text COLLATE "C",
+    kind text COLLATE "C" NOT NULL,
+    time text COLLATE "C" NOT NULL,
+    line bytea NOT NULL,
+    PRIMARY KEY (sid, seq)
+) PARTITION BY HASH (sid);
+
+DO $$
+BEGIN
+    FOR part IN 0..7 LOOP
+        EXECUTE format('CREATE TABLE st_entry_%s PARTITION OF st_entry '
+                       'FOR VALUES WITH (MODULUS 8, REMAINDER %s)', part, part);
+    END LOOP;
+    BEGIN
+        ALTER TABLE st_entry ALTER COLUMN line SET COMPRESSION lz4;
+        FOR part IN 0..7 LOOP
+            EXECUTE format('ALTER TABLE st_entry_%s ALTER COLUMN line SET COMPRESSION lz4', part);
+        END LOOP;
+    EXCEPTION WHEN feature_not_supported OR syntax_error THEN
+        NULL;  -- built without lz4: pglz, then
+    END;
+END $$;
+CREATE UNIQUE INDEX st_entry_id ON st_entry (sid, id);
+CREATE INDEX st_entry_find ON st_entry (id);
+
+-- What was said, as sets of words; made of st_entry, and may be dropped and made again.
+CREATE TABLE st_text (
+    sid bigint NOT NULL,
+    seq bigint NOT NULL,
+    role text COLLATE "C" NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    said bigint,
+    words tsvector NOT NULL,
+    PRIMARY KEY (sid, seq, role)
+);
+CREATE INDEX st_text_words ON st_text USING gin (words);
+
+CREATE TABLE st_blob (
+    tenant text COLLATE "C" NOT NULL,
+    sha bytea NOT NULL,
+    size bigint NOT NULL,
+    data bytea,
+    place text,
+    touched timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant, sha),
+    CHECK (data IS NOT NULL OR place IS NOT NULL)
+);
+ALTER TABLE st_blob ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE st_blob_use (
+    tenant text COLLATE "C" NOT NULL,
+    sha bytea NOT NULL,
+    sid bigint NOT NULL,
+    PRIMARY KEY (tenant, sha, sid)
+);
+CREATE INDEX st_blob_use_session ON st_blob_use (sid);
+
+-- Sessions that were deleted for good: nobody who still has one open may bring it back.
+CREATE TABLE st_gone (
+    sid bigint PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL,
+    at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Append entries, once however often the statement is sent, and say what others wrote since.
+--
+-- The session's row is locked first: its head numbers the entries, so numbers are commit order.
+-- Every statement of the function sees what was committed before it, the waiting included.
+-- The first row of the answer is the verdict: ok, missing, gone, deleted, conflict, lost, exists,
+-- taken. The rows behind it are the entries of others between p_known and ours.
+CREATE FUNCTION st_append(
+    p_sid bigint, p_known bigint, p_last text, p_epoch integer, p_header_revision integer,
+    p_expected bigint, p_is_again boolean,
+    p_ids text[], p_parents text[], p_kinds text[], p_times text[], p_lines bytea[],
+    p_messages bigint, p_bytes bigint, p_answered boolean, p_status text,
+    p_first_message text, p_info_name text, p_short_summary text, p_is_said boolean,
+    p_names tsvector, p_new jsonb, p_header bytea
+) RETURNS TABLE (
+    verdict text, head bigint, epoch integer, revision bigint, header_revision integer,
+    header bytea, id text, parent text, kind text, "time" text, line bytea
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    s st_session;
+    new st_session;
+    t text := st_tenant();
+    n bigint := coalesce(array_length(p_ids, 1), 0);
+    held bigint;
+BEGIN
+    IF p_new IS NOT NULL THEN
+        new := jsonb_populate_record(NULL::st_session, p_new);
+        INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, title, parent, bytes,
+                                created, names)
+        VALUES (p_sid, t, new.scope, new.id, new.cwd, new.dialect, p_header, new.title, new.parent,
+                octet_length(p_header) + 1, coalesce(new.created, now()), p_names)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT * INTO s FROM st_session x WHERE x.sid = p_sid AND x.tenant = t FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        verdict := CASE WHEN EXISTS (SELECT FROM st_gone g WHERE g.sid = p_sid AND g.tenant = t)
+                        THEN 'gone' WHEN p_new IS NOT NULL THEN 'taken' ELSE 'missing' END;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    verdict := 'ok';
+    IF p_is_again AND n > 0 THEN
+        SELECT count(*) INTO held FROM st_entry e
+          JOIN unnest(p_ids, p_lines) AS o(id, line) ON e.id = o.id AND e.line = o.line
+         WHERE e.sid = p_sid;
+        IF held = n THEN
+            n := 0;
+            p_expected := NULL;
+        END IF;
+    END IF;
+    IF s.deleted IS NOT NULL THEN
+        verdict := 'deleted';
+    ELSIF s.epoch = p_epoch AND p_last IS NOT NULL AND NOT EXISTS (
+        SELECT FROM st_entry e WHERE e.sid = p_sid AND e.seq = p_known AND e.id = p_last) THEN
+        verdict := 'lost';
+    ELSIF p_expected IS NOT NULL AND s.revision <> p_expected THEN
+        verdict := 'conflict';
+    ELSIF n > 0 THEN
+        INSERT INTO st_entry (sid, seq, tenant, id, parent, kind, time, line)
+        SELECT p_sid, s.head + o.at, t, o.id, o.parent, o.kind, o.time, o.line
+          FROM unnest(p_ids, p_parents, p_kinds, p_times, p_lines) WITH ORDINALITY
+               AS o(id, parent, kind, time, line, at)
+        ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS held = ROW_COUNT;
+        IF held < n THEN
+            RAISE EXCEPTION 'an entry of this id is there already' USING ERRCODE = 'ST001';
+        END IF;
+        UPDATE st_session x SET
+            head = x.head + n,
+            revision = x.revision + 1,
+            messages = x.messages + p_messages,
+            bytes = x.bytes + p_bytes,
+            answered = x.answered OR p_answered,
+            status = CASE WHEN x.messages + p_messages = 0 THEN 'empty' ELSE p_status END,
+            first_message = coalesce(x.first_message, p_first_message),
+            info_name = coalesce(p_info_name, x.info_name),
+            short_summary = coalesce(p_short_summary, x.short_summary),
+            names = coalesce(p_names, x.names),
+            modified = CASE WHEN p_is_said THEN greatest(x.modified, clock_timestamp())
+                            ELSE x.modified END
+          WHERE x.sid = p_sid AND x.tenant = t
+          RETURNING x.head, x.revision INTO head, revision;
+        IF s.followed > clock_timestamp() THEN
+            PERFORM pg_notify('st_' || p_sid, head::text);
+        END IF;
+    END IF;
+    head := coalesce(head, s.head);
+    epoch := s.epoch;
+    revision := coalesce(revision, s.revision);
+    header_revision := s.header_revision;
+    IF s.header_revision <> p_header_revision THEN
+        header := s.header;
+    END IF;
+    RETURN NEXT;
+    IF s.head > p_known AND s.epoch = p_epoch AND verdict <> 'lost' THEN
+        RETURN QUERY
+            SELECT NULL::text, e.seq, NULL::integer, NULL::bigint, NULL::integer, NULL::bytea,
+                   e.id, e.parent, e.kind, e.time, e.line
+              FROM st_entry e WHERE e.sid = p_sid AND e.seq > p_known AND e.seq <= s.head
+             ORDER BY e.seq;
+    END IF;
+END $$;
+
+-- Copy a session, all of its entries, or these in this order (a line where it differs).
+CREATE FUNCTION st_copy(
+    p_from bigint, p_new jsonb, p_header bytea, p_names tsvector, p_ids text[], p_parents text[], p_kinds text[],
+    p_times text[], p_lines bytea[]
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    s st_session;
+    new st_session := jsonb_populate_record(NULL::st_session, p_new);
+    t text := st_tenant();
+BEGIN
+    SELECT * INTO s FROM st_session x
+     WHERE x.sid = p_from AND x.tenant = t AND x.deleted IS NULL FOR SHARE;
+    IF NOT FOUND THEN RETURN 'missing'; END IF;
+    IF EXISTS (SELECT FROM st_session x WHERE x.sid = new.sid AND x.tenant = t) THEN
+        RETURN 'ok';  -- this statement's own answer was lost
+    END IF;
+    IF p_ids IS NULL THEN
+        new.answered := s.answered;
+        new.info_name := s.info_name;
+        new.short_summary := s.short_summary;
+        new.first_message := s.first_message;
+        new.status := s.status;
+        new.messages := s.messages;
+        new.bytes := s.bytes - octet_length(s.header) + octet_length(p_header);
+        p_names := s.names;
+        new.head := s.head;
+    ELSE
+        new.head := coalesce(array_length(p_ids, 1), 0);
+    END IF;
+    INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, head, answered, title,
+                            info_name, short_summary, first_message, parent, status, messages,
+                            bytes, created, names)
+    VALUES (new.sid, t, new.scope, new.id, new.cwd, new.dialect, p_header,
+            new.head, new.answered, new.title, new.info_name, new.short_summary,
+            new.first_message, new.parent, new.status, new.messages, coalesce(new.bytes, 0),
+            coalesce(new.created, now()), p_names)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN RETURN 'taken'; END IF;
+    IF p_ids IS NULL THEN
+        INSERT INTO st_entry (sid, seq, tenant, id, parent, kind, time, line)
+        SELECT new.sid, e.seq, t, e.id, e.parent, e.kind, e.time, e.line
+          FROM st_entry e WHERE e.sid = p_from;
+    ELSE
+        INSERT INTO st_entry (sid, seq, tenant, id, parent, kind, time, line)
+        SELECT new.sid, o.at, t, o.id,
+               CASE WHEN o.line IS NULL THEN e.parent ELSE o.parent END,
+               coalesce(o.kind, e.kind), coalesce(o.time, e.time), coalesce(o.line, e.line)
+          FROM unnest(p_ids, p_parents, p_kinds, p_times, p_lines) WITH ORDINALITY
+               AS o(id, parent, kind, time, line, at)
+          LEFT JOIN st_entry e ON e.sid = p_from AND e.id = o.id;
+        UPDATE st_session x SET bytes = octet_length(x.header) + 1 + (
+            SELECT coalesce(sum(octet_length(e.line) + 1), 0) FROM st_entry e
+             WHERE e.sid = new.sid)
+         WHERE x.sid = new.sid AND x.tenant = t;
+    END IF;
+    INSERT INTO st_blob_use (tenant, sha, sid)
+    SELECT t, u.sha, new.sid FROM st_blob_use u WHERE u.sid = p_from AND u.tenant = t
+    ON CONFLICT DO NOTHING;
+    RETURN 'ok';
+END $$;
+
+-- Remove sessions for good, with all that only they need; how many there were.
+CREATE FUNCTION st_purge(p_sids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    t text := st_tenant();
+    gone bigint;
+BEGIN
+    PERFORM 1 FROM st_session x WHERE x.sid = ANY (p_sids) AND x.tenant = t
+      ORDER BY x.sid FOR UPDATE;
+    INSERT INTO st_gone (sid, tenant)
+    SELECT x.sid, t FROM st_session x WHERE x.sid = ANY (p_sids) AND x.tenant = t
+    ON CONFLICT DO NOTHING;
+    DELETE FROM st_entry e WHERE e.sid = ANY (p_sids) AND e.tenant = t;
+    DELETE FROM st_text x WHERE x.sid = ANY (p_sids) AND x.tenant = t;
+    WITH used AS (
+        DELETE FROM st_blob_use u WHERE u.sid = ANY (p_sids) AND u.tenant = t RETURNING u.sha
+    ) DELETE FROM st_blob b USING (SELECT DISTINCT sha FROM used) d
+       WHERE b.tenant = t AND b.sha = d.sha AND b.place IS NULL AND NOT EXISTS (
+             SELECT FROM st_blob_use o
+              WHERE o.tenant = t AND o.sha = b.sha AND o.sid <> ALL (p_sids));
+    DELETE FROM st_session x WHERE x.sid = ANY (p_sids) AND x.tenant = t;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN gone;
+END $$;
+
+DO $$
+DECLARE name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['st_session', 'st_entry', 'st_text', 'st_blob', 'st_blob_use',
+                                'st_gone'] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY st_own ON %I USING (tenant = (SELECT st_tenant())) '
+                       'WITH CHECK (tenant = (SELECT st_tenant()))', name);
+    END LOOP;
+END $$;
+ALTER TABLE st_member ENABLE ROW LEVEL SECURITY;
+CREATE POLICY st_own ON st_member FOR SELECT USING (role IN (current_user, session_user));
+
+REVOKE ALL ON FUNCTION st_tenant(), st_purge(bigint[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION st_tenant() TO PUBLIC;
+GRANT SELECT ON st_member, st_meta TO PUBLIC;
+
+INSERT INTO st_meta (version, oldest_client) VALUES (1, 1);

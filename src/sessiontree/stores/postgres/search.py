@@ -1,0 +1,318 @@
+"""Search in PostgreSQL: the database finds candidates by their words, their lines decide.
+
+A session matches if each wanted term stands in a message or in its name and no unwanted one does
+(``discovery.search``). The word index answers that for single words; a phrase, or a word longer
+than the index keeps, is looked for in the lines of the few that are shown. A term of more messages
+than ``MOST_ROWS`` gives its share only through the other terms, or through as many as that: no word
+is so common that a search takes long.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.discovery.listing import SessionInfo
+from sessiontree.discovery.search.hits import IndexProgress, SearchResults
+from sessiontree.discovery.search.names import as_text
+from sessiontree.discovery.search.query import Query, Term, parse_query
+from sessiontree.discovery.search.scan import Matcher, SessionMatch, judge_texts, roles_for
+from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
+from sessiontree.discovery.search.times import Since, to_ms
+from sessiontree.stores.matching import make_hit, said_in_line
+from sessiontree.stores.postgres.database import Statement
+from sessiontree.stores.postgres.listing import COLUMNS, filter_of, make_info
+from sessiontree.stores.postgres.pool import Row
+from sessiontree.stores.postgres.rows import cut_word, quote_word
+from sessiontree.stores.postgres.texts import index_session, unindexed
+
+if TYPE_CHECKING:
+    from sessiontree.stores.postgres.store import PostgresStore
+
+MOST_ROWS = 5_000
+MOST_INDEXING_S = 1.0
+_MOST_SESSIONS = 1_000
+_ROWS_SHOWN = 20
+_STEP = 20
+_HALF_LIFE_DAYS = 30.0
+_NAME_WEIGHT = 3.0
+_UNINDEXED_AT_ONCE = 200
+
+OnProgress = Callable[[int, int], object]
+
+
+def search_rows(
+    store: PostgresStore,
+    query: str,
+    *,
+    cwd: str | None = None,
+    scope: str | None = None,
+    limit: int | None = 20,
+    role: str | None = None,
+    since: Since | None = None,
+    include_tools: bool = False,
+    on_progress: OnProgress | None = None,
+    max_indexing_s: float | None = MOST_INDEXING_S,
+) -> SearchResults:
+    """The sessions that contain the words of a query, best first; any text is a query."""
+    if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
+        raise ValueError(f"no such role: {role!r}")
+    parsed = parse_query(query)
+    results = SearchResults()
+    if not parsed.wanted:
+        return results
+    results.indexing = _index(store, max_indexing_s, on_progress)
+    run = _Search(store, parsed, cwd, scope, roles_for(role, include_tools), to_ms(since))
+    run.has_names = role is None
+    run.fill(results, limit)
+    return results
+
+
+def _index(
+    store: PostgresStore, max_indexing_s: float | None, on_progress: OnProgress | None
+) -> IndexProgress:
+    """Note missing words for as long as it may take; how far that came."""
+    deadline = time.monotonic() + max_indexing_s if max_indexing_s is not None else math.inf
+
+    def is_late() -> bool:
+        return time.monotonic() >= deadline
+
+    done = 0
+    while waiting := unindexed(store.database, _UNINDEXED_AT_ONCE):
+        for sid in waiting:
+            if not index_session(store.database, sid, is_late) or is_late():
+                return IndexProgress(done, done + len(waiting))
+            done += 1
+            if on_progress is not None:
+                on_progress(done, done + len(waiting))
+    return IndexProgress(done, done)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    info: SessionInfo
+    sid: int
+    score: float
+
+
+class _Search:
+    """One search under way."""
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        query: Query,
+        cwd: str | None,
+        scope: str | None,
+        roles: frozenset[str],
+        since_ms: int | None,
+    ) -> None:
+        self._store = store
+        self._db = store.database
+        self._query = query
+        self._roles = roles
+        self._since_ms = since_ms
+        self._matcher = Matcher(query)
+        self._filter, self._filter_values = filter_of(cwd, scope, "s.")
+        self.has_names = True
+
+    # -- candidates ------------------------------------------------------------------------
+
+    def fill(self, results: SearchResults, limit: int | None) -> None:
+        """Turn the best candidates into hits."""
+        candidates = self._candidates()
+        wrong = 0
+        while len(results) + wrong < len(candidates) and (limit is None or len(results) < limit):
+            start = len(results) + wrong
+            size = _STEP if limit is None else limit - len(results)
+            some = candidates[start : start + size]
+            said = self._read_texts([candidate.sid for candidate in some])
+            for candidate in some:
+                match = self._match(candidate.info, said.get(candidate.sid, []))
+                if match is None:
+                    wrong += 1
+                else:
+                    hit = make_hit(candidate.info, match, candidate.score, self._store.profile.name)
+                    results.append(hit)
+        is_all = len(candidates) < _MOST_SESSIONS
+        results.total = len(candidates) - wrong if is_all else None
+
+    def _match(self, info: SessionInfo, texts: Iterable[SaidText]) -> SessionMatch | None:
+        is_old = self._since_ms is not None and info.modified.timestamp() * 1000 < self._since_ms
+        name = as_text(info.title) if self.has_names and not is_old else []
+        return judge_texts(self._matcher, [*texts, *name], is_newest_first=True)
+
+    def _candidates(self) -> list[_Candidate]:
+        """Sessions that may match, best first."""
+        if self._query.needs_scan:
+            rows = self._newest()
+        else:
+            counts = self._count_rows()
+            rows = self._find(counts)
+        now = datetime.now(UTC)
+        made = []
+        for row in rows:
+            info = make_info(self._store, row[1:])
+            age_days = max(0.0, (now - info.modified).total_seconds() / 86_400)
+            score = (row[0] or 0.0) * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
+            made.append(_Candidate(info, row[1], score))
+        made.sort(key=lambda each: (each.score, each.info.modified, each.info.path), reverse=True)
+        return made
+
+    def _newest(self) -> list[Row]:
+        """A literal has no words: the newest sessions are looked through."""
+        return self._db.run(
+            f"SELECT 0.0::float8, {COLUMNS} FROM st_session s WHERE {self._filter} AND {_LISTED} "
+            "ORDER BY modified DESC, sid DESC LIMIT %s",
+            (*self._filter_values, _MOST_SESSIONS),
+        )
+
+    def _count_rows(self) -> list[int]:
+        """In how many messages each wanted term may stand, up to a few."""
+        counts = self._db.run_all(
+            [
+                Statement(
+                    f"SELECT count(*) FROM (SELECT FROM st_text t WHERE {self._said} LIMIT %s) x",
+                    (*self._said_values(term), MOST_ROWS + 1),
+                )
+                for term in self._query.wanted
+            ]
+        )
+        return [rows[0][0] for rows in counts]
+
+    def _find(self, counts: list[int]) -> list[Row]:
+        """Sessions that have every wanted term somewhere, with their relevance."""
+        rare = [at for at, count in enumerate(counts) if count <= MOST_ROWS]
+        wanted = self._query.wanted
+        ctes: list[str] = []
+        values: list[Any] = []
+        weights: list[str] = []
+        joins: list[str] = []
+        for at, term in enumerate(wanted):
+            if at not in rare and (rare or len(wanted) > 1):
+                continue
+            ctes.append(self._term_cte(at))
+            values += self._term_values(term)
+            joins.append(f"JOIN w{at} ON w{at}.sid = s.sid")
+            weights.append(f"w{at}.score")
+        if not ctes:  # all terms are common: sessions where one message has all of them
+            ctes.append(self._term_cte(0))
+            values += self._term_values(_together(wanted))
+            joins.append("JOIN w0 ON w0.sid = s.sid")
+            weights.append("w0.score")
+        elif rare:
+            for at, term in enumerate(wanted):
+                if at not in rare:
+                    joins.append(f"JOIN LATERAL (SELECT WHERE {self._has_it}) x{at} ON true")
+                    values += [*self._said_values(term), *self._called_values(term)]
+        columns = ", ".join(f"s.{column}" for column in COLUMNS.split(", "))
+        sql = (
+            f"WITH {', '.join(ctes)} SELECT ({' + '.join(weights)})::float8, {columns} "
+            f"FROM st_session s {' '.join(joins)} WHERE {self._filter} AND {_LISTED} "
+            "ORDER BY 1 DESC, s.modified DESC LIMIT %s"
+        )
+        values += [*self._filter_values, _MOST_SESSIONS]
+        return self._db.run_all([Statement("SET LOCAL jit = off"), Statement(sql, values)])[1]
+
+    def _term_cte(self, at: int) -> str:
+        """The sessions with a term: how much it says of each, by its messages and its name."""
+        return (
+            f"t{at} AS MATERIALIZED (SELECT t.sid FROM st_text t WHERE {self._said} LIMIT %s), "
+            f"m{at} AS MATERIALIZED (SELECT sid, count(*) AS n FROM t{at} GROUP BY sid), "
+            f"n{at} AS MATERIALIZED (SELECT s.sid FROM st_session s WHERE {self._called} "
+            f"AND {_LISTED} LIMIT %s), "
+            f"r{at} AS MATERIALIZED (SELECT ln(1 + 1e6 / (0.5 + count(*))) AS rarity FROM m{at}), "
+            f"w{at} AS MATERIALIZED (SELECT sid, sum(score) AS score FROM ("
+            f"SELECT sid, rarity * n * 2.2 / (n + 1.2) AS score FROM m{at}, r{at} UNION ALL "
+            f"SELECT sid, rarity * {_NAME_WEIGHT} FROM n{at}, r{at}) u GROUP BY sid)"
+        )
+
+    def _term_values(self, term: Term) -> list[Any]:
+        return [*self._said_values(term), MOST_ROWS, *self._called_values(term), MOST_ROWS]
+
+    @property
+    def _said(self) -> str:
+        since = "AND t.said >= %s" if self._since_ms is not None else ""
+        return (
+            "t.words @@ %s::tsquery AND t.role = ANY (%s) "
+            f"AND t.tenant = (SELECT st_tenant()) {since}"
+        )
+
+    def _said_values(self, term: Term) -> list[Any]:
+        since = [] if self._since_ms is None else [self._since_ms]
+        return [_spell_query(term), sorted(self._roles), *since]
+
+    @property
+    def _has_it(self) -> str:
+        """Whether a session has a term, in whatever message or its name."""
+        said = f"EXISTS (SELECT FROM st_text t WHERE t.sid = s.sid AND {self._said})"
+        return f"{said} OR {self._called}"
+
+    @property
+    def _called(self) -> str:
+        return "%s AND s.names @@ %s::tsquery"
+
+    def _called_values(self, term: Term) -> list[Any]:
+        return [self.has_names, _spell_query(term)]
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def _read_texts(self, sids: list[int]) -> dict[int, list[SaidText]]:
+        """Of each session the newest texts that may have a term, newest first."""
+        if self._query.needs_scan:
+            rows = self._db.run(_ALL_LINES, (sids,))
+        else:
+            terms = self._query.wanted + self._query.unwanted
+            asked = [_spell_query(term) for term in terms]
+            if len(self._query.wanted) > 1:
+                asked.append(_spell_query(_together(self._query.wanted)))
+            since = "AND t.said >= %s" if self._since_ms is not None else ""
+            rows = self._db.run(
+                _LINES.format(since=since),
+                (
+                    sids,
+                    asked,
+                    sorted(self._roles),
+                    *([] if self._since_ms is None else [self._since_ms]),
+                    _ROWS_SHOWN,
+                ),
+            )
+        made: dict[int, list[SaidText]] = {}
+        for sid, line in rows:
+            said = said_in_line(bytes(line), self._roles, self._since_ms)
+            made.setdefault(sid, []).extend(said)
+        return made
+
+
+_LISTED = "s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL AND s.answered"
+_LINES = (
+    "SELECT e.sid, e.line FROM (SELECT DISTINCT f.sid, f.seq FROM "
+    "unnest(%s::bigint[]) AS w(sid), unnest(%s::text[]) AS q(term), LATERAL ("
+    "SELECT t.sid, t.seq FROM st_text t WHERE t.sid = w.sid AND t.words @@ q.term::tsquery "
+    "AND t.role = ANY (%s) AND t.tenant = (SELECT st_tenant()) {since} "
+    "ORDER BY t.seq DESC LIMIT %s) f) d "
+    "JOIN st_entry e ON e.sid = d.sid AND e.seq = d.seq ORDER BY e.sid, e.seq DESC"
+)
+_ALL_LINES = (
+    "SELECT sid, line FROM st_entry WHERE sid = ANY (%s) AND kind = 'message' "
+    "AND tenant = (SELECT st_tenant()) ORDER BY sid, seq DESC"
+)
+
+
+def _spell_query(term: Term) -> str:
+    """The words of a term, all of them in one message, as a tsquery; it ignores their order."""
+    words = [quote_word(cut_word(word)) for word in term.words]
+    cut = [at for at, word in enumerate(term.words) if cut_word(word) != word]
+    if term.is_prefix and len(term.words) - 1 not in cut:
+        words[-1] += ":*"
+    return " & ".join(words)
+
+
+def _together(terms: Iterable[Term]) -> Term:
+    """One term with the words of all; only for the index, which ignores order."""
+    words = [word for term in terms for word in term.words]
+    return Term(tuple(words))

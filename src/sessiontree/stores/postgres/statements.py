@@ -1,0 +1,88 @@
+"""The SQL of open sessions. What is longer than a statement is a function in the schema.
+
+Every statement names the tenant itself: a superuser's would otherwise see all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiontree.stores.postgres.address import read_ref
+from sessiontree.stores.postgres.rows import scope_key
+from sessiontree.stores.postgres.spelling import spell_key
+
+IS_THERE = "ST001"
+"""What ``st_append`` raises for an entry that is there already."""
+
+OURS = "tenant = (SELECT st_tenant())"
+
+_INLINE_BYTES = 1 << 20
+"""Of a session up to this size the lines come along when it is opened."""
+
+_COLUMNS = "s.sid, s.epoch, s.revision, s.header_revision, s.header, s.dialect, s.answered, s.head"
+SESSION_WIDTH = 8
+HEADER, DIALECT = 4, 5
+
+_WHOLE = (
+    "SELECT {columns}, e.seq, e.id, e.parent, e.kind, e.time, octet_length(e.line), "
+    f"CASE WHEN s.bytes <= {_INLINE_BYTES} THEN e.line END "
+    "FROM st_session s LEFT JOIN st_entry e ON e.sid = s.sid AND e.seq <= s.head "
+    "WHERE {where} AND s.tenant = (SELECT st_tenant()) ORDER BY e.seq"
+)
+READ_SESSION = _WHOLE.format(columns=_COLUMNS, where="s.sid = %s")
+_OPEN = _WHOLE.format(columns=_COLUMNS, where="s.scope = %s AND s.id = %s AND s.deleted IS NULL")
+
+APPEND = (
+    "SELECT verdict, head, epoch, revision, header_revision, header, id, parent, kind, time, line "
+    "FROM st_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b::bytea[], %s, %s, %s, %s, %s, "
+    "%s, %s, %s, %s::tsvector, %s, %s)"
+)
+
+READ_ON = (
+    "SELECT s.epoch, s.revision, s.header_revision, "
+    "CASE WHEN s.header_revision <> %s THEN s.header END, s.deleted IS NOT NULL, s.answered, "
+    "%s::text IS NOT DISTINCT FROM "
+    "(SELECT l.id FROM st_entry l WHERE l.sid = s.sid AND l.seq = %s), "
+    "e.seq, e.id, e.parent, e.kind, e.time, e.line "
+    "FROM st_session s LEFT JOIN st_entry e ON e.sid = s.sid AND e.seq > %s AND e.seq <= s.head "
+    "WHERE s.sid = %s AND s.tenant = (SELECT st_tenant()) ORDER BY e.seq"
+)
+
+READ_LINES = f"SELECT seq, line FROM st_entry WHERE sid = %s AND seq BETWEEN %s AND %s AND {OURS}"
+
+REWRITE = (
+    "WITH s AS (UPDATE st_session SET epoch = epoch + 1, revision = revision + 1, indexed = 0, "
+    "first_message = %s, info_name = coalesce(%s, info_name), "
+    "short_summary = coalesce(%s, short_summary) "
+    f"WHERE sid = %s AND revision = %s AND {OURS} RETURNING sid, epoch, revision) "
+    "UPDATE st_entry e SET parent = o.parent, line = o.line "
+    "FROM s, unnest(%s::text[], %s::text[], %b::bytea[]) AS o(id, parent, line) "
+    "WHERE e.sid = s.sid AND e.id = o.id RETURNING s.epoch, s.revision, e.seq, e.id"
+)
+
+WRITE_HEADER = (
+    "UPDATE st_session SET header = %b::bytea, title = %s, cwd = %s, parent = %s, "
+    "names = %s::tsvector, header_revision = header_revision + 1, revision = revision + 1 "
+    f"WHERE sid = %s AND header_revision = %s AND deleted IS NULL AND {OURS} "
+    "RETURNING header_revision, revision, head"
+)
+
+LOCK = f"SELECT sid FROM st_session WHERE sid = %s AND {OURS} FOR NO KEY UPDATE"
+IS_GONE = f"SELECT 1 FROM st_gone WHERE sid = %s AND {OURS}"
+BRING_BACK = f"UPDATE st_session SET deleted = NULL WHERE sid = %s AND {OURS}"
+PURGE = "SELECT st_purge(%s)"
+DISCARD = (
+    f"WITH d AS (DELETE FROM st_session WHERE sid = %s AND NOT answered AND head = %s AND {OURS} "
+    "RETURNING sid) DELETE FROM st_entry e USING d WHERE e.sid = d.sid"
+)
+
+COPY = (
+    "SELECT st_copy(%s, %s, %b::bytea, %s::tsvector, %s::text[], %s::text[], %s::text[], "
+    "%s::text[], %b::bytea[])"
+)
+
+
+def open_session(ref: str) -> tuple[str, tuple[Any, ...]]:
+    """The statement that reads the session of a ref with the places of its entries."""
+    session_id, scope = read_ref(ref)
+    return _OPEN, (scope_key(scope), spell_key(session_id))

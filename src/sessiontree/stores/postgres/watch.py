@@ -1,0 +1,109 @@
+"""Waiting for others to write to a session: told by the server, else by looking.
+
+A follower listens on a connection of its own, and says in the session's row until when it follows:
+only then do appends notify, because a notification takes a lock that all commits of a database
+share. Behind a pooler a notification may never come, and a reader may not write the row; so now and
+then it looks unasked. A look is one row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from sessiontree.errors import SessionTreeError
+from sessiontree.stores.postgres.address import read_ref
+from sessiontree.stores.postgres.pool import Connection, Row, connect
+from sessiontree.stores.postgres.rows import scope_key
+from sessiontree.stores.postgres.spelling import spell_key
+from sessiontree.stores.postgres.statements import OURS
+
+if TYPE_CHECKING:
+    from sessiontree.stores.postgres.store import PostgresStore
+
+POLL_S = 0.25
+_UNASKED_S = 2.0
+_FOLLOWS_S = 60
+_STEP_S = 0.2  # how long a close from another thread may take to be seen
+
+_LOOK = (
+    "SELECT sid, revision, epoch, head, deleted FROM st_session "
+    f"WHERE scope = %s AND id = %s AND deleted IS NULL AND {OURS}"
+)
+_FOLLOW = (
+    f"UPDATE st_session SET followed = clock_timestamp() + interval '{_FOLLOWS_S} seconds' "
+    f"WHERE sid = %s AND {OURS}"
+)
+
+
+class RowWatch:
+    """Waits for a change of one session's row."""
+
+    def __init__(self, store: PostgresStore, ref: str) -> None:
+        self._db = store.database
+        session_id, scope = read_ref(ref)
+        self._key = (scope_key(scope), spell_key(session_id))
+        self._stop = threading.Event()
+        self._seen = self._look()
+        self._listener: Connection | None = None
+        self._followed_at = float("-inf")
+        if self._db.address.listen != "off" and self._seen is not None:
+            self._listen(self._seen[0])
+
+    def _listen(self, sid: int) -> None:
+        """Listen, if the server lets us; else looking has to do."""
+        with contextlib.suppress(psycopg.Error, SessionTreeError):
+            self._listener = connect(self._db.address.listen or self._db.address.conninfo)
+            self._listener.execute(f"LISTEN st_{int(sid)}")
+            self._follow()
+
+    def _follow(self) -> None:
+        if self._seen is not None and time.monotonic() - self._followed_at > _FOLLOWS_S / 2:
+            self._followed_at = time.monotonic()
+            with contextlib.suppress(SessionTreeError):  # who may only read looks
+                self._db.run(_FOLLOW, (self._seen[0],))
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether the session is another than at the last ``wait``, or at the beginning."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._stop.is_set():
+            found = self._look()
+            if found != self._seen:
+                self._seen = found
+                return True
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self._pause(left)
+        return False
+
+    def _look(self) -> Row | None:
+        rows = self._db.run(_LOOK, self._key)
+        return rows[0] if rows else None
+
+    def _pause(self, left: float | None) -> None:
+        """Wait for a notification, or a moment."""
+        listener = self._listener
+        if listener is None:
+            self._stop.wait(POLL_S if left is None else min(POLL_S, left))
+            return
+        self._follow()
+        until = time.monotonic() + (_UNASKED_S if left is None else min(_UNASKED_S, left))
+        try:
+            while not self._stop.is_set() and (rest := until - time.monotonic()) > 0:
+                if any(True for _ in listener.notifies(timeout=min(_STEP_S, rest), stop_after=1)):
+                    return
+        except psycopg.Error:
+            self._listener = None
+            listener.close()
+
+    def close(self) -> None:
+        """Stop waiting, in whatever thread."""
+        self._stop.set()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
