@@ -82,9 +82,7 @@ def _texts(
             yield from said_in_line(entry.line(), roles, since_ms)
 
 
-def said_in_line(
-    line: bytes, roles: frozenset[str], since_ms: int | None
-) -> Iterator[SaidText]:
+def said_in_line(line: bytes, roles: frozenset[str], since_ms: int | None) -> Iterator[SaidText]:
     """What a line says in one of these roles, from some time on."""
     wants_tools = not roles.isdisjoint(TOOL_ROLES)
     for said in texts_of_line(line, 0, include_tools=wants_tools):

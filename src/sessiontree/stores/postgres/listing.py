@@ -158,9 +158,7 @@ def _moment(found: datetime) -> datetime:
     return found.astimezone(UTC)
 
 
-TRASH_COLUMNS = (
-    "sid, scope, id, cwd, dialect, title, info_name, short_summary, deleted, batch"
-)
+TRASH_COLUMNS = "sid, scope, id, cwd, dialect, title, info_name, short_summary, deleted, batch"
 _TRASHED = "trash-"
 
 
