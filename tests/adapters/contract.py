@@ -77,6 +77,8 @@ class AdapterContract:
     """On any store. By default it is in memory."""
 
     driver: type[Driver]
+    session_scope: str | None = None
+    """The scope of the driver's sessions, where the adapter gives them one."""
 
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
@@ -137,7 +139,7 @@ class AdapterContract:
         await driver.answer("s", "It whistles.")
         await driver.close()
         store = open_store(url)
-        ref = store.locate("s")
+        ref = store.locate("s", scope=self.session_scope)
         assert ref is not None
         with SessionManager.open(ref, storage=store) as session:
             messages = session.build_session_context().messages
@@ -145,13 +147,13 @@ class AdapterContract:
         assert [message["role"] for message in messages] == ["user", "assistant"]
         assert "kettle" in json.dumps(messages[0])
         assert "whistles" in json.dumps(messages[1])
-        assert [info.id for info in store.list()] == ["s"]
+        assert [info.id for info in store.list(scope=self.session_scope)] == ["s"]
 
     async def test_an_entry_that_others_appended_does_no_harm(self, url: str) -> None:
         driver = self.make(url)
         await driver.add("s", "before")
         store = open_store(url)
-        ref = store.locate("s")
+        ref = store.locate("s", scope=self.session_scope)
         assert ref is not None
         with SessionManager.open(ref, storage=store) as other:
             other.append_custom_entry("somebody.else", {"x": [1, None, "y"]})

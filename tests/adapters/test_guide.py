@@ -46,3 +46,11 @@ def test_the_pydantic_ai_program_resumes_branches_and_forks(tmp_path: Path) -> N
     tree = printed[printed.index("fork starts") :]
     assert re.search(r"├─ ○ \S+ you And now\?", tree)
     assert re.search(r"└─ ● \S+ you Or rather this\?", tree)
+
+
+def test_the_claude_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> None:
+    printed = run("claude_session_store.py", tmp_path)
+    assert "The first process ended with -9." in printed
+    assert "Resumed with 2 messages." in printed
+    assert "\n  user: Fix it.\n" in printed
+    assert "\n  user: Only show me the line.\n" in printed

@@ -34,6 +34,7 @@ from sessiontree.errors import (
     SessionNotFoundError,
     SessionTreeError,
 )
+from sessiontree.model.header import Header
 from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
@@ -65,6 +66,12 @@ def session_id_of(key: str) -> str:
     return f"{readable}.{digest[:_HASH]}"
 
 
+def key_of(header: Header) -> str:
+    """The framework's id of the session with this header."""
+    key = header.get("key")
+    return key if isinstance(key, str) else str(header.get("id", ""))
+
+
 def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> list[str]:
     """Append what ``make`` gives, in one write, with nobody writing since it looked; their ids.
 
@@ -87,7 +94,8 @@ def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> lis
 class _Slot:
     """One session: perhaps open, and how many calls are using it or waiting for it."""
 
-    key: str
+    place: tuple[str | None, str]
+    """Its scope, and the framework's id."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     manager: SessionManager | None = None
     users: int = 0
@@ -129,7 +137,7 @@ class OpenSessions:
         self.cwd = os.path.abspath(cwd or os.getcwd())
         self._harness = harness
         self._keep_open = keep_open
-        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._slots: OrderedDict[tuple[str | None, str], _Slot] = OrderedDict()
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _close_all, self._slots)
 
@@ -142,17 +150,19 @@ class OpenSessions:
         *,
         create: bool = True,
         header: Mapping[str, Any] | None = None,
+        scope: str | None = None,
     ) -> R:
         """What ``work`` gives for the session of this id, in this thread.
 
         Without ``create``, SessionNotFoundError if there is none; ``header`` has more fields for
-        a new one. Raises what ``work`` raises, and a SessionTreeError of the store.
+        a new one; ``scope`` is the session's if it is not the adapter's. Raises what ``work``
+        raises, and a SessionTreeError of the store.
         """
-        slot = self._take(key)
+        slot = self._take(key, scope)
         try:
             return self._use(slot, work, create, header)
         finally:
-            self._give_back(slot)
+            _close(self._give_back(slot))
 
     async def run(
         self,
@@ -161,29 +171,37 @@ class OpenSessions:
         *,
         create: bool = True,
         header: Mapping[str, Any] | None = None,
+        scope: str | None = None,
     ) -> R:
         """The same on the session's own thread, in the order of the calls.
 
         A call that has begun is completed even if the task is cancelled meanwhile.
         """
-        slot = self._take(key)
+        slot = self._take(key, scope)
         try:
             return await slot.thread.run(self._use, slot, work, create, header)
         finally:
-            self._give_back(slot)
+            idle = self._give_back(slot)
+            if idle:
+                await self.elsewhere(lambda: _close(idle))
 
     async def elsewhere(self, work: Callable[[], R]) -> R:
         """Run work that is about no single session, off the event loop."""
         return await run_to_end(asyncio.ensure_future(asyncio.to_thread(work)))
 
-    def locate(self, key: str) -> Ref | None:
+    def locate(self, key: str, *, scope: str | None = None) -> Ref | None:
         """The session of this id, if there is one."""
-        return self.store.locate(session_id_of(key), scope=self.scope)
+        scope = self.scope if scope is None else scope
+        return self.store.locate(session_id_of(key), scope=scope)
 
-    def delete(self, key: str, *, permanently: bool = False) -> None:
+    def delete(self, key: str, *, permanently: bool = False, scope: str | None = None) -> None:
         """Move a session to the trash, or remove it for good; nothing if there is none."""
+
+        def delete(manager: SessionManager) -> None:
+            manager.delete(permanently=permanently)
+
         with suppress(SessionNotFoundError):
-            self.use(key, lambda manager: manager.delete(permanently=permanently), create=False)
+            self.use(key, delete, create=False, scope=scope)
 
     def _use(
         self,
@@ -197,7 +215,7 @@ class OpenSessions:
                 if slot.manager is not None and not self.store.exists(slot.manager.ref):
                     slot.leave()  # deleted or moved; an append would bring it back
                 if slot.manager is None:
-                    slot.manager = self._open(slot.key, create, header or {})
+                    slot.manager = self._open(*slot.place, create, header or {})
                 else:
                     slot.manager.catch_up()
                 return work(slot.manager)
@@ -205,24 +223,27 @@ class OpenSessions:
                 slot.leave()
                 raise
 
-    def _open(self, key: str, create: bool, fields: Mapping[str, Any]) -> SessionManager:
-        ref = self.locate(key)
+    def _open(
+        self, scope: str | None, key: str, create: bool, fields: Mapping[str, Any]
+    ) -> SessionManager:
+        ref = self.store.locate(session_id_of(key), scope=scope)
         if ref is None:
             if not create:
                 raise SessionNotFoundError(key)
             try:
-                return self._create(session_id_of(key), key, fields)
+                return self._create(scope, key, fields)
             except SessionExistsError as error:
                 ref = error.ref  # another process was faster
         return SessionManager(self.store.open(ref, cwd=self.cwd), leaves_breadcrumb=False)
 
-    def _create(self, session_id: str, key: str, fields: Mapping[str, Any]) -> SessionManager:
+    def _create(self, scope: str | None, key: str, fields: Mapping[str, Any]) -> SessionManager:
+        session_id = session_id_of(key)
         header = new_header(
             self.store.dialect,
             self.cwd,
             self.store.clock,
             session_id=session_id,
-            scope=self.scope,
+            scope=scope,
         )
         wire = cast("dict[str, Any]", header)
         wire |= {"harness": self._harness, **fields}
@@ -232,25 +253,26 @@ class OpenSessions:
 
     # -- which are open --------------------------------------------------------------------
 
-    def _take(self, key: str) -> _Slot:
+    def _take(self, key: str, scope: str | None) -> _Slot:
+        place = (self.scope if scope is None else scope, key)
         with self._lock:
-            slot = self._slots.get(key)
+            slot = self._slots.get(place)
             if slot is None:
-                slot = self._slots[key] = _Slot(key)
-            self._slots.move_to_end(key)
+                slot = self._slots[place] = _Slot(place)
+            self._slots.move_to_end(place)
             slot.users += 1
             return slot
 
-    def _give_back(self, slot: _Slot) -> None:
+    def _give_back(self, slot: _Slot) -> list[_Slot]:
+        """The sessions to close now, because more are open than shall stay so."""
         with self._lock:
             slot.users -= 1
             too_many = max(0, len(self._slots) - self._keep_open)
             oldest = [*self._slots.values()][:too_many]
             idle = [each for each in oldest if not each.users]
             for each in idle:
-                del self._slots[each.key]
-        for each in idle:
-            each.close()
+                del self._slots[each.place]
+            return idle
 
     def close(self) -> None:
         """Let go of all sessions; they can be used again, which opens them."""
@@ -264,7 +286,7 @@ class OpenSessions:
         await asyncio.to_thread(self.close)
 
 
-def _close_all(slots: OrderedDict[str, _Slot]) -> None:
+def _close_all(slots: OrderedDict[tuple[str | None, str], _Slot]) -> None:
     with suppress(SessionTreeError):
         _close([*slots.values()])
 
