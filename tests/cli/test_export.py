@@ -35,7 +35,7 @@ def test_the_ending_of_the_file_chooses_the_format(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("args", "name", "reason"),
     [
-        ([], "s.html", "Can't export to s.html. Supported: .md, .json, .zip (bundle)."),
+        ([], "s.pdf", "Can't export to s.pdf. Supported: .md, .html, .json, .zip (bundle)."),
         ([], "notes.v2", "Can't export to notes.v2. Supported: "),
         (["--bundle"], "s.md", "s.md: a bundle goes to a file that ends in .zip"),
         (["--bundle"], "s", "s: a bundle goes to a file that ends in .zip"),
@@ -296,3 +296,51 @@ def test_a_session_is_converted_for_another_agent(machine: Machine) -> None:
     assert path.read_bytes() == before
     listed = machine.run("ls", "--profile", "pi", "--json").json
     assert [(found["title"], found["messageCount"]) for found in listed] == [("Named", 2)]
+
+
+def test_html_is_one_file_and_a_branch_can_be_chosen(machine: Machine) -> None:
+    machine.session(A, "question", "answer", title="Login")
+    assert machine.run("export", A, "-o", "talk.html").out == (
+        f"Wrote {machine.project}/talk.html\n"
+    )
+    page = (machine.project / "talk.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<title>Login</title>" in page
+    assert page.count("<script>") == 1
+    printed = machine.run("export", A, "-f", "html", "--no-tools")
+    assert (printed.code, printed.out) == (0, page)
+
+
+def test_a_review_shows_each_finding_and_asks(machine: Machine) -> None:
+    other = "ghp_" + "z9Y8x7W6v5U4t3S2r1Q0p9O8n7M6l5K4j3I2"
+    password = "postgres://bob:hunter2x@db/x"
+    machine.session(A, f"use {_TOKEN} here, or {other}", f"{password} then {_TOKEN}")
+    result = machine.on_terminal(
+        *("export", A, "--redact", "--review", "-o", "talk.md"),
+        replies=[("[r]edact? ", "k\n"), ("[r]edact? ", "x\n"), ("[r]edact? ", "a\n"),
+                 ("[r]edact? ", "\n")],
+        NO_COLOR="1",
+    )  # fmt: skip
+    assert result.code == 0
+    assert f"1. github-token  use {_TOKEN} here, or " in result.out
+    written = (machine.project / "talk.md").read_text()
+    assert written.count(_TOKEN) == 2
+    assert other not in written
+    assert "hunter2x" not in written
+    assert "Kept on request: 2 findings" in result.out
+    assert "Redacted 2 secrets: " in result.out
+
+
+def test_a_review_that_is_stopped_writes_nothing(machine: Machine) -> None:
+    machine.session(A, f"use {_TOKEN} here", "answer")
+    result = machine.on_terminal(
+        *("export", A, "--redact", "--review", "-o", "talk.html"),
+        replies=[("[r]edact? ", "q\n")],
+    )
+    assert result.code == 1
+    assert "Stopped: nothing was written" in result.out
+    assert not (machine.project / "talk.html").exists()
+    assert machine.run("export", A, "--redact", "--review").err == (
+        "--review asks about each finding, so it needs a terminal.\n"
+    )
+    assert "--review needs --redact" in machine.run("export", A, "--review").err

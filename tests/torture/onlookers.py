@@ -30,6 +30,7 @@ from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.cli.program import start
 from sessiontree.core.compaction import CompactionSettings
+from sessiontree.core.tree_entries import Digester
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.export.bundle_export import import_bundle
 from sessiontree.export.view import open_view
@@ -44,7 +45,6 @@ from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.palette import DARK
 from sessiontree.tui.pickers.session_preview import draw_preview, load_preview
 from sessiontree.tui.pickers.session_rows import SessionIndex, draw_heading, draw_session
-from sessiontree.tui.pickers.tree_entries import Digester
 from sessiontree.tui.pickers.tree_lines import draw_entry, draw_row
 from sessiontree.tui.pickers.tree_rows import FILTERS, Label, TreeModel, plan_choice
 from sessiontree.tui.transcript.block_lines import draw_block, plain_text

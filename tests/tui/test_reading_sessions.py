@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import SessionManager
+from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.model.entries import Entry
 from sessiontree.tui.chat.session_reading import (
     Branches,
@@ -24,7 +25,6 @@ from sessiontree.tui.chat.shell import ShellRun
 from sessiontree.tui.palette import DARK
 from sessiontree.tui.pickers.session_actions import SessionShelf
 from sessiontree.tui.pickers.session_preview import draw_preview, load_preview
-from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 
 from .support import Shop, assistant, call, result, user
 
@@ -33,7 +33,7 @@ PURE = (
     *("chat.command_list", "chat.event_state", "chat.recall", "chat.session_reading"),
     *("chat.shell", "chat.todos"),
     *("pickers.session_actions", "pickers.session_preview", "pickers.session_rows"),
-    *("pickers.tree_entries", "pickers.tree_lines", "pickers.tree_rows"),
+    *("pickers.tree_lines", "pickers.tree_rows"),
     *("transcript.block_lines", "transcript.blocks", "transcript.markdown"),
     "transcript.styled_text",
 )

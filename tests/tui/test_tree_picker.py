@@ -11,10 +11,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from sessiontree.core.tree_entries import Kind, TreeEntry
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ReadingPane, TextDialog
-from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
 from sessiontree.tui.pickers.tree_picker import TreeChoice, TreePicker, TreeSource
 from sessiontree.tui.pickers.tree_rows import Filter, Label, TreeModel
 from sessiontree.tui.theme import ThemedApp

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiontree.core.tree_entries import Kind, TreeEntry
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
 from sessiontree.tui.pickers.tree_rows import FILTERS, Filter, Label, TreeModel, plan_choice
 
 

@@ -23,7 +23,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "search": ("commands.search", "Search the text of all sessions."),
     "history": ("commands.history", "List or search the prompts you typed."),
     "usage": ("commands.usage", "Show tokens and cost, by session, model or day."),
-    "export": ("commands.export", "Write a session as Markdown, JSON or a bundle."),
+    "export": ("commands.export", "Write a session as Markdown, HTML, JSON or a bundle."),
     "import": ("commands.import_", "Import sessions of Claude Code and Codex, or a bundle."),
     "convert": ("commands.convert", "Copy a session into another profile's format."),
     "rename": ("commands.rename", "Name a session."),

@@ -1,6 +1,6 @@
-"""Export a session as Markdown, JSON or a bundle; this module chooses the format by file name.
+"""Export a session as Markdown, HTML, JSON or a bundle; this module chooses by file name.
 
-``documents`` writes Markdown and JSON, ``bundle_export`` the bundle.
+``documents`` writes Markdown and JSON, ``html`` the page, ``bundle_export`` the bundle.
 """
 
 from __future__ import annotations
@@ -8,9 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Container
 
-MARKDOWN, JSON, BUNDLE = "markdown", "json", "bundle"
-_ENDINGS = {MARKDOWN: (".md", ".markdown"), JSON: (".json",), BUNDLE: (".zip",)}
-_NAMES = {MARKDOWN: "Markdown", JSON: "JSON", BUNDLE: "a bundle"}
+MARKDOWN, HTML, JSON, BUNDLE = "markdown", "html", "json", "bundle"
+_ENDINGS = {
+    MARKDOWN: (".md", ".markdown"),
+    HTML: (".html", ".htm"),
+    JSON: (".json",),
+    BUNDLE: (".zip",),
+}
+_NAMES = {MARKDOWN: "Markdown", HTML: "HTML", JSON: "JSON", BUNDLE: "a bundle"}
 FORMATS = tuple(_ENDINGS)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sessiontree.text.secrets import Secret, find_secrets, is_key, is_password, is_placeholder
@@ -26,13 +27,35 @@ _MAY_HOLD_SECRET = re.compile(
 _HOLDS_PASSWORD = re.compile(r"(?i).*(?:passwd|password|passphrase|pwd|pin)")
 _NAMES_OF_VALUES = ("name", "key", "Name", "Key")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]*")
+_CONTEXT = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A likely secret, with what stands before and after it."""
+
+    kind: str
+    value: str
+    before: str = ""
+    after: str = ""
+
+
+Decide = Callable[[Finding], bool]
+"""Whether a finding is to be redacted."""
 
 
 class Redactor:
-    """Replaces secrets and keeps count. One for each export."""
+    """Replaces secrets and keeps count. One for each export.
 
-    def __init__(self) -> None:
+    With ``decide`` each finding is asked about, once for each value; what it refuses stays, and
+    ``kept`` counts it.
+    """
+
+    def __init__(self, decide: Decide | None = None) -> None:
         self.counts: Counter[str] = Counter()
+        self.kept = 0
+        self._decide = decide
+        self._decided: dict[str, bool] = {}
         self._names: dict[str, str] = {}
         self._taken: Counter[str] = Counter()
 
@@ -86,9 +109,9 @@ class Redactor:
             if key == "id" or key.endswith("Id"):
                 return self.redact_name(value)
             if _is_secret(key, value) or (key == "value" and _is_named_secret(holder, value)):
-                return self._hide()
+                return self._hide(value, f"{key}: ")
         elif type(value) is int and value > 999 and _HOLDS_PASSWORD.fullmatch(key):
-            return self._hide()
+            return self._hide(value, f"{key}: ")
         return self.redact_value(value, depth + 1)
 
     def _redact_words(self, words: Sequence[str]) -> list[str]:
@@ -111,12 +134,30 @@ class Redactor:
         pieces: list[str] = []
         done = 0
         for secret in secrets:
+            if not self._is_redacted(text, secret):
+                continue
             self.counts[secret.kind] += 1
             pieces += (text[done : secret.start], f"[redacted:{secret.kind}]")
             done = secret.end
         return "".join((*pieces, text[done:]))
 
-    def _hide(self) -> str:
+    def _is_redacted(self, text: str, secret: Secret) -> bool:
+        start, end = secret.start, secret.end
+        before, after = text[max(0, start - _CONTEXT) : start], text[end : end + _CONTEXT]
+        return self._ask(Finding(secret.kind, text[start:end], before, after))
+
+    def _ask(self, finding: Finding) -> bool:
+        if self._decide is None:
+            return True
+        if finding.value not in self._decided:
+            self._decided[finding.value] = self._decide(finding)
+        is_redacted = self._decided[finding.value]
+        self.kept += not is_redacted
+        return is_redacted
+
+    def _hide(self, value: Any, name: str) -> Any:
+        if not self._ask(Finding("secret", str(value), name)):
+            return value
         self.counts["secret"] += 1
         return "[redacted:secret]"
 

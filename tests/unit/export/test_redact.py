@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.export.redact import Redactor
+from sessiontree.export.redact import Finding, Redactor
 from sessiontree.text.secrets import Secret, find_secrets, find_secrets_in_pieces
 
 # Put together at run time, so that no scanner takes this file for a leak.
@@ -271,3 +271,22 @@ def test_a_value_shows_secrets_that_its_texts_do_not(value: object, hidden: str)
 )
 def test_an_ordinary_value_is_left_alone(value: object) -> None:
     assert Redactor().redact_value(value) == value
+
+
+def test_a_reviewer_decides_once_for_each_value() -> None:
+    asked: list[Finding] = []
+
+    def decide(finding: Finding) -> bool:
+        asked.append(finding)
+        return finding.kind == "openai-key"
+
+    redactor = Redactor(decide)
+    text = f"one {_GITHUB} two {_OPENAI} three"
+    shown = redactor.redact_value({"text": text, "again": text, "password": "c0rrect-horse"})
+    assert shown["text"] == shown["again"] == f"one {_GITHUB} two [redacted:openai-key] three"
+    assert shown["password"] == "c0rrect-horse"
+    assert redactor.counts == {"openai-key": 2}
+    assert redactor.kept == 3
+    assert [finding.value for finding in asked] == [_GITHUB, _OPENAI, "c0rrect-horse"]
+    assert (asked[0].before, asked[0].after) == ("one ", f" two {_OPENAI} three")
+    assert asked[2].before == "password: "

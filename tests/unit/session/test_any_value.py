@@ -16,6 +16,7 @@ from sessiontree import MemorySessionStorage, SessionManager, build_session_cont
 from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
 from sessiontree.core.compaction import CompactionError, CompactionSettings, plan_compaction
+from sessiontree.core.tree_entries import Digester
 from sessiontree.core.usage import estimate_context, total_usage
 from sessiontree.export.documents import render_json, render_markdown
 from sessiontree.export.redact import Redactor
@@ -23,7 +24,6 @@ from sessiontree.export.view import open_view
 from sessiontree.model import codec
 from sessiontree.runtime.models import Model
 from sessiontree.stores.files.reader import load_document
-from sessiontree.tui.pickers.tree_entries import Digester
 from sessiontree.tui.transcript.blocks import Conversation
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -21,17 +21,22 @@ from sessiontree.export import BUNDLE, FORMATS, choose_format
 from sessiontree.scope import Scope
 
 
-@click.command("export", short_help="Write a session as Markdown, JSON or a bundle.")
+@click.command("export", short_help="Write a session as Markdown, HTML, JSON or a bundle.")
 @session_argument()
 @click.option("-o", "--output", "file", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Write to FILE; .md, .json or .zip selects the format.")  # fmt: skip
+              help="Write to FILE; .md, .html, .json or .zip selects the format.")  # fmt: skip
 @click.option("-f", "--format", "kind", metavar="KIND", type=click.Choice(FORMATS),
-              help="markdown (default), json, or bundle (a full .zip).")  # fmt: skip
+              help="markdown (default), html, json, or bundle (a full .zip).")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="Same as --format bundle.")
-@click.option("--at", metavar="ENTRY", help="Export the branch that ends at this entry (Markdown).")
+@click.option(
+    "--at", metavar="ENTRY", help="Export the branch that ends at this entry (Markdown, HTML)."
+)
 @click.option("--redact", is_flag=True, help="Replace likely passwords and keys.")
-@click.option("--no-thinking", is_flag=True, help="Leave out the model's thinking (Markdown).")
-@click.option("--no-tools", is_flag=True, help="Leave out tool calls and their results (Markdown).")
+@click.option("--review", is_flag=True, help="With --redact: show each finding and ask.")
+@click.option(
+    "--no-thinking", is_flag=True, help="Leave out the model's thinking (Markdown, HTML)."
+)
+@click.option("--no-tools", is_flag=True, help="Leave out tool calls and results (Markdown, HTML).")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @with_scope
 def export_command(
@@ -42,23 +47,28 @@ def export_command(
     bundle: bool,
     at: str | None,
     redact: bool,
+    review: bool,
     no_thinking: bool,
     no_tools: bool,
     force: bool,
 ) -> None:
     """Write a session to standard output or a file: the one with this ID, or this project's newest.
 
-    Markdown shows the active branch, for people. JSON holds all branches, for programs. A bundle
-    holds everything; import it elsewhere with "sessiontree import FILE.zip".
+    Markdown shows the active branch. HTML is one page that needs no network: every branch, the
+    tree, search. JSON holds all branches, for programs. A bundle holds everything; import it
+    elsewhere with "sessiontree import FILE.zip".
 
     \b
     Examples:
       sessiontree export 0199a3f2 > session.md
+      sessiontree export 0199a3f2 -o talk.html
+      sessiontree export 0199a3f2 --redact --review -o public.html
       sessiontree export 0199a3f2 -o session.json
-      sessiontree export 0199a3f2 --redact -o public.md
       sessiontree export 0199a3f2 --bundle -o session.zip
     """
     file = None if file == "-" else file
+    if review and not redact:
+        raise click.UsageError("--review needs --redact.")
     if bundle and kind not in (None, BUNDLE):
         raise click.UsageError("--bundle and --format contradict each other.")
     try:
@@ -70,7 +80,7 @@ def export_command(
     target = find_target(session, scope, foreign=chosen != BUNDLE)
     from sessiontree.export.redact import Redactor
 
-    redactor = Redactor() if redact else None
+    redactor = Redactor(_make_review() if review else None) if redact else None
     if chosen == BUNDLE:
         _export_bundle(target, scope, file, redactor, force)
     else:
@@ -105,6 +115,11 @@ def _render(
         from sessiontree.export.documents import render_json
 
         return render_json(view, redactor=redactor)
+    if kind == "html":
+        from sessiontree.export.html import HtmlOptions, render_html
+
+        chosen = HtmlOptions(thinking=not no_thinking, tools=not no_tools)
+        return render_html(view, options=chosen, redactor=redactor)
     from sessiontree.export.documents import MarkdownOptions, render_markdown
 
     options = MarkdownOptions(thinking=not no_thinking, tools=not no_tools)
@@ -124,9 +139,20 @@ def _write_file(file: str, pieces: Iterable[str]) -> None:
     FileSessionStorage().write_atomic(path, chunks)
 
 
+def _make_review() -> Any:
+    """What asks about each finding; ends the command where there is nobody to ask."""
+    from sessiontree.cli.review import Review
+
+    if not output.can_ask():
+        output.fail("--review asks about each finding, so it needs a terminal.", output.USAGE)
+    return Review()
+
+
 def _report_redaction(redactor: Any) -> None:
     total = sum(redactor.counts.values())
     kinds = ", ".join(f"{kind} ({count})" for kind, count in redactor.counts.most_common())
+    if redactor.kept:
+        output.write_message(f"Kept on request: {tables.plural(redactor.kept, 'finding')}")
     if total:
         output.write_message(f"Redacted {tables.plural(total, 'secret')}: {kinds}")
     output.write_message("Read it before you publish it: redaction can miss secrets.")

@@ -42,7 +42,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("plan", "", "plan mode on or off: the agent may only read"),
     Command("compact", "[instructions]", "summarize the older messages to free context"),
     Command("search", "words", "search all sessions"),
-    Command("export", "[file]", "write the conversation as Markdown (or .json)"),
+    Command("export", "[file]", "write the conversation as Markdown (or .html, .json)"),
     Command("copy", "", "copy the last answer to the clipboard"),
     Command("demo", "[remove]", "add sample sessions, or remove them"),
     Command("help", "", "keys and commands"),

@@ -25,15 +25,23 @@ async def export(session: AgentSession, argument: str) -> str:
 
 
 def _write_export(manager: SessionManager, wanted: str) -> str:
-    from sessiontree.export import JSON, MARKDOWN, choose_format
+    from sessiontree.export import HTML, JSON, MARKDOWN, choose_format
     from sessiontree.export.documents import render_json, render_markdown
     from sessiontree.export.view import view_of
 
     name = os.path.expanduser(wanted) or f"session-{manager.session_id[:8]}.md"
     path = os.path.join(manager.cwd, name)
-    kind = choose_format(name, formats=(MARKDOWN, JSON))
+    kind = choose_format(name, formats=(MARKDOWN, HTML, JSON))
     view = view_of(manager)
-    pieces = render_json(view) if kind == JSON else render_markdown(view)
+    match kind:
+        case "html":
+            from sessiontree.export.html import render_html
+
+            pieces = render_html(view)
+        case "json":
+            pieces = render_json(view)
+        case _:
+            pieces = render_markdown(view)
     root, extension = os.path.splitext(path)
     number = 1
     while True:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
@@ -22,7 +23,6 @@ from sessiontree.tui.chat.session_reading import read_tree
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import short_path
-from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 from sessiontree.tui.pickers.tree_lines import age_of
 from sessiontree.tui.pickers.tree_rows import TreeModel
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.errors import SessionTreeError
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.pickers.tree_entries import Digester, TreeEntry
 
 _LAST = 40
 _SHOWN_KINDS = frozenset(("user", "assistant", "tool", "command", "note", "compaction", "summary"))

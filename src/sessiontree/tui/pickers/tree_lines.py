@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from sessiontree.core.tree_entries import Kind, TreeEntry
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.text.words import format_time_ago
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
-from sessiontree.tui.pickers.tree_entries import Kind, TreeEntry
 from sessiontree.tui.pickers.tree_rows import GUIDE_WIDTH, Label, TreeRow
 
 _COLOURS: dict[Kind, str] = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from sessiontree.core.gc import with_paused_gc
+from sessiontree.core.tree_entries import TreeEntry
 from sessiontree.tui.fuzzy import Field, Match, Query
-from sessiontree.tui.pickers.tree_entries import TreeEntry
 
 Filter = Literal["default", "no-tools", "user-only", "labeled-only", "all"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)

@@ -1,7 +1,7 @@
-"""Digests of entries for the tree picker: kind, name and the beginning of the text.
+"""Digests of entries for trees: kind, name and the beginning of the text.
 
-Made on the thread that may read entries; plain values afterwards, so that the picker never decodes
-an entry again.
+Made on the thread that may read entries; plain values afterwards, so that no picker and no page
+decodes an entry again.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class Digester:
             data = entry.decode()
         except (OSError, ValueError):
             return self._make(entry, "state", entry.type, "(can't be read)", is_failed=True)
+        return self.digest_data(entry, data)
+
+    def digest_data(self, entry: Entry, data: WireEntry) -> TreeEntry:
+        """The same of an entry that is decoded already, or of what may be shown of it."""
         match entry.type:
             case "message":
                 message = data.get("message")
