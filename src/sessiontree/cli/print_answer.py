@@ -221,8 +221,16 @@ class _AnswerWriter:
             self._last = "\n"
 
 
+_HISTORY_PATIENCE_S = 0.3
+
+
 def _remember(prompt: str, scope: Scope) -> None:
+    """Add the prompt to the history; if another program holds that, try on while the model works.
+
+    The answer does not wait for it, and neither does the end of the program.
+    """
     from sessiontree.history import HistoryStorage
 
-    with HistoryStorage.for_profile(scope.profile) as history:
-        history.add(output.without_keys(prompt), cwd=scope.cwd)
+    history = HistoryStorage.for_profile(scope.profile)
+    history.add(output.without_keys(prompt), cwd=scope.cwd)
+    history.close(_HISTORY_PATIENCE_S)

@@ -23,6 +23,7 @@ from sessiontree.history.database import HistoryDatabase
 from sessiontree.history.tables import HistoryEntry
 from sessiontree.logs import get_logger
 from sessiontree.profiles import Profile, get_profile
+from sessiontree.text.escaping import one_line
 
 __all__ = ["HistoryEntry", "HistoryStorage"]
 
@@ -219,7 +220,9 @@ class _Writer:
         with self._changed:
             lost = len(self._waiting)
         if lost:
-            _log.warning("%d prompts could not be saved: %s", lost, self.error)
+            count = "1 prompt" if lost == 1 else f"{lost} prompts"
+            reason = self.error or f"{self._path} is in use by another process"
+            _log.warning("%s could not be saved: %s", count, one_line(str(reason)))
 
     def _start(self) -> None:
         """Start the writing thread if none runs. Call with ``_changed`` held."""

@@ -207,6 +207,11 @@ _busy_until: dict[str, float] = {}
 """Databases that another process held for too long, and until when none of them is waited for."""
 
 
+def is_given_up(schema: Schema) -> bool:
+    """Whether another process held the database for too long, a moment ago."""
+    return time.monotonic() < _busy_until.get(schema.path, 0.0)
+
+
 @contextlib.contextmanager
 def open_database(
     schema: Schema, *, is_patient: bool = False
@@ -292,8 +297,7 @@ def _connect(
 ) -> sqlite3.Connection:
     """Open and, if it is new, fill with tables. sqlite3.DatabaseError if it is not ours."""
     path = schema.path
-    is_given_up = time.monotonic() < _busy_until.get(path, 0.0)
-    patience_s = BUSY_TIMEOUT_S if is_patient else 0.0 if is_given_up else PATIENCE_S
+    patience_s = BUSY_TIMEOUT_S if is_patient else 0.0 if is_given_up(schema) else PATIENCE_S
     connection = connect(path, patience_s, factory=_Connection)
     assert isinstance(connection, _Connection)
     connection.path = "" if is_patient else path

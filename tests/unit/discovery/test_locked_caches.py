@@ -13,7 +13,7 @@ from tests.samples import assistant, chain, header, user, write
 
 from sessiontree import SessionManager, search
 from sessiontree.discovery import catalogue
-from sessiontree.discovery.search import index
+from sessiontree.discovery.search import index, is_index_held, update_search_index
 from sessiontree.profiles import get_profile
 from sessiontree.storage import sqlite as caches
 from sessiontree.storage.sqlite import Schema, discard, open_database
@@ -74,6 +74,24 @@ def test_answers_come_without_a_cache_that_somebody_holds(
         assert len(ask(project)) == 5  # now nothing is waited for
     caches._busy_until.clear()
     assert len(ask(project)) == 5
+
+
+def test_indexing_after_an_answer_does_not_wait_again_for_who_holds_the_index(
+    project: Path,
+) -> None:
+    search("needle")
+    _say(project, 4)
+    with _held(index.SCHEMA, "immediate"):
+        deadline = time.monotonic() + 5
+        while not is_index_held():  # files that were just written are not indexed yet
+            assert search("needle").is_indexing
+            assert time.monotonic() < deadline
+        began = time.monotonic()
+        progress = update_search_index()
+        assert time.monotonic() - began < _SLACK_S
+    assert not progress.is_complete
+    caches._busy_until.clear()
+    assert update_search_index().is_complete
 
 
 def test_who_is_patient_waits(project: Path) -> None:

@@ -514,7 +514,7 @@ def test_closing_gives_up_on_a_file_that_cannot_be_written(
     history.add("lost")
     history.close()
     assert isinstance(history.error, PersistenceError)
-    assert "1 prompts could not be saved" in caplog.text
+    assert "1 prompt could not be saved" in caplog.text
 
 
 # -- other threads and processes -----------------------------------------------------------------

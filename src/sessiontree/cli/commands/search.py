@@ -126,8 +126,11 @@ def search_command(
 
 def _finish_index(scope: Scope) -> None:
     """Finish the index, so that the next search need not read files."""
-    from sessiontree.discovery.search import update_search_index
+    from sessiontree.discovery.search import is_index_held, update_search_index
 
+    if is_index_held():
+        output.write_note(("Another program holds the search index; the files were read", "dim"))
+        return
     output.write_note(("Indexing, to make the next search fast; Ctrl+C stops it", "dim"))
     with output.Progress("Indexed session") as progress:
         update_search_index(

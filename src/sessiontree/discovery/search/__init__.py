@@ -114,12 +114,15 @@ def update_search_index(
     on_progress: OnProgress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> IndexProgress:
-    """Index new and changed sessions until done or stopped. Safe to interrupt at any time."""
+    """Index new and changed sessions until done or stopped. Safe to interrupt at any time.
+
+    Another process that holds the index is waited for, unless that was just done in vain.
+    """
     store = FileSessionStorage()
     scope = find_scope(None, profile, store)
     left = scope.files
     try:
-        with search_index.open_index(is_patient=True) as index:
+        with search_index.open_index(is_patient=not is_index_held()) as index:
             if index is not None:
                 left = index.update(
                     index.find_stale(scope.by_folder),
@@ -131,6 +134,11 @@ def update_search_index(
     except sqlite.FAILURES as error:
         _give_up(error)
     return IndexProgress(len(scope.files) - len(left), len(scope.files))
+
+
+def is_index_held() -> bool:
+    """Whether another process held the index a moment ago, for too long."""
+    return sqlite.is_given_up(search_index.SCHEMA)
 
 
 def forget_index() -> None:
