@@ -170,16 +170,20 @@ class AdapterOnFiles(AdapterContract):
     def url(self, tmp_path: Path) -> str:
         return f"file:{tmp_path / 'agent'}"
 
-    def start(self, url: str, session_id: str, mark: str, count: int) -> Any:
+    def start(self, url: str, session_id: str, marks: str, count: int) -> list[Any]:
+        """A process for each mark, which writes that often as soon as it is told to."""
         module, name = self.driver.__module__, self.driver.__qualname__
-        process = processes.start(_WRITER, module, name, url, session_id, mark, count)
-        processes.wait_for(process, "ready")
-        return process
+        started = [
+            processes.start(_WRITER, module, name, url, session_id, mark, count) for mark in marks
+        ]
+        for process in started:
+            processes.wait_for(process, "ready")
+        return started
 
     async def test_writers_in_several_processes_lose_nothing(self, url: str) -> None:
         driver = self.make(url)
         await driver.add("s", "start")
-        writers = [self.start(url, "s", mark, 12) for mark in "xy"]
+        writers = self.start(url, "s", "xy", 12)
         for writer in writers:
             print("go", file=writer.stdin, flush=True)
         for number in range(12):
@@ -195,7 +199,7 @@ class AdapterOnFiles(AdapterContract):
         await driver.close()
 
     async def test_a_killed_process_loses_nothing_that_was_acknowledged(self, url: str) -> None:
-        writer = self.start(url, "s", "k", 10_000)
+        (writer,) = self.start(url, "s", "k", 10_000)
         print("go", file=writer.stdin, flush=True)
         assert writer.stdout is not None
         acknowledged = [writer.stdout.readline().strip() for _ in range(5)]

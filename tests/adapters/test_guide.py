@@ -48,6 +48,17 @@ def test_the_pydantic_ai_program_resumes_branches_and_forks(tmp_path: Path) -> N
     assert re.search(r"└─ ● \S+ you Or rather this\?", tree)
 
 
+def test_the_openai_agents_program_resumes_pops_and_clears(tmp_path: Path) -> None:
+    printed = run("openai_agents_session.py", tmp_path)
+    answers = re.findall(r"(.*) -> Answer (\d)", printed)
+    assert [question for question, _ in answers] == [
+        *("Where did we leave off?", "And now?", "Or rather this?"),
+    ]
+    assert "In sight: 4 items." in printed
+    assert re.search(r"├─ ○ \S+ you And now\?", printed)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", printed)
+
+
 def test_the_claude_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> None:
     printed = run("claude_session_store.py", tmp_path)
     assert "The first process ended with -9." in printed

@@ -11,6 +11,7 @@ So an object is there once its last entry is, and a branch from it has all of it
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
 from typing import Any
@@ -19,6 +20,7 @@ from sessiontree.adapters.verbatim import NATIVE, UnpackError, pack, unpack
 from sessiontree.logs import get_logger
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.messages import WireMessage
+from sessiontree.session.manager import SessionManager
 
 logger = get_logger(__name__)
 
@@ -57,6 +59,14 @@ def entries_of(
             entry["parentId"] = parent_id
             parent_id = entry["id"]
     return made
+
+
+def fresh_id(manager: SessionManager) -> str:
+    """An id that no entry of the session has."""
+    while True:
+        made = secrets.token_hex(6)
+        if manager.get_entry(made) is None:
+            return made
 
 
 def wire(entry: Entry) -> WireEntry:
