@@ -108,12 +108,19 @@ class _Slot:
             manager.abandon()
 
     def close(self) -> None:
-        """Let go of the session; raises what could not be written."""
+        """Let go of the session, with all of it on the medium; raises what hinders that.
+
+        No leaf is kept, as closing a manager would: where the conversation stands has been said by
+        whoever moved it, and others may have gone on since.
+        """
         with self.lock:
             manager, self.manager = self.manager, None
             self.thread.close()
             if manager is not None:
-                manager.close()
+                try:
+                    manager.flush()
+                finally:
+                    manager.abandon()
 
 
 class OpenSessions:
