@@ -69,12 +69,17 @@ def has_one_name(storage: SessionStorage, path: str) -> bool:
 
 def leave_note(writer: SessionStorageWriter, new_path: str) -> None:
     """Say in the old file, which has no name any more, where the session is now. OSError."""
-    writer.write_line(codec.encode({"customType": _MOVED, "path": new_path}) + b"\n")
+    _write_note(writer, {"customType": _MOVED, "path": new_path})
 
 
 def leave_deletion_note(writer: SessionStorageWriter) -> None:
     """Say in a file without a name that its session is deleted for good. OSError."""
-    writer.write_line(codec.encode({"customType": _DELETED}) + b"\n")
+    _write_note(writer, {"customType": _DELETED})
+
+
+def _write_note(writer: SessionStorageWriter, note: dict[str, str]) -> None:
+    """Write it on a line of its own, also behind half a line that a crash has left."""
+    writer.write_line(b"\n" + codec.encode(note) + b"\n")
 
 
 def find_note(reader: SessionStorageReader, end: int) -> str | None:
@@ -90,10 +95,11 @@ def was_deleted(reader: SessionStorageReader, end: int) -> bool:
 
 
 def without_notes(lines: bytes) -> bytes:
-    """Whole lines without those that are notes."""
+    """Whole lines without those that are notes, or blank because of one."""
     if _MOVED.encode() not in lines and _DELETED.encode() not in lines:
         return lines
-    return b"".join(line + b"\n" for line in lines.split(b"\n")[:-1] if not _read_note(line))
+    kept = (line for line in lines.split(b"\n")[:-1] if line and not _read_note(line))
+    return b"".join(line + b"\n" for line in kept)
 
 
 def _last_line(reader: SessionStorageReader, end: int) -> bytes:

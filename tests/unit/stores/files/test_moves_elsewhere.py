@@ -154,3 +154,18 @@ def test_a_backup_that_shares_the_file_gets_no_note_of_the_move(
     content = backup.read_bytes()
     move(old, new)
     assert backup.read_bytes() == content
+
+
+@pytest.mark.parametrize("is_by_manager", [True, False])
+def test_half_a_line_of_a_crash_becomes_no_entry_of_the_moved_session(
+    old: Path, new: Path, is_by_manager: bool
+) -> None:
+    with old.open("ab") as file:
+        file.write(b"\0\0\0")
+    if is_by_manager:
+        with SessionManager.open(old) as session:
+            session.move_to("/work/new")
+    else:
+        move(old, new)
+    assert said(new) == ["1", "2"]
+    assert b"sessiontree.moved" not in new.read_bytes()
