@@ -131,6 +131,36 @@ def read_title_slot(value: object, line: bytes = b"") -> TitleSlot | None:
     )
 
 
+class HeaderFinder:
+    """Find the header of a file: its first record, or the one after a title slot.
+
+    This is the only place that knows where a header is. `find_header` is for callers that have the
+    records at hand.
+    """
+
+    __slots__ = ("first", "slot")
+
+    def __init__(self) -> None:
+        self.slot: TitleSlot | None = None
+        self.first: dict[str, Any] | None = None
+
+    def take(self, value: dict[str, Any], line: bytes = b"") -> bool:
+        """Take the file's next record; return whether it is in the header's place.
+
+        ``line`` is the record's whole line, for a title slot to keep.
+        """
+        if self.slot is None and (slot := read_title_slot(value, line)) is not None:
+            self.slot = slot
+            return False
+        self.first = value
+        return True
+
+    @property
+    def header(self) -> Header | None:
+        """The header; None if the record in its place is not one, or not reached yet."""
+        return cast("Header", self.first) if is_header(self.first) else None
+
+
 class FileStart(NamedTuple):
     """The title slot of a file, if any, and its first other record, if the data reaches so far."""
 
@@ -146,16 +176,15 @@ class FileStart(NamedTuple):
 
 
 def find_header(records: Iterable[Record]) -> FileStart:
-    """Find the header: the first record of a file, or the one after a title slot.
+    """Find title slot and header among a file's first records.
 
-    Takes no more records than that, so a caller can go on with the same iterator.
+    Takes no more records than that, so a caller can continue with the same iterator.
     """
-    slot: TitleSlot | None = None
+    finder = HeaderFinder()
     for record in records:
-        if slot is None and (slot := read_title_slot(record.value)) is not None:
-            continue
-        return FileStart(slot, record)
-    return FileStart(slot, None)
+        if finder.take(record.value):
+            return FileStart(finder.slot, record)
+    return FileStart(finder.slot, None)
 
 
 _SLOT_FIELDS = frozenset(("type", "v", "title", "source", "updatedAt", "pad"))

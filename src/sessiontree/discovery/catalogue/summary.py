@@ -17,7 +17,7 @@ from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blo
 from sessiontree.discovery.catalogue.leaves import Leaf, Status, find_leaf
 from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
-from sessiontree.model.header import get_cwd, get_version, is_header, read_title_slot
+from sessiontree.model.header import HeaderFinder, get_cwd, get_version
 from sessiontree.model.lines import Record, SkippedText, read_line
 from sessiontree.model.messages import said_ms, text_of
 from sessiontree.profiles import Dialect
@@ -130,6 +130,7 @@ class _Scan:
         self.summary = summary
         self.is_in_head = summary.session_id is None and not summary.is_headless
         self.passed_over: Leaf | None = None
+        self._finder = HeaderFinder()
 
     def feed(self, block: Block) -> None:
         """Take in whole lines."""
@@ -235,13 +236,13 @@ class _Scan:
 
     def _note_head(self, item: Record) -> None:
         summary, value = self.summary, item.value
-        if summary.header_title is None:
-            slot = read_title_slot(value)
-            if slot is not None:
-                summary.header_title = slot.title  # "" says that there is none
-                return
+        finder = self._finder
+        if not finder.take(value):
+            # "" means that there is no title, whatever the header says.
+            summary.header_title = finder.slot.title if finder.slot is not None else None
+            return
         self.is_in_head = False
-        if not is_header(value):
+        if finder.header is None:
             summary.is_headless = True
             self._note_record(item)
             return
@@ -251,7 +252,7 @@ class _Scan:
         summary.timestamp = _text_or_none(value.get("timestamp"))
         summary.parent_session = _text_or_none(value.get("parentSession"))
         summary.origin = _origin(value)
-        if summary.header_title is None:
+        if finder.slot is None:
             summary.header_title = _text_or_none(value.get("title")) or ""
 
     def _note_record(self, item: Record) -> None:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import msgspec
-
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import plant
 from sessiontree.discovery import paths
@@ -24,10 +22,11 @@ from sessiontree.model.entries import Entry, WireEntry, respell
 from sessiontree.model.header import (
     CURRENT_VERSION,
     Header,
+    HeaderFinder,
     TitleSlot,
     apply_title_slot,
+    find_header,
     get_version,
-    is_header,
     read_title_slot,
 )
 from sessiontree.model.lines import (
@@ -185,19 +184,17 @@ def _read_head(reader: SessionStorageReader, size: int) -> _Head:
 def _parse_head(data: bytes) -> _Head | None:
     """The head, if ``data`` holds a first record; its header is None if that is no header."""
     head = _Head()
+    finder = HeaderFinder()
     for start, line in split_lines(data):
         for item in read_line(line, start, head.line):
             if isinstance(item, SkippedText):
                 head.skipped.append(item)
                 continue
-            raw = data[item.offset : item.offset + item.length] + b"\n"
-            slot = read_title_slot(item.value, raw) if head.slot is None else None
-            if slot is not None:
-                is_whole_line = item.offset == 0 and item.length == len(line)
-                head.slot = slot if is_whole_line else msgspec.structs.replace(slot, line=b"")
+            is_first_line = item.offset == 0 and item.length == len(line)
+            if not finder.take(item.value, line + b"\n" if is_first_line else b""):
                 continue
-            if is_header(item.value):
-                head.header = cast("Header", item.value)
+            head.slot, head.header = finder.slot, finder.header
+            if head.header is not None:
                 head.end = item.offset + item.length
                 head.header_line = data[item.offset : head.end]
                 apply_title_slot(head.header, head.slot)
@@ -369,10 +366,8 @@ def salvage_document(
 
 def _find_slot(head: bytes) -> TitleSlot | None:
     """The title slot that a file begins with, if it does."""
-    for item in read_line(head.partition(b"\n")[0], 0, 1):
-        if isinstance(item, Record):
-            return read_title_slot(item.value)
-    return None
+    first_line = read_line(head.partition(b"\n")[0], 0, 1)
+    return find_header(item for item in first_line if isinstance(item, Record)).slot
 
 
 _HEADER_FIELD = re.compile(rb'"(id|cwd|timestamp|title|parentSession)"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -415,10 +410,10 @@ def load_entries_from_file(
     except OSError as error:
         raise PersistenceError.from_os_error(os.path.abspath(path), error) from error
     records = parse_jsonl_lenient(data, on_skip)
-    slot = read_title_slot(records[0]) if records else None
-    if slot is not None:
-        del records[0]
-    if not records or not is_header(records[0]):
+    finder = HeaderFinder()
+    before = next((at for at, record in enumerate(records) if finder.take(record)), 0)
+    header = finder.header
+    if header is None:
         return []
-    apply_title_slot(cast("Header", records[0]), slot)
-    return records
+    apply_title_slot(header, finder.slot)
+    return records[before:]
