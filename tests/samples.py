@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessiontree import SessionManager
 
 Wire = dict[str, Any]
 
@@ -145,3 +148,13 @@ def texts(messages: Iterable[Wire]) -> list[str]:
             content = "".join(block.get("text", f"<{block.get('type')}>") for block in content)
         said.append(str(content))
     return said
+
+
+def said(session: SessionManager) -> list[str]:
+    """What the model would see of the session, in one string for each message."""
+    return texts(session.build_session_context().messages)
+
+
+TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
+"""The message entries ``a1`` to ``a4``."""
+ONE_TURN = TALK[:2]

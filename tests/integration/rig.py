@@ -53,10 +53,6 @@ class Heard:
         return [e.delta.text for e in updates if e.delta.kind == kind and e.delta.text]
 
 
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text, "timestamp": 1}
-
-
 def text_of(message: dict[str, Any]) -> str:
     return "".join(b["text"] for b in message["content"] if b["type"] == "text")
 

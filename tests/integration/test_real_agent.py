@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.chat_server import ChatServer, calls, fails, says
-from tests.integration.rig import Heard, text_of, user
+from tests.integration.rig import Heard, text_of
+from tests.samples import user
 
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
 from sessiontree.agents.tools.base import Confirmation

@@ -18,6 +18,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+from tests.samples import user
 
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
 from sessiontree.agents.tools.toolbox import Toolbox, project_tools
@@ -65,10 +66,6 @@ def server() -> Iterator[Recording]:
         yield listening
         listening.shutdown()
         thread.join()
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text, "timestamp": 1}
 
 
 def reopened(agent: PydanticAIAgent, project: Path, **options: Any) -> PydanticAIAgent:

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import user
 from tests.torture.conftest import Budget
 from tests.torture.disks import Disk, Recorder, RecordingOs
 from tests.torture.stand_ins import replace_os
 
 from sessiontree import SessionManager
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text, "timestamp": 1}
 
 
 def answer(text: str) -> dict[str, Any]:

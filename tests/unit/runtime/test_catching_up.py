@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from tests.samples import user
 
 from sessiontree import SessionManager, create_agent_session
 from sessiontree.runtime import events
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text, "timestamp": 1}
 
 
 async def test_entries_that_carry_the_path_on_are_followed(tmp_path: Path) -> None:

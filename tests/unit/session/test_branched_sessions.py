@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from tests.samples import (
+    TALK,
     assistant,
-    chain,
     entry,
     header,
     lines,
     message,
     read,
+    said,
     slot,
     texts,
     user,
@@ -23,18 +24,12 @@ from tests.samples import (
 
 from sessiontree import EntryNotFoundError, SessionManager
 
-TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(
         tmp_path / "session.jsonl", header(title="Title"), *TALK, message("b", "a1", user("other"))
     )
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def label(entry_id: str, parent: str, target: str, text: str | None, time: str) -> dict[str, Any]:

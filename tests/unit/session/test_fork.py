@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from tests.samples import (
     SESSION_ID,
+    TALK,
     assistant,
-    chain,
     dump,
     entry,
     header,
     lines,
     message,
     read,
+    said,
     slot,
-    texts,
     user,
     write,
 )
@@ -35,17 +35,12 @@ from sessiontree import (
 from sessiontree.profiles import Dialect, Profile
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 PICTURE = base64.b64encode(b"picture" * 500).decode()
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return write(tmp_path / "source" / "session.jsonl", header(title="Title"), *TALK)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 # -- fork_from ----------------------------------------

@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import assistant, chain, header, message, read, texts, user, write
+from tests.samples import TALK, assistant, header, message, read, said, user, write
 
 from sessiontree import EntryNotFoundError, MemorySessionStorage, SessionManager
 
-TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 MARKER = "sessiontree.leaf"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path / "session.jsonl", header(), *TALK)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def markers(file: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import TIME, assistant, header, lines, message, read, texts, user, write
+from tests.samples import TIME, assistant, header, lines, message, read, said, user, write
 
 from sessiontree import (
     FileSessionStorage,
@@ -55,10 +55,6 @@ VERSION_TWO = lines(
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def test_version_one_is_rewritten_at_once_as_version_three(file: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.samples import assistant, read, slot, texts, user, write
+from tests.samples import assistant, read, said, slot, user, write
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.testing import FaultyStorage
@@ -27,10 +27,6 @@ def session(storage: FaultyStorage) -> SessionManager:
     artifacts.mkdir()
     (artifacts / "todo.json").write_text("{}")
     return made
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def files(home: Path) -> dict[str, bytes]:

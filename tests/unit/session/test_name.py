@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.samples import (
+    ONE_TURN,
     assistant,
     chain,
     dump,
@@ -14,8 +15,8 @@ from tests.samples import (
     lines,
     message,
     read,
+    said,
     slot,
-    texts,
     user,
     write,
 )
@@ -24,42 +25,38 @@ from sessiontree import SessionManager
 from sessiontree.export.view import open_view, view_of
 from sessiontree.profiles import get_profile
 
-TALK = chain(user("1"), assistant("2"))
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
-
-
 def test_a_session_without_a_name_has_none(file: Path) -> None:
-    assert SessionManager.open(write(file, header(), *TALK)).session_name is None
-    assert SessionManager.open(write(file, header(title=""), *TALK)).session_name is None
-    assert SessionManager.open(write(file, {**header(), "title": 5}, *TALK)).session_name is None
+    assert SessionManager.open(write(file, header(), *ONE_TURN)).session_name is None
+    assert SessionManager.open(write(file, header(title=""), *ONE_TURN)).session_name is None
+    assert (
+        SessionManager.open(write(file, {**header(), "title": 5}, *ONE_TURN)).session_name is None
+    )
 
 
 # -- omp ----------------------------------------
 
 
 def test_a_name_goes_into_the_header(file: Path) -> None:
-    write(file, header(extra=1), *TALK)
+    write(file, header(extra=1), *ONE_TURN)
     session = SessionManager.open(file)
     session.set_session_name("My session")
     assert session.session_name == "My session"
     assert session.header["title"] == "My session"
     head, *entries = read(file)
     assert head == {**header(extra=1), "title": "My session", "titleSource": "user"}
-    assert entries == TALK
+    assert entries == ONE_TURN
     assert session.leaf_id == "a2"
     assert SessionManager.open(file).session_name == "My session"
 
 
 def test_a_named_session_goes_on(file: Path) -> None:
-    write(file, header(), *TALK)
+    write(file, header(), *ONE_TURN)
     session = SessionManager.open(file)
     session.set_session_name("one")
     session.append_message(user("3"))
@@ -70,7 +67,7 @@ def test_a_named_session_goes_on(file: Path) -> None:
 
 
 def test_an_empty_name_clears_it(file: Path) -> None:
-    session = SessionManager.open(write(file, header(title="old", titleSource="user"), *TALK))
+    session = SessionManager.open(write(file, header(title="old", titleSource="user"), *ONE_TURN))
     session.set_session_name("  \n ")
     assert session.session_name is None
     assert read(file)[0] == header()
@@ -88,14 +85,14 @@ def test_an_empty_name_clears_it(file: Path) -> None:
     ],
 )
 def test_control_characters_do_not_get_into_a_name(file: Path, given: str, kept: str) -> None:
-    session = SessionManager.open(write(file, header(), *TALK))
+    session = SessionManager.open(write(file, header(), *ONE_TURN))
     session.set_session_name(given)
     assert session.session_name == kept
     assert SessionManager.open(file).session_name == kept
 
 
 def test_a_title_slot_is_renamed_in_place(file: Path) -> None:
-    write(file, slot("old", "auto"), header(title="older"), *TALK)
+    write(file, slot("old", "auto"), header(title="older"), *ONE_TURN)
     inode, size = file.stat().st_ino, file.stat().st_size
     rest = file.read_bytes()[256:]
     session = SessionManager.open(file)
@@ -117,7 +114,7 @@ def test_a_title_slot_is_renamed_in_place(file: Path) -> None:
 
 
 def test_a_slot_is_cleared_in_place(file: Path) -> None:
-    write(file, slot("old"), header(title="older"), *TALK)
+    write(file, slot("old"), header(title="older"), *ONE_TURN)
     session = SessionManager.open(file)
     session.set_session_name("")
     assert read(file)[0]["title"] == ""
@@ -127,7 +124,7 @@ def test_a_slot_is_cleared_in_place(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 1_000, "\U0001f600" * 200, '"\\' * 200])
 def test_a_name_too_long_for_its_slot_breaks_nothing(file: Path, name: str) -> None:
-    write(file, slot("old"), header(), *TALK)
+    write(file, slot("old"), header(), *ONE_TURN)
     rest = file.read_bytes()[256:]
     session = SessionManager.open(file)
     session.set_session_name(name)
@@ -156,7 +153,7 @@ def test_a_name_too_long_for_its_slot_breaks_nothing(file: Path, name: str) -> N
     ids=["glued", "bare", "long", "short", "crlf", "bom", "behind-a-blank", "behind-garbage"],
 )
 def test_a_slot_that_is_not_as_omp_makes_it_costs_nothing(file: Path, head: bytes) -> None:
-    file.write_bytes(head + lines(*TALK))
+    file.write_bytes(head + lines(*ONE_TURN))
     session = SessionManager.open(file)
     assert session.session_name == "old"
     session.set_session_name("a new name that is longer")
@@ -171,7 +168,7 @@ def test_a_slot_that_is_not_as_omp_makes_it_costs_nothing(file: Path, head: byte
 
 
 def test_a_name_set_by_another_process_is_seen(file: Path) -> None:
-    write(file, slot("old"), header(), *TALK)
+    write(file, slot("old"), header(), *ONE_TURN)
     one, two = SessionManager.open(file), SessionManager.open(file)
     one.set_session_name("new")
     one.append_message(user("3"))
@@ -181,7 +178,7 @@ def test_a_name_set_by_another_process_is_seen(file: Path) -> None:
 
 
 def test_a_slot_renamed_by_another_process_shows_after_a_look(file: Path) -> None:
-    write(file, slot("old"), header(), *TALK)
+    write(file, slot("old"), header(), *ONE_TURN)
     one, two = SessionManager.open(file), SessionManager.open(file)
     one.set_session_name("new")
     two.refresh()
@@ -190,7 +187,7 @@ def test_a_slot_renamed_by_another_process_shows_after_a_look(file: Path) -> Non
 
 @pytest.mark.parametrize("head", [slot("old"), b""], ids=["slot", "header"])
 def test_the_latest_of_two_renaming_processes_wins_for_both(file: Path, head: bytes) -> None:
-    write(file, head, header(), *TALK)
+    write(file, head, header(), *ONE_TURN)
     one, two = SessionManager.open(file), SessionManager.open(file)
     one.set_session_name("first")
     two.set_session_name("second")
@@ -211,7 +208,7 @@ def test_in_memory_a_name_is_kept_in_memory() -> None:
 
 
 def test_pi_keeps_names_in_entries(file: Path) -> None:
-    write(file, header(), *TALK)
+    write(file, header(), *ONE_TURN)
     session = SessionManager.open(file, profile="pi")
     session.set_session_name(" My  session ")
     last = read(file)[-1]
@@ -227,7 +224,7 @@ def test_the_last_name_in_the_file_wins_on_whatever_branch(file: Path) -> None:
     write(
         file,
         header(),
-        *TALK,
+        *ONE_TURN,
         entry("session_info", "i1", "a2", name="first"),
         entry("session_info", "i2", "a1", name=" second "),
         message("b", "i1", user("3")),
@@ -240,7 +237,7 @@ def test_a_name_is_cleared_by_an_empty_one(file: Path, cleared: dict[str, object
     write(
         file,
         header(),
-        *TALK,
+        *ONE_TURN,
         entry("session_info", "i1", "a2", name="first"),
         entry("session_info", "i2", "i1", **cleared),
     )
@@ -248,20 +245,20 @@ def test_a_name_is_cleared_by_an_empty_one(file: Path, cleared: dict[str, object
 
 
 def test_append_session_info_names_a_pi_session(file: Path) -> None:
-    session = SessionManager.open(write(file, header(), *TALK), profile="pi")
+    session = SessionManager.open(write(file, header(), *ONE_TURN), profile="pi")
     session.append_session_info("by hand")
     assert session.session_name == "by hand"
 
 
 def test_the_profile_that_is_asked_for_decides_the_dialect(file: Path) -> None:
-    write(file, header(), *TALK, entry("model_change", "m", "a2", provider="a", modelId="b"))
+    write(file, header(), *ONE_TURN, entry("model_change", "m", "a2", provider="a", modelId="b"))
     session = SessionManager.open(file, profile="omp")
     session.append_model_change("c/d")
     assert read(file)[-1]["model"] == "c/d"
 
 
 def test_a_file_that_shows_its_dialect_is_continued_in_it(file: Path) -> None:
-    write(file, header(), *TALK, entry("model_change", "m", "a2", provider="a", modelId="b"))
+    write(file, header(), *ONE_TURN, entry("model_change", "m", "a2", provider="a", modelId="b"))
     session = SessionManager.open(file)
     session.set_session_name("name")
     assert read(file)[-1]["type"] == "session_info"
@@ -275,7 +272,7 @@ def test_a_header_that_gets_a_name_keeps_the_spelling_of_its_other_fields(file: 
         b'"timestamp":"2026-02-16T10:20:30.000Z","cwd":"/work","far":1e400,"price":1.10,'
         b'"titleSource":"auto","later":{"a": 1}}'
     )
-    write(file, header(), *TALK)
+    write(file, header(), *ONE_TURN)
     rest = file.read_bytes().partition(b"\n")[2]
     file.write_bytes(line + b"\n" + rest)
     session = SessionManager.open(file)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests import processes
 from tests.samples import (
+    TALK,
     assistant,
     chain,
     dump,
@@ -22,8 +23,8 @@ from tests.samples import (
     lines,
     message,
     read,
+    said,
     slot,
-    texts,
     user,
     write,
 )
@@ -37,17 +38,12 @@ from sessiontree import (
 from sessiontree.testing import FaultyStorage
 
 Wire = dict[str, Any]
-TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 TORN_HEADER = b'{"type":"session","version":3,"id":"1f9d2a6b9c0d1234","cwd":"/work/pi","tim\n'
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "sessions" / "session.jsonl"
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def asides(file: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from tests.samples import (
     message,
     read,
     result,
-    texts,
+    said,
     user,
     write,
 )
@@ -27,10 +27,6 @@ TALK = chain(user("1"), calling("call-1", "call-2"), result("call-1"), assistant
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path / "session.jsonl", header(), *TALK)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 # -- rewrite_entries ----------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import assistant, chain, header, user, write
+from tests.samples import ONE_TURN, header, user, write
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.maintenance.renaming import rename_session
@@ -18,11 +18,9 @@ from sessiontree.profiles import get_profile
 from sessiontree.storage.atomic import move_across_devices
 from sessiontree.stores.files.trash import move_to_trash, restore
 
-TALK = chain(user("1"), assistant("2"))
-
 
 def _make(folder: Path, mode: int = 0o644) -> Path:
-    file = write(folder / "x.jsonl", header(cwd=str(folder)), *TALK)
+    file = write(folder / "x.jsonl", header(cwd=str(folder)), *ONE_TURN)
     os.chmod(file, mode)
     return file
 

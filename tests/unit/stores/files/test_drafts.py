@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import processes
-from tests.samples import assistant, read, texts, user
+from tests.samples import assistant, read, said, user
 
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.testing import FaultyStorage
@@ -28,10 +28,6 @@ sys.stdin.read()
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "sessions"
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def the_draft(folder: Path) -> Path:

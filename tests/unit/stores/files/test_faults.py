@@ -23,8 +23,8 @@ from tests.samples import (
     lines,
     message,
     read,
+    said,
     slot,
-    texts,
     user,
     write,
 )
@@ -58,10 +58,6 @@ def assert_same(found: PersistenceError, error: PersistenceError) -> None:
     """The error that was latched, raised once more: as a copy, which refers to no open file."""
     assert (type(found), str(found), found.path) == (type(error), str(error), error.path)
     assert str(found.__cause__) == str(error.__cause__)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def state(session: SessionManager) -> Any:

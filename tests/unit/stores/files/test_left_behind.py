@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.samples import (
+    ONE_TURN,
     assistant,
-    chain,
     header,
     lines,
     message,
@@ -22,12 +22,10 @@ from tests.samples import (
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.storage.base import FileStat, Growth, Piece, StrPath
 
-TALK = chain(user("1"), assistant("2"))
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write(tmp_path / "session.jsonl", header(), *TALK)
+    return write(tmp_path / "session.jsonl", header(), *ONE_TURN)
 
 
 class Busy(FileSessionStorage):
@@ -155,7 +153,7 @@ def test_a_last_line_without_an_end_is_kept_with_what_is_glued_to_it(
     tmp_path: Path, storage: Busy, ending: bytes
 ) -> None:
     file = tmp_path / "session.jsonl"
-    file.write_bytes(lines(header(), *TALK)[:-1])
+    file.write_bytes(lines(header(), *ONE_TURN)[:-1])
     session = SessionManager.open(file, storage=storage)
     other = Other(file)
     storage.before.append(other.says(ending + lines(message("f1", "a2", user("3")))))

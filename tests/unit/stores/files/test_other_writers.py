@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from tests import processes
 from tests.samples import (
+    ONE_TURN,
     assistant,
-    chain,
     dump,
     entry,
     header,
     lines,
     message,
     read,
+    said,
     texts,
     user,
     write,
@@ -35,16 +36,10 @@ from sessiontree import (
 from sessiontree.storage import locks
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), assistant("2"))
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write(tmp_path / "session.jsonl", header(), *TALK)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
+    return write(tmp_path / "session.jsonl", header(), *ONE_TURN)
 
 
 def ids(session: SessionManager) -> list[str]:
@@ -435,7 +430,7 @@ def test_an_empty_file_in_place_of_a_deleted_one_is_none(file: Path) -> None:
 def test_a_deleted_folder_is_noticed_and_made_anew(tmp_path: Path) -> None:
     import shutil
 
-    file = write(tmp_path / "deep" / "er" / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "deep" / "er" / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file)
     shutil.rmtree(tmp_path / "deep")
     session.append_message(user("3"))
@@ -465,7 +460,7 @@ def replace(file: Path, *records: dict[str, Any] | bytes) -> None:
 
 def test_a_file_replaced_by_more_of_the_same_is_read(file: Path) -> None:
     session = SessionManager.open(file)
-    replace(file, header(title="theirs"), *TALK, message("f", "a2", user("foreign")))
+    replace(file, header(title="theirs"), *ONE_TURN, message("f", "a2", user("foreign")))
     made = session.append_message(user("ours"))
     assert ids(session) == ["a1", "a2", "f", made]
     assert session.session_name == "theirs"
@@ -488,7 +483,7 @@ def test_warnings_of_files_that_come_and_go_do_not_grow_without_end(file: Path) 
     counts = []
     for number in range(20):
         other = file.with_suffix(".other")
-        write(other, header(), *TALK, b"\n" * number, b"garbage\n")
+        write(other, header(), *ONE_TURN, b"\n" * number, b"garbage\n")
         os.replace(other, file)
         session.refresh()
         file.unlink()
@@ -501,7 +496,7 @@ def test_warnings_of_files_that_come_and_go_do_not_grow_without_end(file: Path) 
 def test_a_file_replaced_by_less_gets_back_what_it_lost(file: Path) -> None:
     session = SessionManager.open(file)
     lost = [session.append_message(user("3")), session.append_message(assistant("4"))]
-    replace(file, header(), *TALK)
+    replace(file, header(), *ONE_TURN)
     made = session.append_message(user("5"))
     assert [record["id"] for record in read(file)[1:]] == ["a1", "a2", *lost, made]
     assert said(SessionManager.open(file)) == ["1", "2", "3", "4", "5"]
@@ -533,7 +528,7 @@ def test_a_file_overwritten_by_something_else_is_an_error_and_is_left_alone(
 def test_a_file_cut_short_under_us_gets_back_what_is_still_known(file: Path) -> None:
     session = SessionManager.open(file)
     made = [session.append_message(user("3")), session.append_message(assistant("4"))]
-    keep = len(lines(header(), *TALK))
+    keep = len(lines(header(), *ONE_TURN))
     with file.open("r+b") as out:
         out.truncate(keep)
     last = session.append_message(user("5"))
@@ -544,7 +539,7 @@ def test_a_file_cut_short_under_us_gets_back_what_is_still_known(file: Path) -> 
 def test_what_a_cut_took_from_an_unread_file_is_told(file: Path) -> None:
     session = SessionManager.open(file)
     with file.open("r+b") as out:
-        out.truncate(len(lines(header(), TALK[0])))
+        out.truncate(len(lines(header(), ONE_TURN[0])))
     session.append_message(user("on"))
     assert any("1 entries" in str(w) or "1 entry" in str(w) for w in session.warnings)
     again = SessionManager.open(file)
@@ -571,7 +566,7 @@ def test_a_file_rewritten_in_place_is_read_anew(file: Path) -> None:
     session = SessionManager.open(file)
     made = session.append_message(user("3"))
     rewrite_in_place(
-        file, header(), *TALK, message("f", "a2", user("theirs, and longer than ours"))
+        file, header(), *ONE_TURN, message("f", "a2", user("theirs, and longer than ours"))
     )
     last = session.append_message(user("4"))
     session.close()

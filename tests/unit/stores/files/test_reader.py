@@ -11,6 +11,7 @@ import pytest
 from tests import processes
 from tests.samples import (
     SESSION_ID,
+    TALK,
     assistant,
     chain,
     dump,
@@ -19,6 +20,7 @@ from tests.samples import (
     lines,
     message,
     read,
+    said,
     slot,
     texts,
     user,
@@ -36,7 +38,6 @@ from sessiontree.stores.files.reader import load_document
 from sessiontree.testing import FaultyStorage
 
 Wire = dict[str, Any]
-TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 WHOLE = lines(header(), *TALK)
 
 
@@ -47,10 +48,6 @@ def file(tmp_path: Path) -> Path:
 
 def ids(session: SessionManager) -> list[str]:
     return [found.id for found in session.get_entries()]
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def reports(session: SessionManager) -> list[str]:

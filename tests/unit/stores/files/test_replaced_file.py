@@ -21,6 +21,7 @@ from tests.samples import (
     lines,
     message,
     read,
+    said,
     slot,
     texts,
     user,
@@ -36,10 +37,6 @@ TALK = chain(user("1"), calling("call"), user("3"), assistant("4"))
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write(tmp_path / "session.jsonl", header(), *TALK)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def replace(file: Path, *records: dict[str, Any] | bytes) -> None:

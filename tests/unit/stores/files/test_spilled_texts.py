@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import assistant, chain, header, read, texts, user, write
+from tests.samples import assistant, chain, header, read, said, user, write
 
 from sessiontree import FileSessionStorage, SessionManager, build_session_context
 from sessiontree.testing import FaultyStorage
@@ -33,10 +33,6 @@ def change_text(path: Path, text: str) -> None:
     entry["message"]["content"] = text
     lines[3] = json.dumps(entry) + "\n"
     path.write_text("".join(lines))
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 def test_a_cut_text_that_was_changed_is_what_counts_and_is_told_once(file: Path) -> None:

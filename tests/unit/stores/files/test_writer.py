@@ -16,12 +16,20 @@ from typing import Any
 
 import pytest
 from tests import processes
-from tests.samples import assistant, chain, header, message, read, texts, user, write
+from tests.samples import (
+    ONE_TURN,
+    assistant,
+    header,
+    message,
+    read,
+    said,
+    user,
+    write,
+)
 
 from sessiontree import FileSessionStorage, MemorySessionStorage, SessionManager
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), assistant("2"))
 LONG = "y" * 600_000
 PICTURE = base64.b64encode(b"picture" * 500).decode()
 
@@ -41,10 +49,6 @@ def narrow_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
-
-
-def said(session: SessionManager) -> list[str]:
-    return texts(session.build_session_context().messages)
 
 
 # -- new sessions ----------------------------------------
@@ -151,7 +155,7 @@ def test_in_memory_nothing_is_kept(home: Path) -> None:
 
 
 def test_an_entry_is_one_write_of_one_whole_line(tmp_path: Path, storage: FaultyStorage) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file, storage=storage)
     session.append_message(user("first"))
     storage.trace.clear()
@@ -168,7 +172,7 @@ def test_an_entry_is_one_write_of_one_whole_line(tmp_path: Path, storage: Faulty
 
 
 def test_what_was_appended_is_in_memory_and_in_the_file_when_append_returns(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file)
     made = session.append_message(user("now"))
     assert read(file)[-1]["id"] == made
@@ -178,7 +182,7 @@ def test_what_was_appended_is_in_memory_and_in_the_file_when_append_returns(tmp_
 
 
 def test_what_json_can_not_say_is_refused_and_nothing_changes(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file)
     before = file.read_bytes()
     with pytest.raises(TypeError):
@@ -203,7 +207,7 @@ sys.stdin.read()
 
 
 def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     process = processes.start(KILL, file)
     processes.wait_for(process, "done")
     process.send_signal(signal.SIGKILL)
@@ -224,7 +228,7 @@ while True:
     print(number, flush=True)
     number += 1
 """
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     process = processes.start(code, file)
     processes.wait_for(process, "20")
     process.send_signal(signal.SIGKILL)
@@ -245,7 +249,7 @@ while True:
 def test_by_default_appends_are_not_synced_and_a_flush_is(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file, storage=storage)
     for _ in range(5):
         session.append_message(user("x"))
@@ -257,7 +261,7 @@ def test_by_default_appends_are_not_synced_and_a_flush_is(
 def test_entry_durability_syncs_every_append_after_its_write(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file, storage=storage, durability="entry")
     for _ in range(5):
         session.append_message(user("x"))
@@ -266,7 +270,7 @@ def test_entry_durability_syncs_every_append_after_its_write(
 
 
 def test_a_misspelt_durability_is_refused_before_anything_is_done(folder: Path) -> None:
-    torn = write(folder / "session.jsonl", header(), *TALK)
+    torn = write(folder / "session.jsonl", header(), *ONE_TURN)
     torn.write_bytes(b'{"type":"sess\n' + torn.read_bytes())
     before = torn.read_bytes()
     wrong: Any = "always"
@@ -306,7 +310,7 @@ def test_a_new_file_is_synced_with_its_folder(
 
 
 def test_a_close_after_an_append_syncs(tmp_path: Path, storage: FaultyStorage) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     with SessionManager.open(file, storage=storage) as session:
         session.append_message(user("x"))
     assert storage.calls["fsync"] == 1
@@ -318,7 +322,7 @@ def test_a_close_after_an_append_syncs(tmp_path: Path, storage: FaultyStorage) -
 def test_blobs_are_stored_before_the_line_that_names_them(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file, storage=storage)
     image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
     session.append_message(user([image, {"type": "text", "text": LONG}]))
@@ -331,7 +335,7 @@ def test_blobs_are_stored_before_the_line_that_names_them(
 
 
 def test_memory_keeps_the_full_value_and_loading_gives_it_back(tmp_path: Path, home: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
     content = user([image, {"type": "text", "text": LONG, "partialJson": "{"}])
     with SessionManager.open(file) as session:
@@ -354,7 +358,7 @@ def test_memory_keeps_the_full_value_and_loading_gives_it_back(tmp_path: Path, h
 
 
 def test_a_rewrite_keeps_what_is_externalised(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     with SessionManager.open(file) as session:
         session.append_message(user([{"type": "text", "text": LONG}]))
         before = file.read_bytes()
@@ -371,7 +375,7 @@ def test_a_rewrite_keeps_what_is_externalised(tmp_path: Path) -> None:
 def test_a_missing_or_wrong_blob_is_reported_and_the_rest_is_there(
     tmp_path: Path, home: Path, damage: str
 ) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     image = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
     with SessionManager.open(file) as session:
         session.append_message(user([image, {"type": "text", "text": LONG}]))
@@ -430,15 +434,15 @@ def test_the_same_session_in_memory_and_in_files(folder: Path) -> None:
 
 
 def test_what_is_in_memory_can_be_read_after_a_close(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     session = SessionManager.open(file)
     session.close()
     assert said(session) == ["1", "2"]
-    assert session.get_entries()[0].data == TALK[0]
+    assert session.get_entries()[0].data == ONE_TURN[0]
 
 
 def test_a_session_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     gc.collect()
     gc.disable()
     try:
@@ -480,7 +484,7 @@ def test_an_id_can_not_lead_out_of_the_folder(tmp_path: Path, odd: str) -> None:
 
 
 def test_messages_are_kept_as_they_were_given(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ONE_TURN)
     odd = {"role": "user", "content": "x", "lone": "\ud83d", "big": 2**90, "n": 1e400, "e": ""}
     session = SessionManager.open(file)
     session.append_message(odd)
@@ -509,7 +513,7 @@ def test_the_terminal_remembers_where_it_works(crumb: Path, tmp_path: Path) -> N
     session = SessionManager.create("/work/one")
     assert crumb.read_text() == f"/work/one\n{session.session_file}\n"
     session.append_message(assistant("1"))
-    other = write(tmp_path / "other.jsonl", header(cwd="/work/two"), *TALK)
+    other = write(tmp_path / "other.jsonl", header(cwd="/work/two"), *ONE_TURN)
     session.set_session_file(other)
     assert crumb.read_text() == f"/work/two\n{other}\n"
     session.new_session()
