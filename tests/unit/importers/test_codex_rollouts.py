@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.unit.importers.test_growing import CODEX, NAMES
+from tests.unit.importers.test_imports_growing import CODEX, NAMES
 
 from sessiontree.core.context import build_session_context
 from sessiontree.discovery.adapters.records import RecordList
