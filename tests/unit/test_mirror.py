@@ -34,4 +34,4 @@ def test_each_file_of_unit_tests_names_what_it_tests() -> None:
         if path.parent != TESTS
         and not _names_one(path.stem, _names(SOURCE / path.parent.relative_to(TESTS)))
     ]
-    assert astray == [], "rename them after the module that they test: test_MODULE_ASPECT.py"
+    assert astray == [], "rename them after the module that they test: test_{module}_{subject}.py"
