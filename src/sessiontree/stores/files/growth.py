@@ -1,7 +1,17 @@
-"""What others do to a file that was read: lines appended, a title changed in place.
+"""Read what others appended to a file, and titles that they changed in place. Never writes.
 
-Tells an append from a rewrite by the end of what was read, and adds it to the document. Never
-writes.
+A session file grows at its end and nowhere else, except that omp overwrites the title slot, whose
+size never changes. So reading a file again starts where the last reading ended, and two looks tell
+whether that is allowed:
+
+- the last bytes before that point are still what was read (`is_tail_kept`): else somebody rewrote
+  the file in place;
+- if what was read did not end with a newline, one follows now: else somebody continued the last
+  line, and what was read as a whole line was only its beginning.
+
+If one of them fails, `read_growth` returns None, and the caller reads the file from its beginning.
+The tail is short (``TAIL_BYTES``), so a change in place of earlier bytes only, of the same length,
+goes unnoticed here.
 """
 
 from __future__ import annotations
@@ -14,14 +24,14 @@ from sessiontree.stores.files.document import SessionDocument, line_of, note_end
 
 
 def read_growth(document: SessionDocument, end: int) -> Scan | None:
-    """What was appended since the document was read; None if it is not an append."""
+    """Read what was appended since the document was read; None if it is not an append."""
     reader = document.payloads.reader
     start = document.end
     if end < start or not is_tail_kept(document):
         return None
     scan = scan_entries(reader.read_at, document.payloads, end, start=start, line=document.line)
     if not document.has_final_newline and reader.read_at(start, 1) != b"\n":
-        return None  # somebody went on in the middle of the last line
+        return None  # somebody continued the last line
     return scan
 
 
@@ -40,7 +50,7 @@ def is_slot_kept(document: SessionDocument) -> bool:
 
 
 def refresh_slot(document: SessionDocument) -> bool:
-    """Another process may have changed the title where it stands; False if none stands there."""
+    """Read a title that was changed in place; False if its slot holds something else."""
     if document.slot is None or is_slot_kept(document):
         return True
     line = document.payloads.reader.read_at(0, len(document.slot.line))
@@ -56,7 +66,7 @@ def refresh_slot(document: SessionDocument) -> bool:
 
 
 def merge_growth(document: SessionDocument, scan: Scan) -> int:
-    """Add what another process appended to the tree; how many entries that were."""
+    """Add what another process appended to the tree; return how many entries."""
     repairs: list[SessionWarning] = []
     first = len(document.tree.entries)
     document.gaps += [first + gap for gap in scan.gaps]

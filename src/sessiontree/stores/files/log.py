@@ -1,11 +1,26 @@
 """One session's file as a log: draft, append, rewrite, latched errors, other writers.
 
-Crash order, which every method keeps: blobs before the line that names them; a rejected line's copy
-before the rewrite that drops it; the draft until the session file exists. Nothing is acknowledged
-before it is written, and a failed write leaves memory and file as they were.
+**States.** A session begins without a file. Its first entry creates the draft, a hidden file; the
+first answer of the assistant promotes it, by a rename, to the session file. From then on the file
+only grows, or is replaced as a whole by a rewrite. In each state an error may be latched.
 
-Several processes may share a file. Each append holds an advisory lock, first reads what others
-appended, and notices when the file was deleted, replaced or rewritten in place.
+**Crash order**, which every method keeps: blobs before the line that names them; a rejected line's
+copy before the rewrite that drops it; the draft until the session file exists. A call returns only
+after its entry is written, and a failed write leaves memory and file as they were. So a crash
+leaves the lines of all calls that returned, and at most one torn line after them, which reading
+skips and the next append ends with a newline.
+
+**Appending.** `append` is the one way in: lock and catch up (`other_writers`), take in what others
+did (`_merge`), write all entries with a single write, then put them into the tree. The entries are
+not in the tree before they are in the file.
+
+**A failed write** is taken back: the file is cut to its old length while it is still locked. If
+that fails, or another program's line already follows ours, the file is marked stale and read again
+before the next write. The first error stays latched: until `recover`, every later write raises it,
+because writing on after a lost entry would leave a conversation with a hole.
+
+**Locks and Ctrl-C.** `append` and `settle` are one ``try`` from before the lock until after it: a
+``with`` block could be left before its exit begins, and the file would stay locked.
 """
 
 from __future__ import annotations
@@ -44,7 +59,7 @@ from sessiontree.stores.files.move import move_log
 from sessiontree.stores.files.moved_file import has_one_name, leave_note
 from sessiontree.stores.files.other_writers import ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
-from sessiontree.stores.files.replaced_file import keep_known, succeed
+from sessiontree.stores.files.replaced_file import keep_known, merge_replaced
 from sessiontree.stores.files.title import set_title
 from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
 from sessiontree.text.escaping import one_line
@@ -65,7 +80,7 @@ _T = TypeVar("_T")
 def _stopping(
     method: Callable[Concatenate[FileLog, _P], _T],
 ) -> Callable[Concatenate[FileLog, _P], _T]:
-    """What fails in this method stops the log: the system's errors become ours and are kept."""
+    """Latch an error of this method, as a PersistenceError: it stops the log until `recover`."""
 
     @functools.wraps(method)
     def guarded(self: FileLog, /, *args: _P.args, **options: _P.kwargs) -> _T:
@@ -157,7 +172,8 @@ class FileLog(SharedFile):
 
     @property
     def revision(self) -> str:
-        """Another text after each write of anybody that has been read here; the file's state.
+        """The state of the file: another text after each write, ours or another's, that was read
+        here.
 
         The same for every reader of the same file: which file it is, where it ends and in which
         bytes, and the title that is changed in place.
@@ -182,7 +198,7 @@ class FileLog(SharedFile):
         return found
 
     def warn(self, *warnings: SessionWarning) -> None:
-        """Tell something among the warnings; once, however often it happens."""
+        """Add warnings, each of them once."""
         self._told += [warning for warning in warnings if warning not in self._told]
 
     # -- errors ----------------------------------------------------------------------------
@@ -200,16 +216,16 @@ class FileLog(SharedFile):
             raise PersistenceError(self.path, "was opened to be read only")
 
     def stop(self, error: PersistenceError) -> None:
-        """Nothing more is written until ``recover``; the first error is the one to tell."""
+        """Refuse to write until ``recover``; later operations raise the first error."""
         if self._error is None:
             self._error = without_frames(error)
             # As text: a handler may keep the record, and with an error it would keep open files.
             logger.error("writing stopped: %s", one_line(str(error)))
 
     def recover(self) -> None:
-        """Forget a latched error and go on; what could not be trusted to be saved is saved.
+        """Forget a latched error, and save again what may not have been saved.
 
-        A file that somebody has overwritten or emptied is written anew from what is still known.
+        A file that somebody has overwritten or emptied is written again from what is still known.
         """
         self._is_header_changed = False
         self._error = None
@@ -269,12 +285,9 @@ class FileLog(SharedFile):
         self.is_touched = True
 
     def settle(self, work: Callable[[], _T]) -> _T:
-        """Do something with the file held by this process, and everything in it read; its result.
+        """Hold the file, read what others wrote, and run ``work``; return its result.
 
-        Creates nothing: a session that has no file yet simply has no other writers. This is no
-        ``with`` block, because Ctrl-C can come when such a block has ended and its exit has not
-        begun: the file would stay locked. One ``try`` from before the lock until after it can't
-        be left so.
+        Creates nothing: a session without a file has no other writers yet.
         """
         self.check()
         if self._is_held:
@@ -290,7 +303,7 @@ class FileLog(SharedFile):
         return result
 
     def _work_unless_replaced(self, work: Callable[[], _T]) -> _T:
-        """Do the work, and do it again if another program replaced the file in the midst of it."""
+        """Do the work; do it again if another program replaced the file meanwhile."""
         for _ in range(_REPLACED_AT_MOST):
             with contextlib.suppress(ReplacedMeanwhileError):
                 return self._work_locked(work)
@@ -312,8 +325,8 @@ class FileLog(SharedFile):
     def refresh(self) -> None:
         """Read what others appended.
 
-        A file that is as it was is only looked at, so this may be called often, and works for one
-        that may not be written. One that was removed stays so until there is something to append.
+        If the file has not changed this costs one look, so it may be called often, also for a file
+        that may not be written. A removed file is created again only by the next append.
         """
         self.check()
         if self.is_behind() and not self.is_gone():
@@ -321,13 +334,13 @@ class FileLog(SharedFile):
 
     @_stopping
     def _lock(self) -> SessionStorageWriter | None:
-        """Lock the file and catch up with it; whose lock to let go of."""
+        """Lock the file and catch up with it; return the writer to unlock."""
         if self.document is None:
             return None
         return self._hold_soon()
 
     def _merge(self) -> None:
-        """Take in what others did, and write what that leaves without a line."""
+        """Take in what others did, and append entries that their file lacks."""
         changes = self.pending_changes()
         if changes is None:
             return
@@ -345,20 +358,20 @@ class FileLog(SharedFile):
             self._append_missing(missing)
 
     def _follow(self, replaced: SessionTree, is_old_intact: bool) -> list[Entry]:
-        """The file is another one now: go on with it; the entries that only the old one held."""
+        """Continue with the file that replaced ours; return the entries that only ours held."""
         if self.document is not None:
             self.header = self.document.header
             self._unwanted = {key: self.header.get(key) for key in self._wanted}
             set_fields(self.header, self._wanted)
-        done = succeed(replaced, self.tree, self.dialect, is_old_intact=is_old_intact)
+        done = merge_replaced(replaced, self.tree, self.dialect, is_old_intact=is_old_intact)
         self.foreign += done.foreign
         self.warn(*done.warnings)
-        return done.homeless
+        return done.missing
 
     def _append_missing(self, entries: Iterable[Entry]) -> None:
         """Write entries that the tree has and the file lacks.
 
-        If that fails others may write them meanwhile: the file is read anew before the next try.
+        If that fails, others may write them meanwhile: the file is read again before the next try.
         """
         try:
             for entry in entries:
@@ -402,9 +415,9 @@ class FileLog(SharedFile):
         document.line += len(spelled) + (1 if lead else 0)
 
     def _remember(self, entry: Entry, spelled: Trimmed) -> None:
-        """Keep what was appended last in memory; what is older is read again if it is asked for.
+        """Keep the latest entries in memory; older ones are read again when needed.
 
-        Should another program overwrite the file, what is in memory can be written once more.
+        If another program overwrites the file, what is in memory can be written once more.
         """
         if not spelled.is_whole:
             return

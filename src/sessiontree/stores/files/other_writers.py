@@ -1,7 +1,50 @@
-"""A session's file as several processes see it: locked, caught up with, replaced, deleted.
+"""Share a session's file with other processes: lock it, read what they wrote, notice what they did.
 
-Owns which file the session stands on, how far it was read, and the writer. Every change of what is
-on disk by somebody else is noticed here; what is written is the log's business.
+`SharedFile` keeps three things: the path, the document (header and tree) that was read from it, and
+a writer. The document knows how far it was read (``end``), the last bytes before that (``tail``),
+and which file it is (device and inode). `FileLog` decides what to write; this module makes sure
+that the file under the lock is the file in memory.
+
+**Who writes.** Another window of ours takes the same advisory lock for each append. omp has its own
+lock beside the file (`storage/omp_lock`); pi takes none and opens the file by its name for each
+line. All of them append whole lines with O_APPEND; a rewrite writes a new file and renames it.
+
+**Holding the file** (`_hold`, called again by `_hold_soon` until it succeeds). A lock belongs to an
+open file and not to its name, so what the name means may have changed while this process waited.
+After locking, exactly one of these is true:
+
+====================================================  ============================================
+the name stands for …                                 so
+====================================================  ============================================
+the file that was read, at its end                    continue
+the file that was read, with lines appended           read them (`growth`), then continue
+that file with other bytes before the end             it was overwritten: `_reload`
+another file                                          it was replaced: `_reload`
+another, empty file; our bytes can still be read      it was deleted and created: write ours again
+no file, and the same inode is in a known folder      another program moved it: follow it
+no file, and a note names a new path                  another window moved it: `_reload` there
+no file, and a note says that it was deleted          a person deleted it: PersistenceError
+no file, we have the draft, the session file exists   another process promoted it: `_reload`
+no file, and none of these                            removed: create an empty one, write ours
+====================================================  ============================================
+
+`_reload` refuses a file without a valid header and one of another session: nothing is ever written
+into them. It keeps the tree that was in use (`Changes.replaced`), and the log merges it into the
+new one (`replaced_file`), so entries that only this process knows are appended to the new file.
+
+**Lines that come too late.** A process without a lock may still write to a file whose name was
+taken by a rewrite of ours. `left_behind` keeps that file open, and `_bring_over` copies its late
+lines.
+
+**A crash or Ctrl-C** anywhere here leaves at most an empty file in the place of one that somebody
+removed. In memory `distrust_after` marks the document as stale, so
+that the next operation reads the file from its beginning instead of trusting a step that may be
+half done.
+
+**Why nothing is lost.** What others wrote is read before this process appends, so a new entry never
+hides theirs. What this process has is in the file under the name, in the old file that ``document``
+keeps open, or in memory, and it is written again from there. The one exception: a program that
+overwrites a file in place, bytes that are in memory nowhere. A warning counts those entries.
 """
 
 from __future__ import annotations
@@ -47,7 +90,7 @@ from sessiontree.stores.files.reader import load_document
 
 @dataclass(slots=True)
 class Changes:
-    """What was found in the file that this process had not written.
+    """What others changed in the file, until the log has taken it in.
 
     ``replaced`` is the tree that was in use before the file turned out to be another one; its
     lines can still be read if ``is_old_intact``. ``moved_from`` is the path it had until then.
@@ -62,7 +105,7 @@ class Changes:
     warnings: list[SessionWarning] = field(default_factory=list)
 
     def clear(self) -> None:
-        """All of it has been taken in."""
+        """Forget the changes: the log has taken them in."""
         self.foreign = 0
         self.replaced = None
         self.is_old_intact = True
@@ -72,11 +115,11 @@ class Changes:
 
 
 class ReplacedMeanwhileError(Exception):
-    """Another program replaced the file that was to be replaced: read it, and try again."""
+    """Another program replaced the file first: read it, then try again."""
 
 
 class SharedFile:
-    """The file that a session stands on, and what others do to it."""
+    """The file of a session, and what others do to it."""
 
     def __init__(
         self,
@@ -110,7 +153,7 @@ class SharedFile:
             self.path = document.path
 
     def begin(self, path: str, *, is_draft: bool = True) -> None:
-        """A new session that will be written to ``path``, as a draft at first."""
+        """Begin a new session that will be written to ``path``, as a draft at first."""
         self.path = path
         self.is_draft = is_draft
 
@@ -120,7 +163,7 @@ class SharedFile:
         return self._draft_path(self.path) if self.is_draft else self.path
 
     def is_ruined(self) -> bool:
-        """Whether what has the session's name is no session any more, or is not there."""
+        """Whether the session's file is missing or does not hold a session any more."""
         try:
             found = load_document(self._storage, self.file)
         except NotASessionError:
@@ -142,22 +185,22 @@ class SharedFile:
         return False
 
     def pending_changes(self) -> Changes | None:
-        """What others did, until whoever takes it in clears it; None if nothing."""
+        """Return what others did, until the log clears it; None if nothing."""
         changes = self._changes
         is_any = changes.foreign or changes.warnings or changes.replaced or changes.moved_to
         return changes if is_any else None
 
     def distrust_after(self, error: BaseException) -> None:
-        """Interrupted at any point: the file is let go of, and read anew when it is next needed.
+        """After an interrupt close the file, and read it again when it is next needed.
 
-        An ordinary error has been dealt with where it was met.
+        An ordinary error was handled where it was raised.
         """
         if not isinstance(error, Exception):
             self._is_stale = True
             self._close_writer()
 
     def look_at(self, path: str) -> None:
-        """The file has another name now; it is read there when it is next needed."""
+        """Use another path from now on; the file is read there when it is next needed."""
         self.path = path
         self._is_stale = True
         self._close_writer()
@@ -177,7 +220,7 @@ class SharedFile:
                 return True
             return bool(self._old_files) and self._old_files.have_more(document.payloads.reader)
         except OSError:
-            return True  # whoever looks closer will be told
+            return True  # the next operation reports the error
 
     def is_gone(self) -> bool:
         """Whether there is no file any more, neither under the name it has nor under its next."""
@@ -188,10 +231,10 @@ class SharedFile:
                 return False
             return self.document is None or self._find_new_path(self.document) is None
         except OSError:
-            return False  # whoever looks closer will be told
+            return False  # the next operation reports the error
 
     def _hold(self) -> SessionStorageWriter | None:
-        """Lock what the name stands for and catch up with it; None if that has to be redone."""
+        """Lock the file under the name and catch up with it; None to try again."""
         writer = self._writer
         if writer is None:
             try:
@@ -220,7 +263,7 @@ class SharedFile:
                 is_held = not self._old_files or self._bring_over(writer, document)
             else:
                 self._reload()
-                # the lock is on this very file, so what was just read is what there is
+                # the lock is on this very file, so what was just read is all there is
                 is_held = writer.owns(self._document().stat)
         finally:
             if not is_held:
@@ -252,7 +295,7 @@ class SharedFile:
     # -- what others write to files that were replaced ---------------------------------------
 
     def _read_growth_of(self, old: LeftBehind, document: SessionDocument) -> bytes:
-        """What came to a file that is about to be replaced. ReplacedMeanwhileError."""
+        """Read what came to a file that is about to be replaced. Raises ReplacedMeanwhileError."""
         if self._is_replaced(document) or not is_tail_kept(document):
             raise ReplacedMeanwhileError
         lines = old.read()
@@ -266,14 +309,14 @@ class SharedFile:
         return False
 
     def _is_replaced(self, document: SessionDocument) -> bool:
-        """Whether the name stands for another file by now; one that is gone is none."""
+        """Whether the name stands for another file now; a missing file doesn't count."""
         try:
             return not self._storage.stat(self.file).is_same_file(document.stat)
         except FileNotFoundError:
             return False
 
     def _wait_for_late_lines(self) -> None:
-        """Give a line that was on its way to an old file the moment that it takes."""
+        """Wait a moment for a line that another program may be writing to an old file."""
         pause_s = 0.001
         with contextlib.suppress(OSError, PersistenceError):  # it stays, for the next operation
             while self._old_files:
@@ -286,7 +329,7 @@ class SharedFile:
                 pause_s *= 2
 
     def _bring_over(self, writer: SessionStorageWriter, document: SessionDocument) -> bool:
-        """Write what came to the old files to this one, which is held; False to begin again."""
+        """Copy lines that came to the old files to this one, which is held; False to try again."""
         tree = document.tree
         last_id = tree.last_id
         lines = [line for line in self._old_files.read_lines() if not _has_line(tree, line)]
@@ -317,7 +360,7 @@ class SharedFile:
         return self.document.payloads.reader if self.document is not None else None
 
     def _follow_move(self) -> bool:
-        """Go on where another program has moved the file, if it has.
+        """Follow the file to where another program moved it; False if it did not.
 
         Living omp renames project folders when it starts, also those with open sessions in them. A
         file with the same name in another folder is ours only if it is the very file that was read.
@@ -335,7 +378,7 @@ class SharedFile:
         return True
 
     def _find_moved(self) -> str | None:
-        """The session's path in another folder, if that is where its file is now."""
+        """Find the file in another folder, by its inode."""
         document = self.document
         if document is None:
             return None
@@ -349,9 +392,9 @@ class SharedFile:
         return None
 
     def _restore_deleted(self) -> None:
-        """The file is gone, but its bytes are still to be had from the open reader: make room.
+        """Create an empty file in place of a removed one; the open reader still has its bytes.
 
-        A draft that is gone may have become the session file by another process's doing.
+        A draft that is gone may have become the session file: another process promoted it.
         """
         document = self._document()
         if self.is_deleted():
@@ -366,11 +409,11 @@ class SharedFile:
         if not is_tail_kept(document):
             raise PersistenceError(self.file, "was overwritten and deleted by another program")
         self._storage.ensure_dir(os.path.dirname(self.file))
-        # whoever of those that miss it has the lock first writes it
+        # of all processes that miss the file, the first to get the lock writes it
         self._storage.open_writer(self.file).close()
 
     def _find_new_path(self, document: SessionDocument) -> str | None:
-        """Where another window has moved the session file to; None if it has not."""
+        """Find where another window moved the session file; None if it did not."""
         path = find_note(document.payloads.reader, document.end)
         name = os.path.basename(self.path)
         if path is None or os.path.basename(path) != name:
@@ -383,7 +426,7 @@ class SharedFile:
         return next((place for place in places if self._storage.exists(place)), None)
 
     def _write_again(self, document: SessionDocument) -> None:
-        """Write what was read where an empty file stands."""
+        """Write what was read into the empty file."""
         content = read_chunks(document.payloads.reader, 0, document.end)
         self._storage.write_atomic(self.file, content)
         self._changes.warnings.append(
@@ -391,7 +434,7 @@ class SharedFile:
         )
 
     def _reload(self) -> None:
-        """The name stands for other bytes than were read: read them."""
+        """Read the file again, because the name stands for other bytes than were read."""
         before = self._document()
         new_path = self._find_new_path(before)
         if new_path is not None:
@@ -414,13 +457,13 @@ class SharedFile:
         is_overwritten = document.stat.is_same_file(before.stat) and not self._is_stale
         self._changes.is_old_intact &= not is_overwritten
         document.tree.leaf_id = before.tree.leaf_id
-        # what is told again is told of the lines that there are now
+        # a warning that comes again is about the lines that are there now
         told = {warning.reason for warning in document.warnings}
         document.warnings[:0] = [each for each in before.warnings if each.reason not in told]
         self.adopt(document, is_draft=self.is_draft)
 
     def _take_in(self, document: SessionDocument, end: int) -> None:
-        """Somebody who takes no lock wrote just before us; their lines come first in the file."""
+        """Take in lines that a program without a lock wrote just before ours."""
         scan = read_growth(document, end)
         if scan is not None:
             self._changes.foreign += merge_growth(document, scan)
@@ -435,7 +478,8 @@ class SharedFile:
         return self._writer
 
     def _close_writer(self) -> OSError | None:
-        """Let go of the writer; what a network file system says only now, if anything."""
+        """Close the writer; return the error that a network file system reports only now, if
+        any."""
         failure = None
         try:
             if self._writer is not None:

@@ -1,6 +1,23 @@
-"""How a session file is written as a whole: each entry's persisted form, its blobs first.
+"""Spell entries as lines, and write whole session files.
 
-The pieces that ``log`` appends one by one and that rewrites, forks and moves write all together.
+`log` appends lines one by one; rewrites, forks, moves and drafts write a whole file.
+
+**What a line is.** An entry that was read and not changed is written with the very bytes it was
+read with, whatever another program put there. A new or changed entry is trimmed (`core/trimming`):
+long texts are cut, and large data goes to blobs.
+
+**Order on disk.** Blobs come first: `BlobStore.put` returns only when the blob has its name, and
+only then does a line name it. A whole file is written under another name and renamed when it is
+complete (`storage/atomic`). So a crash leaves the old file or the new one, and blobs that no line
+names, which ``gc`` removes; never a line whose blob is missing.
+
+**Cost.** A rewrite of 100 MB must not decode 100 MB. Neighbouring lines that are copied unchanged
+become one range of their file, which the storage copies inside the kernel where it can (`_Run`).
+An entry breaks a run if it was changed, if it may have been (``find_changes``: it is decoded, so
+somebody may have edited it), or if its blobs must be copied to another store (``source_blobs``).
+
+**Other writers.** A rewrite passes ``growth`` to the storage: what others appended to the old file
+while the new one was written, read just before the rename (`other_writers`, `left_behind`).
 """
 
 from __future__ import annotations
@@ -61,14 +78,14 @@ class SessionFiler:
         self.dialect = dialect
 
     def _trim(self, data: WireEntry) -> Trimmed:
-        """The persisted form of an entry, its blobs stored. Raises PersistenceError."""
+        """Make the persisted form of an entry and store its blobs. Raises PersistenceError."""
         trimmed = trim(data, self.dialect)
         for blob in trimmed.blobs:
             self.blobs.put(blob)
         return trimmed
 
     def spell(self, entry: Entry) -> Trimmed:
-        """The line of an entry, and whether that says all of what is in memory."""
+        """Make the line of an entry, and tell whether it holds all of what is in memory."""
         if entry.source is None:
             return self._trim(entry.data)
         return Trimmed(entry.line(), is_whole=False)
@@ -85,11 +102,11 @@ class SessionFiler:
         private: bool = False,
         growth: Growth | None = None,
     ) -> WrittenFile:
-        """Write a whole session file; what was written.
+        """Write a whole session file.
 
-        Blobs that the lines name are first copied from ``source_blobs``, if given. A file that is
-        there passes its rights on, unless this one is to be ``private``. ``growth`` tells what
-        others append to that file meanwhile.
+        Blobs that the lines name are first copied from ``source_blobs``, if given. The new file
+        gets the rights of the one that it replaces, unless it is to be ``private``. ``growth``
+        returns what others append to the old file meanwhile.
         """
         starts = array("q")
         pieces = self._pieces(head, entries, starts, find_changes, source_blobs)
@@ -106,7 +123,7 @@ class SessionFiler:
         find_changes: bool,
         source_blobs: BlobStore | None,
     ) -> Iterator[Piece]:
-        """Each line with its newline; neighbours that need no look are one range of their file."""
+        """Yield each line with its newline; unchanged neighbours as one range of their file."""
         yield head
         offset = len(head)
         run: _Run | None = None
@@ -144,7 +161,7 @@ class SessionFiler:
             yield from run.pieces()
 
     def line_of(self, entry: Entry, *, find_changes: bool = False) -> bytes:
-        """The entry's own bytes, unless it has none or its data was changed since."""
+        """Return the entry's own bytes, unless it has none or its data was changed since."""
         if entry.source is None or (find_changes and entry.is_edited()):
             return self._trim(entry.data).line
         return entry.line()
@@ -158,7 +175,7 @@ class SessionFiler:
                     self.blobs.put(data)
 
     def keep_rejected(self, document: SessionDocument, file: str) -> None:
-        """Copy what could not be read of a document to a file beside ``file``."""
+        """Copy the unreadable pieces of a document to a file beside ``file``."""
         if not document.skipped:
             return
         path = file + REJECTED_SUFFIX
@@ -175,7 +192,7 @@ class SessionFiler:
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Only what was asked for: storages of others may not know the newest options yet."""
+    """Return only the options that are set: third-party storages may not know the newest ones."""
     return {name: value for name, value in options.items() if value}
 
 
@@ -195,7 +212,7 @@ class _Run:
 
 
 def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
-    """The file from which an entry's line can be copied without being looked at."""
+    """Return the file from which an entry's line can be copied unread; None if it can't."""
     source = entry.source
     if (
         isinstance(source, FilePayloads)
@@ -208,7 +225,7 @@ def _reader_of(entry: Entry, find_changes: bool) -> SessionStorageReader | None:
 
 
 def set_aside(storage: SessionStorage, path: str, now_ms: int) -> str | None:
-    """Keep a file whole under another name as well, which is given; None if there is nothing."""
+    """Copy a file to another name and return that; None if there is nothing to keep."""
     try:
         content = storage.read(path)
     except FileNotFoundError:
@@ -226,7 +243,7 @@ def _stamp(time_ms: int) -> str:
 
 
 def _join(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The same bytes, small pieces put together."""
+    """Join small pieces."""
     pending: list[bytes] = []
     size = 0
     for piece in pieces:

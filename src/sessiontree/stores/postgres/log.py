@@ -43,7 +43,7 @@ from sessiontree.model.header import Header, get_title, respell_header, set_fiel
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.stores.base import Durability
-from sessiontree.stores.files.replaced_file import succeed
+from sessiontree.stores.files.replaced_file import merge_replaced
 from sessiontree.stores.postgres import statements
 from sessiontree.stores.postgres.address import spell_ref
 from sessiontree.stores.postgres.database import Statement
@@ -248,12 +248,12 @@ class PostgresLog:
             return
         self.header = cast("Header", codec.decode(found[0][statements.HEADER]))
         new = self._take_whole(found)
-        done = succeed(new=new, old=self.tree, dialect=self.dialect, is_old_intact=False)
+        done = merge_replaced(new=new, old=self.tree, dialect=self.dialect, is_old_intact=False)
         self._adopt(new)
         self.foreign += done.foreign
         self.warn(*done.warnings)
-        if done.homeless:
-            count = len(done.homeless)
+        if done.missing:
+            count = len(done.missing)
             self.warn(
                 SessionWarning(
                     f"the server had lost {count} {'entry' if count == 1 else 'entries'} that it "
@@ -261,7 +261,7 @@ class PostgresLog:
                 )
             )
             try:
-                lines = [(entry, self.spell(entry)) for entry in done.homeless]
+                lines = [(entry, self.spell(entry)) for entry in done.missing]
                 self._insert(lines, is_again=True)
             except EntryExistsError:  # another window has written them meanwhile
                 self._is_stale = True
