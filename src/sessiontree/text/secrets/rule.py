@@ -70,7 +70,7 @@ PASSWORD_NAME = any_case("assword|asswd|assphrase|wd|sk") + (
 )
 SECRET_NAME = any_case("redentials?|(?<=se.)ret")
 TOKEN_NAME = any_case("(?<=to.)en")
-KEY_NAME = any_case("ey") + "(?:[_-]data)?"
+KEY_NAME = any_case("ey") + f"(?:[_-](?:{any_case('data|base')}))?"
 KEY_OF_SECRETS = any_case(
     "(?:api|access|secret|private|master|signing|encryption|account|shared|session|service|license|"
     "deploy|preshared|webhook|consumer|subscription|admin|bot)[_-]?"
@@ -81,7 +81,11 @@ NO_KEY_OF_SECRETS = any_case(
 )
 # The last three letters of all these names.
 ENDS = any_case("ord|swd|ase|ass|pwd|psk|ret|ken|key|ial|als|uth")
-_AFTER_NAME = r"\\{0,8}[\"'`\]]{0,2}[?+!]?\s{0,20}"
+_AFTER_NAME = r"\\{0,8}[\"'`\]]{0,2}(?:[?+!]|\s?\|\|)?\s{0,20}"
+# A second argument (define, getenv, setdefault), and what counts if nothing is set.
+_SECOND = r"(?:(?<=[\"']),|\|\||\?\?)\s{0,3}(?=\\{0,8}[\"'])"
+# The block of a variable in Terraform.
+_DEFAULT = r"[\"']\s{0,3}\{[^{}]{0,300}?(?<=[\s{])default\s{0,20}"
 _VALUE_OF_NAME = r"\\{0,8}[\"']?,?\s{1,40}(?:- )?\\{0,8}[\"']?[vV]alue\\{0,8}[\"']?\s{0,3}"
 
 
@@ -122,13 +126,13 @@ def assigned(
 
     ``name`` is what follows the mark of the name, ``second`` its first letter.
     """
-    between = rf"(?:{_AFTER_NAME}|{_VALUE_OF_NAME})"
+    between = rf"(?:{_AFTER_NAME}|{_VALUE_OF_NAME}|{_DEFAULT})"
     return Rule(
         kind="secret",
         marks=marks,
         head=head,
-        tail=rf"(?:{name}){between}[=:]{_BEFORE_VALUE}{value(shortest)}",
-        near=rf"(?={second})(?=(?:{name}){between}[=:])",
+        tail=rf"(?:{name})(?:{between}[=:]{_BEFORE_VALUE}|{_AFTER_NAME}{_SECOND}){value(shortest)}",
+        near=rf"(?={second})(?=(?:{name})(?:{between}[=:]|{_AFTER_NAME}{_SECOND}))",
         width=width,
         is_real=is_real,
         examples=examples,
@@ -182,6 +186,6 @@ DIGIT_SOON = r"(?=[A-Za-z_\-.+/=%]{0,40}\d)"
 URLSAFE = r"[A-Za-z0-9_\-]"
 # An option that may give a secret: a letter, or a word for one.
 _SAYS_SECRET = any_case("(?:pass|pwd|secret|token|key|user)")
-OPTION = rf"(?<![\w\-].)(?=[upPUaw]|-[a-zA-Z\-]{{0,40}}?{_SAYS_SECRET})"
+OPTION = rf"(?<![\w\-].)(?=[upPUaw]|-[a-zA-Z\-]{{0,40}}?{_SAYS_SECRET}|[a-zA-Z]{{1,8}}[u ])"
 ADDRESS = r"(?=//[^\s/\"'<>\\]{0,350}@|//(?:hooks\.slack|(?:\w{1,10}\.)?discord))"
 COMMAND = r"[^|;&\n]{0,150}(?<=\s)\Z"  # the rest of a command, up to one of its options

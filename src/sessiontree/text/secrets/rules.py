@@ -445,6 +445,8 @@ NAMED = [
             "ansible_become_pass: «password 12»",
             "password: |\n  «password 14»",
             "- name: DB_PASSWORD\n  value: «password 10»",
+            "define('DB_PASSWORD', '«password 10»');",
+            'variable "db_password" {\n  type = string\n  default = "«password 10»"\n}',
         ),
         counterexamples=(
             "password = os.environ['DB_PASSWORD']",
@@ -496,6 +498,8 @@ NAMED = [
             "AccountKey=«base64 86»==",
             '{"name": "API_KEY", "value": "«alnum 24»"}',
             '<add key="ApiKey" value="«alnum 24»"/>',
+            "secret_key_base: «hex 128»",
+            "ENV['SECRET_KEY_BASE'] ||= '«hex 128»'",
         ),
         counterexamples=('api_key = "your-api-key-here-123"',),
     ),
@@ -605,7 +609,7 @@ COMMANDS = [
         kind="secret",
         marks="-",
         head=r"(?<![\w-])",
-        tail=r"(?:u|-user|-proxy-user|U|a)(?:\\{0,8}[\"'],)?[ =]{0,3}"
+        tail=r"(?:[a-zA-Z]{0,8}u|-user|-proxy-user|U|a)(?:\\{0,8}[\"'],)?[ =]{0,3}"
         r"\\{0,8}[\"']?[^\s:\"']{0,100}:([^\s\"'\\]{3,200})",
         near=OPTION,
         width=0,
@@ -615,6 +619,7 @@ COMMANDS = [
             "curl -u bob:«alnum 9» https://x.example",
             "curl -s --user 'bob:«password 9»' https://x.example",
             "curl -ubob:«alnum 9» x",
+            "curl -sSu bob:«alnum 9» x",
             '["curl", "-u", "bob:«alnum 9»"]',
         ),
         counterexamples=("docker run -u 1000:1000 x", "curl -u bob https://x.example"),
@@ -638,7 +643,7 @@ COMMANDS = [
         tail=r"[pPaw]\s{0,2}\\{0,8}[\"']?([^\s\"'\\]{3,200})",
         near=OPTION,
         width=0,
-        context=rf"\b(?:sshpass|docker\s+login|podman\s+login|helm\s+registry\s+login|mongo\w*|mongosh|redis-cli|ldapsearch|ldapmodify|unzip|zip|az\s+login|oc\s+login|rabbitmqadmin)\b{COMMAND}",
+        context=rf"\b(?:sshpass|docker\s+login|podman\s+login|helm\s+registry\s+login|mongo\w*|mongosh|redis-cli|ldapsearch|ldapmodify|unzip|zip|az\s+login|oc\s+login|rabbitmqadmin|sqlcmd|bcp)\b{COMMAND}",
         is_real=is_short_option_value,
         examples=(
             "sshpass -p '«password 9»' ssh bob@x",
@@ -694,4 +699,56 @@ COMMANDS = [
     ),
 ]
 
-RULES = (*TOKENS, *PLACES, *HEADERS, *NAMED, *COMMANDS)
+RARE = [
+    Rule(
+        kind="secret",
+        marks="P",
+        head=r"(?:[sS]et|with|using)\w{0,20}",
+        tail=r"assword\(\s?\\{0,8}[\"']([^\s\"'\\]{5,200})\\{0,8}[\"']\s?\)",
+        near=r"(?=assword\()",
+        is_real=is_password,
+        examples=('ds.setPassword("«password 10»");', ".withPassword('«password 10»')"),
+        counterexamples=('getPassword("user1name")',),
+    ),
+    Rule(
+        kind="secret",
+        marks="-",
+        head=r"ConvertTo",
+        tail=r"SecureString\s{1,3}\\{0,8}[\"']([^\"'\\]{5,200})",
+        near=r"(?<=To.)(?=SecureString)",
+        is_real=is_given,
+        examples=('ConvertTo-SecureString "«password 10»" -AsPlainText -Force',),
+    ),
+    Rule(
+        kind="secret",
+        marks="-",
+        head=r"(?<![\w-])",
+        tail=r"(?:store|key)pass\s{1,3}\\{0,8}[\"']?([^\s\"'\\]{5,200})",
+        near=r"(?=(?:store|key)pass\s)",
+        width=0,
+        is_real=is_password,
+        examples=("keytool -list -storepass «password 10»",),
+    ),
+    Rule(
+        kind="secret",
+        marks="p",
+        head="require",
+        tail=r"ass\s{1,3}\\{0,8}[\"']?([^\s\"'\\]{5,200})",
+        near=r"(?<=require.)(?=ass\s)",
+        is_real=is_password,
+        examples=("requirepass «alnum 20»",),
+    ),
+    Rule(
+        kind="secret",
+        marks="pP",
+        head="",
+        tail=r"assword\s(?:is|was):?\s\\{0,8}[\"'`]?([^\s\"'`,\\]{8,100})",
+        near=r"(?=assword\s(?:is|was)\W)",
+        width=0,
+        is_real=is_token,
+        examples=("the password is «alnum 12»",),
+        counterexamples=("the password is required!", "password is hashed with sha-256"),
+    ),
+]
+
+RULES = (*TOKENS, *PLACES, *HEADERS, *NAMED, *COMMANDS, *RARE)
