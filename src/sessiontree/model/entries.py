@@ -222,6 +222,14 @@ def respell(
     return entry
 
 
+def entry_of_line(entry: Entry, line: bytes) -> Entry:
+    """Make another entry of the same line, to be written somewhere else."""
+    source = _OwnLine(line, entry.source) if entry.source is not None else None
+    if source is None:
+        return Entry.from_wire(codec.decode(line))
+    return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, source, 0, len(line))
+
+
 LEAF_MARKER = "sessiontree.leaf"
 """The type of the `custom` entry that stands last so that its parent is the leaf for others."""
 

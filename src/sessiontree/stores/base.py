@@ -204,6 +204,14 @@ class SessionLog(Protocol):
 
 
 @runtime_checkable
+class KeepsBlobs(Protocol):
+    """A log whose lines may name large values that are kept beside them."""
+
+    def keep_blob(self, data: bytes) -> str:
+        """Keep a value that a line will name; its reference. Raises PersistenceError."""
+
+
+@runtime_checkable
 class SessionStore(Protocol):
     """Where sessions live."""
 

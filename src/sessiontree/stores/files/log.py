@@ -284,6 +284,10 @@ class FileLog(SharedFile):
             tree.add(entry)
         self.is_touched = True
 
+    def keep_blob(self, data: bytes) -> str:
+        """Keep a large value in the profile's blobs; its reference. Raises PersistenceError."""
+        return self.filer.blobs.put(data)
+
     def settle(self, work: Callable[[], _T]) -> _T:
         """Hold the file, read what others wrote, and run ``work``; return its result.
 

@@ -6,6 +6,8 @@ which ``vacuum`` removes a day later. Every read compares the hash.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sessiontree.model.ids import sha256_hex
@@ -20,6 +22,15 @@ _PUT = (
     "ON CONFLICT (tenant, sha) DO UPDATE SET touched = now()"
 )
 _GET = f"SELECT data, place FROM st_blob WHERE sha = %s AND {OURS}"
+
+
+_NAMED = re.compile(rb"blob:sha256:([0-9a-f]{64})")
+
+
+def blobs_in(lines: Iterable[bytes]) -> list[bytes]:
+    """The hashes of all values that lines name."""
+    found = {name for line in lines if b"blob:sha256:" in line for name in _NAMED.findall(line)}
+    return [bytes.fromhex(name.decode()) for name in sorted(found)]
 
 
 class DatabaseBlobs:

@@ -46,6 +46,7 @@ from sessiontree.stores.base import Durability
 from sessiontree.stores.files.replaced_file import merge_replaced
 from sessiontree.stores.postgres import statements
 from sessiontree.stores.postgres.address import spell_ref
+from sessiontree.stores.postgres.blobs import blobs_in
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.figures import Figures, figures_of
 from sessiontree.stores.postgres.lines import RowLines
@@ -58,6 +59,7 @@ from sessiontree.stores.postgres.rows import (
     rows_of,
     session_columns,
     shown,
+    to_time,
 )
 from sessiontree.stores.postgres.spelling import spell_key
 from sessiontree.text.escaping import one_line
@@ -349,6 +351,10 @@ class PostgresLog:
             self._insert([(entry, self.spell(entry)) for entry in entries])
         self.is_touched = self._has_written = True
 
+    def keep_blob(self, data: bytes) -> str:
+        """Keep a large value in the database; its reference. Raises PersistenceError."""
+        return self.store.put_blob(data)
+
     def holds(self, entry: Entry) -> bool:
         """Whether an entry is in the store as it is in memory."""
         return entry.source is self._lines and not entry.is_changed
@@ -423,8 +429,9 @@ class PostgresLog:
             shown(figures.first_message),
             shown(figures.info_name),
             shown(figures.short_summary),
-            figures.last_said_ms is not None,
+            to_time(figures.last_said_ms),
             self._new_names(figures),
+            blobs_in(rows.lines) or None,
             new,
             header_line,
         )
@@ -619,6 +626,9 @@ class PostgresLog:
         rows = rows_of([(entry, spelled.line) for entry, spelled in changed])
         figures = figures_of(self.tree.entries, self.tree)
         with self._stopping():
+            named = blobs_in(rows.lines)
+            if named:
+                self._send(Statement(statements.USE_BLOBS, (place.sid, named)))
             found = self._send(
                 Statement(
                     statements.REWRITE,

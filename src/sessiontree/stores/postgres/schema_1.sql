@@ -6,8 +6,7 @@
 CREATE TABLE st_meta (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     version integer NOT NULL,
-    oldest_client integer NOT NULL,
-    retention interval
+    oldest_client integer NOT NULL
 );
 
 CREATE TABLE st_member (
@@ -145,8 +144,8 @@ CREATE FUNCTION st_append(
     p_expected bigint, p_is_again boolean,
     p_ids text[], p_parents text[], p_kinds text[], p_times text[], p_lines bytea[],
     p_messages bigint, p_bytes bigint, p_answered boolean, p_status text,
-    p_first_message text, p_info_name text, p_short_summary text, p_is_said boolean,
-    p_names tsvector, p_new jsonb, p_header bytea
+    p_first_message text, p_info_name text, p_short_summary text, p_said timestamptz,
+    p_names tsvector, p_blobs bytea[], p_new jsonb, p_header bytea
 ) RETURNS TABLE (
     verdict text, head bigint, epoch integer, revision bigint, header_revision integer,
     header bytea, id text, parent text, kind text, "time" text, line bytea
@@ -162,9 +161,10 @@ BEGIN
     IF p_new IS NOT NULL THEN
         new := jsonb_populate_record(NULL::st_session, p_new);
         INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, title, parent, bytes,
-                                created, names)
+                                created, modified, names)
         VALUES (p_sid, t, new.scope, new.id, new.cwd, new.dialect, p_header, new.title, new.parent,
-                octet_length(p_header) + 1, coalesce(new.created, now()), p_names)
+                octet_length(p_header) + 1, coalesce(new.created, now()),
+                least(new.created, clock_timestamp()), p_names)
         ON CONFLICT DO NOTHING;
     END IF;
     SELECT * INTO s FROM st_session x WHERE x.sid = p_sid AND x.tenant = t FOR NO KEY UPDATE;
@@ -212,10 +212,15 @@ BEGIN
             info_name = coalesce(p_info_name, x.info_name),
             short_summary = coalesce(p_short_summary, x.short_summary),
             names = coalesce(p_names, x.names),
-            modified = CASE WHEN p_is_said THEN greatest(x.modified, clock_timestamp())
-                            ELSE x.modified END
+            -- the server's clock, but for what was said long before: that is brought from elsewhere
+            modified = CASE WHEN p_said > clock_timestamp() - interval '1 hour'
+                            THEN clock_timestamp() ELSE greatest(x.modified, p_said) END
           WHERE x.sid = p_sid AND x.tenant = t
           RETURNING x.head, x.revision INTO head, revision;
+        IF p_blobs IS NOT NULL THEN
+            INSERT INTO st_blob_use (tenant, sha, sid)
+            SELECT t, b.sha, p_sid FROM unnest(p_blobs) AS b(sha) ON CONFLICT DO NOTHING;
+        END IF;
         IF s.followed > clock_timestamp() THEN
             PERFORM pg_notify('st_' || p_sid, head::text);
         END IF;
@@ -264,16 +269,18 @@ BEGIN
         new.bytes := s.bytes - octet_length(s.header) + octet_length(p_header);
         p_names := s.names;
         new.head := s.head;
+        new.modified := s.modified;
     ELSE
         new.head := coalesce(array_length(p_ids, 1), 0);
     END IF;
     INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, head, answered, title,
                             info_name, short_summary, first_message, parent, status, messages,
-                            bytes, created, names)
+                            bytes, created, modified, names)
     VALUES (new.sid, t, new.scope, new.id, new.cwd, new.dialect, p_header,
             new.head, new.answered, new.title, new.info_name, new.short_summary,
             new.first_message, new.parent, new.status, new.messages, coalesce(new.bytes, 0),
-            coalesce(new.created, now()), p_names)
+            coalesce(new.created, now()),
+            least(coalesce(new.modified, new.created), clock_timestamp()), p_names)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN RETURN 'taken'; END IF;
     IF p_ids IS NULL THEN
@@ -324,11 +331,18 @@ BEGIN
     RETURN gone;
 END $$;
 
+-- After how many days sessions go to the trash, and from there for good.
+CREATE TABLE st_policy (
+    tenant text COLLATE "C" PRIMARY KEY,
+    keep_days integer CHECK (keep_days > 0),
+    trash_days integer CHECK (trash_days >= 0)
+);
+
 DO $$
 DECLARE name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['st_session', 'st_entry', 'st_text', 'st_blob', 'st_blob_use',
-                                'st_gone'] LOOP
+                                'st_gone', 'st_policy'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
         EXECUTE format('CREATE POLICY st_own ON %I USING (tenant = (SELECT st_tenant())) '

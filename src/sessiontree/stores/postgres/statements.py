@@ -35,7 +35,7 @@ _OPEN = _WHOLE.format(columns=_COLUMNS, where="s.scope = %s AND s.id = %s AND s.
 APPEND = (
     "SELECT verdict, head, epoch, revision, header_revision, header, id, parent, kind, time, line "
     "FROM st_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b::bytea[], %s, %s, %s, %s, %s, "
-    "%s, %s, %s, %s::tsvector, %s, %s)"
+    "%s, %s, %s, %s::tsvector, %s::bytea[], %s, %s)"
 )
 
 READ_ON = (
@@ -65,6 +65,11 @@ WRITE_HEADER = (
     "names = %s::tsvector, header_revision = header_revision + 1, revision = revision + 1 "
     f"WHERE sid = %s AND header_revision = %s AND deleted IS NULL AND {OURS} "
     "RETURNING header_revision, revision, head"
+)
+
+USE_BLOBS = (
+    "INSERT INTO st_blob_use (tenant, sha, sid) SELECT st_tenant(), b.sha, %s "
+    "FROM unnest(%s::bytea[]) AS b(sha) ON CONFLICT DO NOTHING"
 )
 
 LOCK = f"SELECT sid FROM st_session WHERE sid = %s AND {OURS} FOR NO KEY UPDATE"

@@ -1,0 +1,34 @@
+"""``pull``: bring sessions here from another store."""
+
+from __future__ import annotations
+
+import click
+
+from sessiontree.cli.commands.push import bring
+from sessiontree.cli.options import with_scope
+from sessiontree.scope import Scope
+from sessiontree.stores import open_store
+
+
+@click.command("pull", short_help="Bring sessions here from another store.")
+@click.argument("url", metavar="URL")
+@click.argument("sessions", metavar="[ID]...", nargs=-1)
+@click.option("--all", "all_projects", is_flag=True, help="Those of all projects.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_scope
+def pull_command(
+    scope: Scope, url: str, sessions: tuple[str, ...], all_projects: bool, as_json: bool
+) -> int:
+    """Bring this project's sessions, or those with these IDs, here from the store at URL.
+
+    Only what is missing here comes over, byte for byte, blobs too. You can stop it at any time and
+    run it again.
+
+    \b
+    Examples:
+      sessiontree pull postgresql://anna@db.example.org/agents
+      sessiontree pull postgresql://anna@db.example.org/agents 0199a3f2
+    """
+    source = open_store(url, profile=scope.profile)
+    cwd = None if all_projects else scope.cwd
+    return bring(source, scope.store, sessions, cwd, as_json=as_json)

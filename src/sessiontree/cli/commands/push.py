@@ -1,0 +1,80 @@
+"""``push``: bring sessions from here to another store."""
+
+from __future__ import annotations
+
+import click
+
+from sessiontree.cli import output, tables
+from sessiontree.cli.options import with_scope
+from sessiontree.scope import Scope
+from sessiontree.stores import open_store
+from sessiontree.stores.base import SessionStore
+from sessiontree.stores.transfer import Transfer, find_wanted, transfer
+
+_SHOWN = 10
+
+
+@click.command("push", short_help="Bring sessions to another store, such as a database.")
+@click.argument("url", metavar="URL")
+@click.argument("sessions", metavar="[ID]...", nargs=-1)
+@click.option("--all", "all_projects", is_flag=True, help="Those of all projects.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_scope
+def push_command(
+    scope: Scope, url: str, sessions: tuple[str, ...], all_projects: bool, as_json: bool
+) -> int:
+    """Bring this project's sessions, or those with these IDs, to the store at URL.
+
+    Only what is missing there goes over, byte for byte, blobs too. You can stop it at any time and
+    run it again.
+
+    \b
+    Examples:
+      sessiontree push postgresql://anna@db.example.org/agents --all
+      sessiontree push file:/srv/agent 0199a3f2
+    """
+    target = open_store(url, profile=scope.profile)
+    cwd = None if all_projects else scope.cwd
+    return bring(scope.store, target, sessions, cwd, as_json=as_json)
+
+
+def bring(
+    source: SessionStore,
+    target: SessionStore,
+    sessions: tuple[str, ...],
+    cwd: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Bring the sessions over and tell what became of them."""
+    with output.Progress("Session") as progress:
+        made = transfer(source, target, find_wanted(source, sessions, cwd), progress)
+    if as_json:
+        output.write_json(
+            {
+                "from": source.url,
+                "to": target.url,
+                "new": made.new,
+                "grown": made.grown,
+                "same": made.same,
+                "entries": made.entries,
+                "failed": [{"id": name, "reason": reason} for name, reason in made.failed],
+            }
+        )
+    else:
+        _write(made, target)
+    return output.FAILURE if made.failed else output.OK
+
+
+def _write(made: Transfer, target: SessionStore) -> None:
+    told = [
+        f"{tables.plural(made.new, 'new session')}",
+        f"{made.grown} grown",
+        f"{made.same} the same",
+        tables.plural(made.entries, "entry"),
+    ]
+    output.write_line((", ".join(told), "bold"), f"  {target.url}")
+    for name, reason in made.failed[:_SHOWN]:
+        output.write_message((f"Left: {name}: {reason}", "yellow"))
+    if len(made.failed) > _SHOWN:
+        output.write_message((f"and {len(made.failed) - _SHOWN} more", "yellow"))

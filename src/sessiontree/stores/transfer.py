@@ -1,0 +1,173 @@
+"""Sessions brought from one store to another: files to a database, a database to files, any to any.
+
+A session keeps its id, header and times, and each entry its line, byte for byte, with its blobs.
+Only what the target lacks goes over, in pieces of some hundred entries: a transfer that was cut
+short goes on where it stopped, and one that is repeated does nothing. Entries that only the target
+has stay there. Two sessions of one id that have no entry in common are two: the second is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
+from sessiontree.model import codec
+from sessiontree.model.entries import Entry, entry_of_line
+from sessiontree.model.header import Header
+from sessiontree.stores.base import KeepsBlobs, Ref, SessionLog, SessionStore
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
+
+OnProgress = Callable[[int, int], object]
+
+_ENTRIES_AT_ONCE = 500
+_BYTES_AT_ONCE = 4 << 20
+_BLOB = re.compile(rb"blob:sha256:[0-9a-f]{64}")
+_OF_ONE_STORE = ("previousSessionFiles",)
+_HEADER_FIELDS = ("title", "titleSource", "cwd")
+
+
+@dataclass(slots=True)
+class Transfer:
+    """What became of the sessions that were to go over."""
+
+    new: int = 0
+    grown: int = 0
+    same: int = 0
+    entries: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Sessions that stayed behind, each with the reason."""
+
+
+def transfer(
+    source: SessionStore,
+    target: SessionStore,
+    sessions: Iterable[SessionInfo],
+    on_progress: OnProgress | None = None,
+) -> Transfer:
+    """Bring these sessions of ``source`` to ``target``."""
+    made = Transfer()
+    wanted = list(sessions)
+    # oldest first: whoever is forked from another comes after it
+    for done, info in enumerate(reversed(wanted)):
+        if on_progress is not None:
+            on_progress(done, len(wanted))
+        try:
+            _bring(source, target, info.path, made)
+        except SessionTreeError as error:
+            made.failed.append((info.id, str(error)))
+    return made
+
+
+def _bring(source: SessionStore, target: SessionStore, ref: Ref, made: Transfer) -> None:
+    log = source.read(ref)
+    try:
+        scope = log.header.get("scope")
+        session_id = str(log.header.get("id", ""))
+        found = target.locate(session_id, scope=scope if isinstance(scope, str) else None)
+        if found is None:
+            _write_all(log, _begin(target, log), made)
+            made.new += 1
+            return
+        there = target.read(found)
+        try:
+            missing = [entry for entry in log.tree.entries if entry.id not in there.tree.by_id]
+            is_other = len(missing) == len(log.tree.entries) and bool(there.tree.entries)
+            header = _new_fields(log, there)
+        finally:
+            there.close()
+        if is_other and missing:
+            raise SessionExistsError(session_id, found)
+        if not missing and not header:
+            made.same += 1
+            return
+        held = target.open(found)
+        try:
+            if header:
+                held.write_header(header)
+            _write(held, missing, made)
+        finally:
+            held.close()
+        made.grown += 1
+    finally:
+        log.close()
+
+
+def _begin(target: SessionStore, log: SessionLog) -> SessionLog:
+    """A session of the same header in the target, of which nothing is written yet."""
+    header = cast("Header", codec.copy(dict(log.header)))
+    for name in _OF_ONE_STORE:
+        cast("dict[str, object]", header).pop(name, None)
+    return target.create(header)
+
+
+def _new_fields(log: SessionLog, there: SessionLog) -> dict[str, object]:
+    """What the source's header says otherwise, if the target has nothing that the source lacks."""
+    if any(entry.id not in log.tree.by_id for entry in there.tree.entries):
+        return {}
+    ours, theirs = dict(log.header), dict(there.header)
+    return {name: ours.get(name) for name in _HEADER_FIELDS if ours.get(name) != theirs.get(name)}
+
+
+def _write_all(log: SessionLog, held: SessionLog, made: Transfer) -> None:
+    try:
+        _write(held, log.tree.entries, made)
+    finally:
+        held.close()
+
+
+def _write(held: SessionLog, entries: Sequence[Entry], made: Transfer) -> None:
+    kept: set[str] = set()
+    for piece in _pieces(entries):
+        if isinstance(held, KeepsBlobs):
+            for entry, line in piece:
+                _bring_blobs(entry, line, held, kept)
+            held.append([entry_of_line(entry, line) for entry, line in piece])
+        else:
+            held.append([Entry.from_wire(entry.decode()) for entry, _ in piece])
+        made.entries += len(piece)
+    held.flush()
+
+
+def _bring_blobs(entry: Entry, line: bytes, held: KeepsBlobs, kept: set[str]) -> None:
+    """Keep the values that a line names; a missing one stays missing."""
+    for ref in map(bytes.decode, _BLOB.findall(line)):
+        data = entry.fetch_blob(ref) if ref not in kept else None
+        if data is not None:
+            held.keep_blob(data)
+        kept.add(ref)
+
+
+def _pieces(entries: Sequence[Entry]) -> Iterator[list[tuple[Entry, bytes]]]:
+    """The entries with their lines, some hundred at a time."""
+    piece: list[tuple[Entry, bytes]] = []
+    size = 0
+    for entry in entries:
+        line = entry.line()
+        piece.append((entry, line))
+        size += len(line)
+        if len(piece) >= _ENTRIES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def find_wanted(store: SessionStore, wanted: Sequence[str], cwd: str | None) -> list[SessionInfo]:
+    """The sessions of these ids or beginnings of one; without any, all of a project or of a store.
+
+    Raises SessionNotFoundError.
+    """
+    if not wanted:
+        return list(store.list(cwd))
+    found: list[SessionInfo] = []
+    for prefix in wanted:
+        matching = list(store.find(prefix))
+        if not matching:
+            raise SessionNotFoundError(prefix)
+        found += [info for info in matching if info.path not in {each.path for each in found}]
+    return found
