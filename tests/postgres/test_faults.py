@@ -69,13 +69,18 @@ def write_and_break(
     assert counted == len(texts)
 
 
+def every(steps: int, break_it: Callable[[], object]) -> Callable[[int], object]:
+    """Break it at each of so many steps."""
+    return lambda at: break_it() if at % steps == 0 else None
+
+
 OURS = "tenant = (SELECT st_tenant())"
 
 
 def test_an_answer_that_is_lost_after_the_commit_makes_no_second_entry(url: str) -> None:
     with proxied(url) as (proxy, through):
         store = PostgresStore(through)
-        write_and_break(store, lambda at: at % 4 == 0 and proxy.swallow_answers(1), count=40)
+        write_and_break(store, every(4, lambda: proxy.swallow_answers(1)), count=40)
         assert proxy.swallowed == 10
         store.close()
 
@@ -83,14 +88,14 @@ def test_an_answer_that_is_lost_after_the_commit_makes_no_second_entry(url: str)
 def test_a_call_that_never_arrived_is_made_again(url: str) -> None:
     with proxied(url) as (proxy, through):
         store = PostgresStore(through)
-        write_and_break(store, lambda at: at % 4 == 0 and proxy.cut_calls(1), count=40)
+        write_and_break(store, every(4, lambda: proxy.cut_calls(1)), count=40)
         store.close()
 
 
 def test_every_connection_may_be_cut_at_any_time(url: str) -> None:
     with proxied(url) as (proxy, through):
         store = PostgresStore(through)
-        write_and_break(store, lambda at: at % 5 == 0 and proxy.cut_all(), count=25, writers=4)
+        write_and_break(store, every(5, proxy.cut_all), count=25, writers=4)
         store.close()
 
 
