@@ -129,14 +129,16 @@ class Database:
                 is_again = True
                 tries += 1
                 failure = error
-            if not self._may_help(failure) or time.monotonic() >= deadline:
+            if not self.may_help(failure) or time.monotonic() >= deadline:
                 raise self.explain(failure) from failure
             if tries > 1:  # once at once: an idle connection may have been cut long ago
                 longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(tries, 10))
                 time.sleep(random.uniform(0, longest))
 
-    def _may_help(self, error: psycopg.Error) -> bool:
+    def may_help(self, error: BaseException | None) -> bool:
         """Whether sending it again may succeed."""
+        if not isinstance(error, psycopg.Error):
+            return False
         if error.sqlstate is not None:
             return error.sqlstate in _AGAIN
         # without a code it is the line; before the first connection, rather a wrong address

@@ -110,6 +110,7 @@ class PostgresLog:
         self._is_stale = False
         self._is_settling = False
         self._held: Connection | None = None
+        self._unsure: list[Entry] = []  # appended in a transaction that is not committed yet
         self._error: PersistenceError | None = None
         self._told: list[SessionWarning] = []
         self._header_line = b""
@@ -479,6 +480,8 @@ class PostgresLog:
         others = [row for row in found[1:] if row[6] not in rows.ids]
         self._take_others([(row[1], *row[6:]) for row in others])
         first = head - len(rows.ids) + 1
+        if self._held is not None:
+            self._unsure += [entry for entry, _ in lines]
         for at, (entry, line) in enumerate(lines):
             entry.attach(self._lines, self._lines.place(first + at, len(line), line), len(line))
             if entry.id not in self.tree.by_id:
@@ -571,22 +574,55 @@ class PostgresLog:
         return self._settle_locked(work)
 
     def _settle_locked(self, work: Callable[[], _T]) -> _T:
+        """Do it with the session's row locked; again if the transaction came to nothing."""
+        deadline = time.monotonic() + self._db.patience_s
+        while True:
+            done: list[_T] = []
+            tree, error = self.tree, self._error
+            try:
+                return self._work_locked(work, done)
+            except (psycopg.Error, PersistenceError) as failure:
+                cause = failure if isinstance(failure, psycopg.Error) else failure.__cause__
+                if not self._db.may_help(cause) or time.monotonic() > deadline:
+                    raise self._latch(failure) from failure
+            self._error = error
+            if self._take_back(tree) and done:
+                return done[0]  # only the answer to the commit was lost
+            time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+
+    def _work_locked(self, work: Callable[[], _T], done: list[_T]) -> _T:
         self._is_settling = True
+        self._unsure = []
         try:
             with self._db.transaction(statements.LOCK, (self._place().sid,)) as connection:
                 self._held = connection
                 with self._stopping():
                     self._catch_up()
-                return work()
-        except psycopg.Error as error:
-            self._is_stale = True  # what was committed of it is told by the next look
-            failure = self._db.explain(error)
-            if isinstance(failure, PersistenceError):
-                self._stop(failure)
-            raise failure from error
+                done.append(work())
+            return done[0]
         finally:
             self._held = None
             self._is_settling = False
+
+    def _take_back(self, tree: SessionTree) -> bool:
+        """Read what became of a transaction that broke off; whether its entries are there."""
+        unsure = {entry.id for entry in self._unsure}
+        if unsure:
+            leaf_id = tree.leaf_id
+            kept = SessionTree(entry for entry in self.tree.entries if entry.id not in unsure)
+            kept.leaf_id = leaf_id if leaf_id in kept.by_id else kept.last_id
+            self.tree = kept
+        with self._stopping():
+            self._reload()
+        return bool(unsure) and all(entry_id in self.tree.by_id for entry_id in unsure)
+
+    def _latch(self, failure: psycopg.Error | PersistenceError) -> SessionTreeError:
+        """The error to raise: what was committed of it is told by the next look."""
+        self._is_stale = True
+        told = self._db.explain(failure) if isinstance(failure, psycopg.Error) else failure
+        if isinstance(told, PersistenceError):
+            self._stop(told)
+        return told
 
     def _send(self, statement: Statement) -> list[Row]:
         return self._send_all([statement])[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -21,6 +22,9 @@ Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 
 _CONNECT_TIMEOUT_S = 10
+
+# What it notes of lost connections is dealt with here; without a handler it would be printed.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class ConnectionPool:

@@ -138,7 +138,7 @@ def session_columns(
             "first_message": shown(figures.first_message),
             "status": figures.status,
             "messages": figures.messages,
-            "modified": to_time(figures.last_said_ms),
+            "said": to_time(figures.last_said_ms),
         }
     return columns
 

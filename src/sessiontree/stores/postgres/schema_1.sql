@@ -47,6 +47,7 @@ CREATE TABLE st_session (
     bytes bigint NOT NULL DEFAULT 0,
     created timestamptz NOT NULL DEFAULT now(),
     modified timestamptz NOT NULL DEFAULT now(),
+    said timestamptz,
     followed timestamptz,
     indexed bigint NOT NULL DEFAULT 0,
     names tsvector,
@@ -157,6 +158,9 @@ DECLARE
     t text := st_tenant();
     n bigint := coalesce(array_length(p_ids, 1), 0);
     held bigint;
+    -- the server's clock, but for what was said long before: that is brought from elsewhere
+    spoken timestamptz := CASE WHEN p_said > clock_timestamp() - interval '1 hour'
+                               THEN clock_timestamp() ELSE p_said END;
 BEGIN
     IF p_new IS NOT NULL THEN
         new := jsonb_populate_record(NULL::st_session, p_new);
@@ -212,9 +216,8 @@ BEGIN
             info_name = coalesce(p_info_name, x.info_name),
             short_summary = coalesce(p_short_summary, x.short_summary),
             names = coalesce(p_names, x.names),
-            -- the server's clock, but for what was said long before: that is brought from elsewhere
-            modified = CASE WHEN p_said > clock_timestamp() - interval '1 hour'
-                            THEN clock_timestamp() ELSE greatest(x.modified, p_said) END
+            said = greatest(x.said, spoken),
+            modified = coalesce(greatest(x.said, spoken), x.modified)
           WHERE x.sid = p_sid AND x.tenant = t
           RETURNING x.head, x.revision INTO head, revision;
         IF p_blobs IS NOT NULL THEN
@@ -269,18 +272,18 @@ BEGIN
         new.bytes := s.bytes - octet_length(s.header) + octet_length(p_header);
         p_names := s.names;
         new.head := s.head;
-        new.modified := s.modified;
+        new.said := s.said;
     ELSE
         new.head := coalesce(array_length(p_ids, 1), 0);
     END IF;
     INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, head, answered, title,
                             info_name, short_summary, first_message, parent, status, messages,
-                            bytes, created, modified, names)
+                            bytes, created, modified, said, names)
     VALUES (new.sid, t, new.scope, new.id, new.cwd, new.dialect, p_header,
             new.head, new.answered, new.title, new.info_name, new.short_summary,
             new.first_message, new.parent, new.status, new.messages, coalesce(new.bytes, 0),
             coalesce(new.created, now()),
-            least(coalesce(new.modified, new.created), clock_timestamp()), p_names)
+            least(coalesce(new.said, new.created), clock_timestamp()), new.said, p_names)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN RETURN 'taken'; END IF;
     IF p_ids IS NULL THEN

@@ -144,6 +144,8 @@ class _Search:
     def _match(self, info: SessionInfo, texts: Iterable[SaidText]) -> SessionMatch | None:
         is_old = self._since_ms is not None and info.modified.timestamp() * 1000 < self._since_ms
         name = as_text(info.title) if self.has_names and not is_old else []
+        if self._query.unwanted:  # then all of them count
+            return judge_texts(self._matcher, [*name, *reversed([*texts])])
         return judge_texts(self._matcher, [*texts, *name], is_newest_first=True)
 
     def _candidates(self) -> list[_Candidate]:

@@ -1,0 +1,133 @@
+"""A search in the database finds what a search over the files of the same sessions finds."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.samples import assistant, user
+
+from sessiontree import FileStore, SessionManager
+from sessiontree.stores.postgres import search as rows_search
+from sessiontree.stores.postgres.store import PostgresStore
+from sessiontree.stores.transfer import transfer
+
+CWD = "/work/search"
+WORDS = [
+    *("parser", "tree", "café", "naïve", "Straße", "lexer", "token", "branch", "数据库", "数据"),
+    *("全文搜索", "データ", "검색", "поиск", "foo_bar", "x", "don't", "a" * 300, "C++"),
+    *("日本語の文", "🌳 leaf"),
+]
+QUERIES = [
+    *("parser", "PARSER", "tree branch", '"tree branch"', "par*", "tree -branch", "cafe", "CAFÉ"),
+    *("naive", "strasse", "数据", "数据库", "全文", "搜索", "据", "データ", "검색", "поиск"),
+    *("foo_bar", "foo", "don't", '"don t"', "a" * 300, "a" * 299, "a" * 250 + "*", "c++", "日本"),
+    *("語の", "nothingofthis", '-"tree branch" parser', "leaf", "🌳", "title", "named parser"),
+    *("ls", "xyz"),
+]
+
+
+def say(dice: random.Random) -> str:
+    return " ".join(dice.choice(WORDS) for _ in range(dice.randrange(1, 6)))
+
+
+def fill(store: FileStore, dice: random.Random, count: int) -> None:
+    for number in range(count):
+        with SessionManager.create(CWD, storage=store) as session:
+            for at in range(dice.randrange(1, 5)):
+                said = {**user(say(dice)), "timestamp": 1_700_000_000_000 + 1000 * (number + at)}
+                session.append_message(said)
+                answer = assistant(say(dice))
+                answer["content"].append(
+                    {"type": "toolCall", "id": f"c{at}", "name": "ls", "arguments": {"p": "xyz"}}
+                )
+                answer["timestamp"] = said["timestamp"] + 1
+                session.append_message(answer)
+            if number % 3 == 0:
+                session.set_session_name(f"title {say(dice)}")
+
+
+@pytest.fixture
+def twins(tmp_path: Path, store: PostgresStore) -> tuple[FileStore, PostgresStore]:
+    files = FileStore(session_dir=tmp_path / "sessions")
+    fill(files, random.Random(1), 40)
+    made = transfer(files, store, files.list())
+    assert (made.new, made.failed) == (40, [])
+    return files, store
+
+
+def found(store: Any, query: str, **options: Any) -> set[tuple[Any, ...]]:
+    """What a search finds, without the order of equals."""
+    results = store.search(query, limit=None, **options)
+    return {(hit.session.id, hit.entry_id, hit.role, hit.snippet, hit.marks) for hit in results}
+
+
+def test_every_query_finds_the_same(twins: tuple[FileStore, PostgresStore]) -> None:
+    files, store = twins
+    for query in QUERIES:
+        assert found(store, query) == found(files, query), query
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"role": "user"},
+        {"role": "assistant"},
+        {"role": "tool"},
+        {"include_tools": True},
+        {"since": 1_700_000_020},
+        {"since": 1_700_000_020, "role": "user"},
+    ],
+)
+def test_options_narrow_it_alike(
+    twins: tuple[FileStore, PostgresStore], options: dict[str, Any]
+) -> None:
+    files, store = twins
+    for query in QUERIES[::3]:
+        assert found(store, query, **options) == found(files, query, **options), query
+
+
+def test_common_words_are_capped_and_still_found_together(
+    twins: tuple[FileStore, PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, store = twins
+    monkeypatch.setattr(rows_search, "MOST_ROWS", 5)
+    assert 0 < len(store.search("tree", limit=None)) <= 10
+    rare = {hit.session.id for hit in store.search("tree nothingofthis", limit=None)}
+    assert rare == set()
+    together = store.search("tree branch", limit=None)
+    expected = {hit.session.id for hit in files.search("tree branch", limit=None)}
+    assert {hit.session.id for hit in together} <= expected
+
+
+def test_the_listing_is_the_same(twins: tuple[FileStore, PostgresStore]) -> None:
+    files, store = twins
+    ours, theirs = store.list(CWD), files.list(CWD)
+
+    def facts(info: Any) -> tuple[Any, ...]:
+        return (
+            *(info.id, info.title, info.cwd, info.created, info.modified, info.message_count),
+            *(info.first_message, info.status, info.size, info.all_messages_text),
+        )
+
+    assert {facts(info) for info in ours} == {facts(info) for info in theirs}
+    assert [info.modified for info in ours] == [info.modified for info in theirs]
+
+
+def test_what_is_appended_rewritten_and_deleted_is_found_so(store: PostgresStore) -> None:
+    with SessionManager.create(CWD, storage=store) as session:
+        session.append_message(user("first words"))
+        session.append_message(assistant("second words"))
+        assert len(store.search("second")) == 1
+        session.append_message(user("third 数据"))
+        assert len(store.search("数据")) == 1
+        session.get_entries()[0].data["message"]["content"] = "changed words"
+        session.rewrite_entries()
+        assert len(store.search("changed")) == 1
+        assert len(store.search("first")) == 0
+        store.delete(session.ref)
+        assert len(store.search("changed")) == 0
+        store.restore(session.session_id)
+        assert len(store.search("changed")) == 1
