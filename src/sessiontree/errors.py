@@ -109,7 +109,7 @@ class EntryExistsError(SessionTreeError):
 class ConflictError(SessionTreeError):
     """Somebody else has written since; nothing was appended. ``leaf_id`` and ``revision`` are now.
 
-    ``leaf_id`` is the entry that whoever opens the session now goes on from.
+    ``leaf_id`` is the entry from which a session opened now continues.
     """
 
     def __init__(self, ref: str, leaf_id: str | None, revision: str) -> None:

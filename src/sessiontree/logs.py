@@ -1,6 +1,6 @@
 """Loggers of the package. Without a handler of the program's own, nothing is printed.
 
-Python prints warnings to standard error if nobody handles them. What we log names files and
+Python prints warnings to standard error if no handler takes them. What we log names files and
 repeats errors that are raised as well: a library leaves it to its program whether to show that.
 """
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -186,3 +189,36 @@ def test_the_code_cites_no_document_that_readers_do_not_have() -> None:
         for file in (ROOT / folder).rglob("*"):
             if file.suffix in {".py", ".md", ".toml", ".tcss", ".mjs"}:
                 assert citation not in file.read_text(encoding="utf-8"), file.relative_to(ROOT)
+
+
+_QUESTION = re.compile(r"(What|When|Where|Which|Who|Whose|Whom|Whether|How|Why)\b")
+_RIDDLE = re.compile(r"\banew\b|\bwhoever\b|\bnobody\b|\b(is|are) told\b", re.IGNORECASE)
+
+
+def _prose(source: str) -> list[str]:
+    """The docstrings and comments of a module."""
+    texts = [
+        node.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return texts + [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def test_modules_begin_with_what_they_are_or_do_and_name_who_acts() -> None:
+    """The commonest ways in which docstrings became riddles; CONTRIBUTING has the tone."""
+    found = []
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        first = ast.get_docstring(ast.parse(source)) or ""
+        if _QUESTION.match(first):
+            found.append(f"{file.relative_to(ROOT)}: begins with a question: {first[:60]}")
+        found += [
+            f"{file.relative_to(ROOT)}: {riddle[0]}: {text[:60]}"
+            for text in _prose(source)
+            if (riddle := _RIDDLE.search(text))
+        ]
+    assert found == []

@@ -1,4 +1,4 @@
-"""What the records of a Claude Code transcript become, one by one, in the order they arrive.
+"""Convert the records of a Claude Code transcript, one by one, in the order they arrive.
 
 The importer (``importers.claude_code``) converts a whole file: it sees every part of an answer
 before it writes one. A session store gets records as they are written, so each record becomes its

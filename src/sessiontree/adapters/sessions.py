@@ -7,7 +7,7 @@ it is done with. So the sessions used last stay open, each with a lock and a thr
     sessions.use("chat-42", work)           the same, in the caller's thread
 
 ``work`` finds the session caught up with what other processes wrote, standing where they left it.
-What depends on nobody writing in between goes through ``append``, which compares and tries again.
+Work that other writers must not interrupt goes through ``append``, which compares and tries again.
 
 After an error of the disk the session is let go of: what was not acknowledged is not saved later,
 and the next call reads what is really there.
@@ -73,7 +73,7 @@ def key_of(header: Header) -> str:
 
 
 def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> list[str]:
-    """Append what ``make`` gives, in one write, with nobody writing since it looked; their ids.
+    """Append what ``make`` gives, in one write, if no process wrote since it looked; their ids.
 
     If somebody was faster, ``make`` is called again, with what they wrote in the session. The last
     of the entries is where the session then stands, whatever their parents.
@@ -111,7 +111,7 @@ class _Slot:
         """Let go of the session, with all of it on the medium; raises what hinders that.
 
         No leaf is kept, as closing a manager would: where the conversation stands has been said by
-        whoever moved it, and others may have gone on since.
+        the one that moved it, and others may have continued since.
         """
         with self.lock:
             manager, self.manager = self.manager, None

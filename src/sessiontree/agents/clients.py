@@ -65,7 +65,7 @@ def api_name(client: ClientModel) -> str | None:
 
 
 def tool_definitions(specs: Iterable[ToolSpec], names: Iterable[str]) -> list[ToolDefinition]:
-    """The tools of these names as a model is told of them."""
+    """The definitions of these tools for a model."""
     wanted = set(names)
     return [
         ToolDefinition(

@@ -1,4 +1,4 @@
-"""What went wrong with a model call, in a sentence, and whether another try may help.
+"""Explain a failed model call in a sentence, and tell whether another try may help.
 
 Owns reading pydantic-ai's errors. Knows nothing of agents. Loads pydantic-ai.
 """

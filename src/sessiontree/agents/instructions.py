@@ -1,4 +1,4 @@
-"""What an agent is told before the conversation: the system prompt.
+"""The system prompt of our agents.
 
 Owns its wording. Reads at most one file, the project's own ``AGENTS.md``.
 """

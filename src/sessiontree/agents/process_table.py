@@ -82,7 +82,7 @@ class PsutilTable:
     """What psutil tells. Raises ImportError if it is not installed.
 
     macOS hides the environment of its own programs (``/bin/sh``), so a variable is found only in
-    others; parents, groups and sessions are told of all.
+    others; parents, groups and sessions are known of all.
     """
 
     def __init__(self) -> None:

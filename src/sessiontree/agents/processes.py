@@ -118,7 +118,7 @@ class _Command:
         self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes | None
     ) -> None:
         self._mark = new_mark()
-        # A file, not a pipe: nobody has to feed it, and a command that does not read cannot block.
+        # A file, not a pipe: no task has to feed it, and a command that does not read cannot block.
         with tempfile.TemporaryFile() as source:
             source.write(stdin or b"")
             source.seek(0)
@@ -142,7 +142,7 @@ class _Command:
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         self._popen.wait()
-        # The loop may be closed by now; then nobody waits for the event either.
+        # The loop may be closed by now; then nothing waits for the event either.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended.set)
 

@@ -1,4 +1,4 @@
-"""Which model providers are set up, told from the environment.
+"""Find out from the environment which model providers are set up.
 
 Owns the names of the variables and the addresses of services that speak OpenAI's language. Loads
 no provider's library and opens no connection; never holds or shows the value of a key.

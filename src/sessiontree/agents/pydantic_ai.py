@@ -132,7 +132,7 @@ class PydanticAIAgent(ToolboxAgent):
             raise ModelCallError("No model is chosen")
         # Another one may have been chosen since the draft was begun.
         draft.message.update(provider=model.provider, model=model.id)
-        # Nobody sees a one-shot answer grow, so it can always begin anew.
+        # A one-shot answer is shown only as a whole, so it can always be tried again.
         is_shown = request.max_tokens is None
         attempt = self._attempts if is_shown else 0
         while True:

@@ -1,4 +1,4 @@
-"""How often and how soon a failed model call is tried again.
+"""Retries of failed model calls: how many, and after which pauses.
 
 Owns the numbers only; whether a failure is worth another try is `failures`' business.
 """

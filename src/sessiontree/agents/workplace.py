@@ -1,4 +1,4 @@
-"""What an agent has of a project folder: its tools, and what it is told of it."""
+"""An agent's project folder: the tools that work in it, and its part of the system prompt."""
 
 from __future__ import annotations
 

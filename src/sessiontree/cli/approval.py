@@ -38,7 +38,7 @@ async def confirm(question: Confirmation) -> bool:
     try:
         return await asyncio.to_thread(_ask, question, called_off)
     finally:
-        # If the turn was aborted, nobody waits any more: the thread lets go of the terminal.
+        # If the turn was aborted, the answer is not needed: the thread releases the terminal.
         called_off.set()
 
 

@@ -225,7 +225,7 @@ def flush() -> None:
 
 
 class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls | head -1``
-    """Nobody reads our output any more."""
+    """The reader of our output has gone."""
 
 
 def _write(stream: TextIO | None, text: str) -> None:

@@ -60,7 +60,7 @@ def print_answer(
 
 @contextlib.contextmanager
 def _told_briefly() -> Iterator[None]:
-    """What gets logged meanwhile is told at the end, each trouble once and in one line.
+    """Report at the end what was logged meanwhile, each problem once and in one line.
 
     If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything. Other
     libraries' loggers too: left alone, Python would print what they say as it is.
@@ -151,7 +151,7 @@ def _end_at_limit(is_kept: bool) -> int:
 class _AnswerWriter:
     """Writes text as it arrives, and ends with a line break and a verdict.
 
-    When nobody reads any more, or nothing can be written, ``stop`` ends the run: what was said
+    When the reader has gone, or nothing can be written, ``stop`` ends the run: what was said
     until then stays in the session.
     """
 

@@ -223,7 +223,7 @@ def size_text(size: int) -> str:
 def write_candidates(sessions: Iterable[Any]) -> None:
     """The sessions that an id could mean, on standard error: id, age, title, project.
 
-    Only the newest of many: nobody reads hundreds, and what was said first would be out of sight.
+    Only the newest of many: hundreds would push the error itself out of sight.
     """
     found = list(sessions)
     longest = max((len(session.id) for session in found[:_MOST_CANDIDATES]), default=0)

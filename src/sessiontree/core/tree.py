@@ -69,7 +69,8 @@ class SessionTree:
                 self._apply_label(self._labels, entry)
 
     def forget_indexes(self) -> None:
-        """Entries have come or changed: find children and labels anew when they are asked for."""
+        """Forget children and labels after entries came or changed; they are found again on
+        demand."""
         self.revision += 1
         self._children = None
         self._labels = None
@@ -129,7 +130,7 @@ class SessionTree:
         return (self.raw_info_name() or "").strip() or None
 
     def raw_info_name(self) -> str | None:
-        """The same with the white space around it, for whoever writes it down again."""
+        """The same with the white space around it, for writing it again."""
         for entry in reversed(self.entries):
             if entry.type == "session_info":
                 name = entry.data.get("name")

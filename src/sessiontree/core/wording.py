@@ -41,9 +41,9 @@ _KNOWN_BY = {
     "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES | _NEW_PI_TYPES,
 }
 _KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}
-"""Of an agent that nobody has met here its dialect tells."""
+"""The dialect decides for an agent that is not listed here."""
 _SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
-"""Types that not every agent knows. Any other is known to all, or to nobody and simply data."""
+"""Types that not every agent knows. Any other is known to all, or is plain data to all."""
 
 
 @dataclass(slots=True)

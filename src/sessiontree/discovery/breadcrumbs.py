@@ -262,7 +262,7 @@ def _read_identity(storage: SessionStorage, path: str, cwd: str) -> tuple[int, i
         lines = _read_lines(storage, _identity_path(path))
     except (OSError, ValueError):
         return None
-    # another one, if whoever wrote the breadcrumb knows nothing of this file
+    # another one, if the program that wrote the breadcrumb knows nothing of this file
     return _parse_identity(lines[1:]) if lines[0] == cwd else None
 
 

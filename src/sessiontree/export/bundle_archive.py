@@ -136,7 +136,7 @@ class BundleReader:
     def __init__(self, path: str | os.PathLike[str], limits: BundleLimits | None = None) -> None:
         self.path = os.fspath(path)
         self._limits = limits or BundleLimits()
-        # Opened once, so that nobody can exchange the file between check and use.
+        # Opened once, so that the file can't be exchanged between check and use.
         self._file = open_for_reading(self.path)
         try:
             self._measure()

@@ -157,7 +157,7 @@ def _write_fresh(path: str, rows: Iterable[_Row]) -> None:
 def _exchange(path: str, fresh: str) -> None:
     """Move the database and what lies beside it to a name of their own; the fresh one comes in.
 
-    The database goes first: as long as nothing has its name, nobody puts anything beside it.
+    The database goes first: as long as nothing has its name, no process puts anything beside it.
     """
     aside = _find_free_name(path)
     moved: list[str] = []

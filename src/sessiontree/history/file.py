@@ -36,7 +36,7 @@ class HistoryFile:
         self.identity: Identity | None = None
         """Of the file last opened, even if that failed."""
         self.is_fixed = False
-        """Whether it was last opened as a file that nobody changes."""
+        """Whether it was last opened as a file that no process changes."""
         self._is_writing = False
         self._tables: set[str] = set()
 
@@ -110,7 +110,7 @@ class HistoryFile:
         """Whether the file alone holds every prompt that can be had now.
 
         On a disk that is full or may not be written, a database in WAL mode can only be read if
-        SQLite is told that nobody will change it: it cannot make the files it needs beside it.
+        it is opened as unchanging: SQLite cannot make the files that it needs beside it.
         """
         if not os.access(os.path.dirname(self.path), os.W_OK):
             return True

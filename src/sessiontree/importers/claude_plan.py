@@ -177,7 +177,7 @@ class ThreadPlan:
         self.output_of: dict[str, WireRecord] = {}
         """What the shell command in a prompt printed."""
         self.absorbed: set[str] = set()
-        """Records that are told by another one."""
+        """Records that another record repeats."""
         self.original_of: dict[str, str] = {}
         """The first record that says what a copy under another uuid says."""
         self._by_uuid = {line.uuid: line for line in self.lines if line.uuid is not None}

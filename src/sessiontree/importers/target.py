@@ -426,7 +426,7 @@ class _Update:
         name = session_name(self._target.dialect, document.title, info)
         if name == self._title or (name is not None and name != past.title):
             return False
-        # A tidied source has lost its title; nobody removed it on purpose.
+        # A tidied source has lost its title; it was not removed on purpose.
         return self._title is not None or past.is_begun_by(self._source)
 
     def take_name(self) -> None:

@@ -1,4 +1,4 @@
-"""What a session needs of an agent: the protocol that every agent implements.
+"""The protocol that every agent implements: all that a session needs of one.
 
 Owns the contract and nothing else. An agent talks to a model and runs tools; it must not know
 session files. The session listens, saves what the agent finishes, and moves the agent to another
@@ -19,8 +19,8 @@ The whole contract, in the order in which you would build an agent:
    second prompt during a run raises `AgentBusyError`. ``is_running`` is true before ``prompt``
    first awaits.
 
-3. **Telling.** Everything is told as `AgentEvent` values in the order drawn in `events`, through
-   `Listeners`. The one rule that persistence rests on: a message is appended to ``messages`` and
+3. **Events.** The agent reports everything as `AgentEvent` values in the order drawn in `events`,
+   by `Listeners`. The one rule that persistence rests on: a message is appended to ``messages`` and
    then told by one ``MessageEnd``, and nothing else changes ``messages`` but ``replace_messages``.
    A model's failure is not an exception: it is an assistant message with ``stopReason: "error"``
    and ``errorMessage``.

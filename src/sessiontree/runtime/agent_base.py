@@ -166,7 +166,8 @@ class AgentBase(ABC):
         self.turns_left: int | None = None
         """How often the model may still be asked in a conversation; None for any number of times.
 
-        At 0 a run ends after the tools of the last answer. Whoever sets it looks at it again.
+        At 0 a run ends after the tools of the last answer. The agent counts it down; it does not
+        reset it.
         """
 
     @abstractmethod
@@ -200,7 +201,7 @@ class AgentBase(ABC):
             raise AgentBusyError
         self._idle.clear()
         self._is_aborted = False
-        # A task of its own: whoever awaits the prompt may be cancelled in the middle of telling a
+        # A task of its own: the awaiting task may be cancelled in the middle of telling a
         # listener, and the conversation must still come to a proper end.
         run = asyncio.ensure_future(self._run_and_tell(messages))
         try:

@@ -221,7 +221,7 @@ def _since_the_cut(manager: SessionManager) -> list[Entry]:
 
 
 async def compact_by_itself(wiring: Wiring, reason: Reason, *, will_retry: bool = False) -> bool:
-    """Compact without being asked; whether that worked. A failure is told, never raised."""
+    """Compact automatically; return whether that worked. Reports a failure, never raises it."""
     try:
         await compact(wiring, reason, will_retry=will_retry)
     except CompactionError as error:

@@ -9,7 +9,7 @@ Owns three families of frozen values (`listeners` delivers the first two):
   ``AgentSession.on`` receive. How those are called is `hooks`' business.
 
 It must not know agents, sessions or files. Messages in events are the plain wire objects of the
-session file; whoever receives one must not change it.
+session file; receivers must not change them.
 
 The order in which an agent tells its events::
 
@@ -99,8 +99,8 @@ class MessageUpdate:
 class MessageEnd:
     """A message is complete and is now the last of ``agent.messages``. It never changes again.
 
-    This is the event that the session persists. Every message of the conversation is told by
-    exactly one of these: user messages, answers (aborted and failed ones too), tool results.
+    This is the event that the session persists. Every message of the conversation has exactly
+    one of these: user messages, answers (aborted and failed ones too), tool results.
     """
 
     message: Message
@@ -235,7 +235,7 @@ class CompactionEnd:
 
 @dataclass(frozen=True, slots=True)
 class SessionReplaced:
-    """The session, its leaf or its context changed as a whole: draw the conversation anew."""
+    """The session, its leaf or its context changed as a whole: draw the conversation again."""
 
     session_id: str
     session_file: str | None

@@ -91,7 +91,7 @@ class CurrentMode:
         """Leave the present mode and enter another; what its ``enter`` raises, with the present one
         entered again.
 
-        The same mode with the same data is left alone; with other data it is entered anew.
+        The same mode with the same data is left alone; with other data it is entered again.
         """
         before = self.state
         if before.name == name and _is_same(before.data, data):

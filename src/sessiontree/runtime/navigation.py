@@ -27,7 +27,7 @@ from sessiontree.session.worker import run_to_end
 
 
 class NotAPromptError(SessionTreeError):
-    """Only a user's message can be asked anew."""
+    """Only a user's message can be edited and sent again."""
 
     def __init__(self, entry_id: str) -> None:
         super().__init__(f"Entry {entry_id} is not a user message")
@@ -40,7 +40,7 @@ class Navigation:
     is_moved: bool
     """False if a hook or a person called it off, or the leaf was there already."""
     editor_text: str | None = None
-    """The text of the chosen prompt, to be edited and asked anew."""
+    """The text of the chosen prompt, to edit and send again."""
     summary_entry_id: str | None = None
     is_cancelled: bool = False
     reason: str | None = None
@@ -67,7 +67,7 @@ def find_prompt(manager: SessionManager, entry_id: str) -> tuple[str | None, str
 
 
 def _place_of(entry: Entry) -> _Place:
-    """A prompt is asked anew from before it; anything else is gone on from."""
+    """Before a prompt, so that it can be sent again; at any other entry, to continue from it."""
     if entry.type == "custom_message":
         return _Place(entry.parent_id, text_of(entry.data.get("content"), "\n"))
     if entry.type == "message":

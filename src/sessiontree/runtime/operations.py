@@ -1,7 +1,7 @@
 """One operation at a time, and an error where waiting would be for ever.
 
 Owns the lock around operations on a live session. A handler or listener that starts an operation
-from inside another one would wait for itself; it is told so instead.
+from inside another one would wait for itself; it gets an error instead.
 """
 
 from __future__ import annotations

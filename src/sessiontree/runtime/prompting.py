@@ -1,7 +1,7 @@
 """One prompt from beginning to end: the run, and what follows from it.
 
 Owns when the conversation is compacted around a run, the one retry after an overflow, and what is
-done with messages that nobody took from the queues.
+done with messages that stayed in the queues.
 """
 
 from __future__ import annotations

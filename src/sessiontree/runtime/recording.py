@@ -1,4 +1,4 @@
-"""What an agent says, into the session: nothing twice, nothing lost.
+"""Save what an agent says in the session: nothing twice, nothing lost.
 
 Owns the messages that are finished but not saved yet, and the count of the agent's messages that
 the session has taken over. Synchronous; `drain` and what it calls run on the disk thread.
@@ -40,7 +40,7 @@ class Recording:
         self.taken += 1
 
     def take_rest(self, messages: Sequence[Message], mask: KeyMask) -> None:
-        """Take over what the agent finished while nobody listened."""
+        """Save what the agent finished before this session listened."""
         for message in messages[self.taken :]:
             self.take(mask.value(message))
 

@@ -53,7 +53,7 @@ def _hand_over(old: Agent, agent: Agent) -> None:
 
 
 def _wanted_level(wiring: Wiring) -> str:
-    """The present level; that of a model which had no choice is nobody's wish."""
+    """The present level; the default if the model had no choice, because the user chose none."""
     model = wiring.agent.model
     has_choice = model is not None and len(model.thinking_levels) > 1
     return wiring.agent.thinking_level if has_choice else default_thinking(wiring)

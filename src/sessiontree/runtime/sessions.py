@@ -1,9 +1,9 @@
 """Fresh session managers beside the one in use.
 
-Owns how a session is made "like this one": same profile, store, folder and durability. Each
-function leaves the session it is given untouched, so that a move which fails has nothing to undo;
-none of them tells the terminal, which is for whoever goes over to it. Synchronous: all of it runs
-on the disk thread.
+A new session is made "like this one": same profile, store, folder and durability. Each function
+leaves the session it is given untouched, so that a move which fails has nothing to undo. None of
+them writes the terminal's breadcrumb: the move does, once it has succeeded. Synchronous: all of it
+runs on the disk thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SessionSource:
         if not store.is_kept:
             store = choose_store(None, manager.profile)
         if isinstance(store, FileStore):
-            # whoever opens another file did not say whose it is: its folder does
+            # the profile was given for this session; of another file its folder says whose it is
             store = store.like(has_given_profile=False)
         return cls(store, manager.durability)
 

@@ -1,4 +1,4 @@
-"""What a program may set about its live sessions."""
+"""Settings of a program for its live sessions."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ class Wiring:
     # --- saving -------------------------------------------------------------------------------
 
     async def save(self) -> None:
-        """Save what is pending. A failure is told and kept, never raised: the agent goes on."""
+        """Save pending messages. Reports and keeps a failure, never raises it: the agent
+        continues."""
         try:
             await self._on_disk(self.recording.drain)
         except Exception as error:

@@ -6,8 +6,8 @@ Whatever fails after step 3 (also a cancelled task) leaves session, agent, proje
 model, thinking level, mode and listeners as they were. What can't be brought back is a generation
 that step 4 stopped: it is recorded as aborted in the session it belongs to.
 
-A handler of ``session_switch`` (step 10) hears of the new session before the last steps are done.
-If one of those fails, it is told the way back by a second ``session_switch``.
+A handler of ``session_switch`` (step 10) receives the new session before the last steps are done.
+If one of those fails, a second ``session_switch`` reports the way back.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ async def switch(wiring: Wiring, move: Move) -> bool:
 
 
 async def tell_replaced(wiring: Wiring) -> None:
-    """Tell the subscribers that all they show is to be drawn anew."""
+    """Tell the subscribers to draw everything again."""
     manager = wiring.manager
     await wiring.tell_queues()
     await wiring.emit(events.SessionReplaced(manager.session_id, manager.session_file))

@@ -1,7 +1,7 @@
-"""Where a live session can be moved to, each with the question that is asked before.
+"""The targets of a move, each with the hook that is asked before it.
 
-Owns what differs between resuming, starting anew, forking and branching. How a move is made is
-`switching`'s business.
+Describes how resuming, starting a new session, forking and branching differ. `switching` makes the
+move.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sessiontree.runtime.switching import Announce, Move, Target
 
 
 def resume(wiring: Wiring, path: str) -> Move:
-    """The session in a file."""
+    """Resume the session in a file."""
     return Move(
         events.SessionBeforeSwitch("resume", path),
         Target(
@@ -26,7 +26,7 @@ def resume(wiring: Wiring, path: str) -> Move:
 
 
 def start_new(wiring: Wiring, parent_session: str | None) -> Move:
-    """A new session that goes on with the present model and thinking level."""
+    """Start a new session with the present model and thinking level."""
     return Move(
         events.SessionBeforeSwitch("new"),
         Target(
@@ -40,7 +40,7 @@ def start_new(wiring: Wiring, parent_session: str | None) -> Move:
 
 
 def fork(wiring: Wiring) -> Move:
-    """A copy of the present session."""
+    """Fork the present session."""
     return Move(
         events.SessionBeforeSwitch("fork"),
         Target(
@@ -53,7 +53,7 @@ def fork(wiring: Wiring) -> Move:
 
 
 def copy(wiring: Wiring, path: str) -> Move:
-    """A copy of the session in a file, in the present project."""
+    """Copy the session in a file into the present project."""
     return Move(
         events.SessionBeforeSwitch("fork", path),
         Target(
@@ -66,7 +66,7 @@ def copy(wiring: Wiring, path: str) -> Move:
 
 
 def branch(wiring: Wiring, entry_id: str, leaf_id: str | None) -> Move:
-    """A new session with just the path to ``leaf_id``, the entry before the prompt ``entry_id``."""
+    """Branch into a new session with the path to ``leaf_id``, the entry before ``entry_id``."""
     return Move(
         events.SessionBeforeBranch(entry_id),
         Target(

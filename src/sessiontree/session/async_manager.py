@@ -50,7 +50,7 @@ def _opened(
             await worker.run(lambda: made.append(make(*args, **options)))
         except BaseException:
             if made:  # cancelled while it was opened
-                worker.run_later(made[0].close, "closing a session that nobody waited for")
+                worker.run_later(made[0].close, "closing a session that is no longer awaited")
             worker.close()
             raise
         return cls(made[0], worker)

@@ -25,7 +25,7 @@ class News:
         tree = self._session.tree
         if tree is self._tree:
             new = tree.entries[self._count :]
-        else:  # the session was written anew: its entries may stand in another order
+        else:  # the session was rewritten: its entries may be in another order
             new = [entry for entry in tree.entries if entry.id not in self._tree.by_id]
         self._tree, self._count = tree, len(tree.entries)
         return [entry for entry in new if entry.id not in self._own]

@@ -1,6 +1,6 @@
 """New sessions made of an open one: forks, which have all of it, and branched sessions.
 
-Until somebody uses a copy, removing it is for whoever hears of it by ``announce``.
+Until a copy is used, the receiver of ``announce`` removes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveS
     """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
 
     Labels are left out of the chain, their children hung on what is before them, and those that
-    still hold are made anew at the end.
+    still hold are made again at the end.
     """
     log = session.log
     log.check()

@@ -246,7 +246,7 @@ class LiveSession:
     # -- the whole session -----------------------------------------------------------------
 
     def rewrite(self, *, find_changes: bool = False) -> None:
-        """Write the whole session anew, atomically, merged with what others appended."""
+        """Rewrite the whole session, atomically, merged with what others appended."""
         self.log.rewrite(find_changes=find_changes)
 
     def flush(self) -> None:
@@ -263,7 +263,7 @@ class LiveSession:
         self.log.recover()
 
     def close(self) -> None:
-        """Leave the session so that whoever opens it next stands where it stood.
+        """Leave the session so that opening it again continues at the same entry.
 
         Best effort: it is let go of in any case, and the first error is raised.
         """

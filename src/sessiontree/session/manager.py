@@ -404,7 +404,7 @@ class SessionManager:
     def append_message(self, message: WireMessage) -> str:
         """Add a message of the user, the model or a tool, as it stands in the file."""
         if not isinstance(message, dict):
-            # It could be written, but whoever reads a session passes over such a message.
+            # It could be written, but readers of sessions pass over such a message.
             raise TypeError(f"A message is a dictionary, not {type(message).__name__}")
         return self._session.append("message", {"message": message})
 
@@ -659,7 +659,7 @@ class SessionManager:
         self._note_use()
 
     def rewrite_entries(self) -> None:
-        """Write the file anew, with what was changed in entries' ``data``."""
+        """Rewrite the file with the changes made in entries' ``data``."""
         self._session.rewrite(find_changes=True)
 
     def rewrite_tool_call_args(self, tool_call_id: str, arguments: dict[str, Any]) -> bool:
@@ -689,9 +689,8 @@ class SessionManager:
         """Leave the session and move it to the trash, from where ``store.restore`` brings it back.
 
         ``permanently`` removes it and all that is only there because of it: draft, artifacts, set
-        aside copies, what is in the trash of it, blobs that nobody else uses, the search index.
-        Writing to it raises PersistenceError from then on.
-        """
+        aside copies, what is in the trash of it, blobs that no other session uses, the search
+        index. Writing to it raises PersistenceError from then on."""
         self._session.delete(permanently=permanently)
 
     def flush(self) -> None:
@@ -772,7 +771,7 @@ def _ref_like(session: LiveSession, path: StrPath) -> str:
 
 
 def _open_like(session: LiveSession, path: StrPath) -> LiveSession:
-    """The session at ``path``, opened as an open one was; its profile is told by where it lies."""
+    """Open the session at ``path`` with an open one's settings; its place says which profile."""
     log = session.log
     store = log.store
     if isinstance(store, FileStore):

@@ -39,7 +39,7 @@ class DiskThread:
         """What the function gives or raises.
 
         A call that has begun is never abandoned: if the awaiting task is cancelled, the
-        cancellation takes effect when the call is over. So whoever undoes things after a
+        cancellation takes effect when the call is over. So code that undoes things after a
         cancellation finds the disk at rest.
         """
         if self._is_closed:

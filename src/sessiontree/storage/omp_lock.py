@@ -5,7 +5,7 @@ whether the name still stands for the file it has open, and opens the name again
 that is replaced with the lock held loses none of omp's lines: those that were written before are
 read and copied, and the next one goes to the new file.
 
-The lock has two layers, and whoever wants it takes both, in this order:
+The lock has two layers, and every process takes both, in this order:
 
 1. The gate belongs to a process, and the kernel drops it with the process. On Linux it is the name
    of a datagram socket in the abstract namespace, made of two hashes of the path
@@ -44,7 +44,7 @@ _HIGH_SEED = 0x4F4D_502D_4C4F_434B
 _LOW_SEED = 0x5049_2D46_494C_454C
 _PAUSE_S = 0.002
 # omp holds its lock file for microseconds. One that is older was left behind, if its process is
-# gone or the gate says that nobody is at work.
+# gone or the gate says that no process is at work.
 _DEAD_AFTER_S = 2.0
 _STRANDED_AFTER_S = 30.0
 _unremoved: set[bytes] = set()
@@ -101,7 +101,7 @@ class _OmpLock:
                 return True
         except OSError:
             # Nothing can be made in this folder. Whether the session can be replaced there is
-            # found out by whoever tries; the gate keeps out every omp of today.
+            # found out by the next to try; the gate keeps out every omp of today.
             return True
         self._is_claimed = False
         self._gate.release()

@@ -21,7 +21,7 @@ if sys.platform == "linux":
     def has_writers(number: int) -> bool | None:
         """Whether any process can write to this open file; None if the system does not say.
 
-        The kernel grants a read lease on a file only while nobody has it open for writing, in
+        The kernel grants a read lease on a file only while no process has it open for writing, in
         whatever container. The lease is given back at once; should somebody open the file in that
         moment, the kernel sends a signal, which is one that is ignored.
         """

@@ -34,9 +34,9 @@ from sessiontree.storage.regular import NOFOLLOW, NONBLOCK, require_regular
 
 CACHE_VARIABLE = "SESSIONTREE_CACHE_DIR"
 BUSY_TIMEOUT_S = 5.0
-"""How long work that is for the database itself waits for another process."""
+"""Seconds that work on the database itself waits for another process."""
 PATIENCE_S = 0.2
-"""How long an answer waits for one; what is in the database can be had without it."""
+"""Seconds that an answer waits for one; the answer can be found without the database."""
 _FORGIVEN_AFTER_S = 2.0
 _LOCK_TIMEOUT_S = 0.2
 COMPANIONS = ("-wal", "-shm", "-journal")
@@ -139,8 +139,8 @@ class DamagedRowError(sqlite3.DatabaseError):
 class Schema(msgspec.Struct, frozen=True):
     """A kind of database. Raise ``version`` whenever the tables or their meaning change.
 
-    With ``is_self_checking`` each row proves its own content, so a power cut may do to the file
-    what it likes, and nobody waits for the disk.
+    With ``is_self_checking`` each row proves its own content, so a power cut may damage the file,
+    and no commit waits for the disk.
     """
 
     name: str
@@ -181,7 +181,7 @@ class _Connection(sqlite3.Connection):
     """
 
     path = ""
-    """Empty for who is patient."""
+    """Empty for a patient connection."""
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         try:
@@ -301,7 +301,7 @@ def _connect(
     connection = connect(path, patience_s, factory=_Connection)
     assert isinstance(connection, _Connection)
     connection.path = "" if is_patient else path
-    # text that is none is for whoever reads it to refuse, not for SQLite's wrapper
+    # readers refuse what is not text; SQLite's wrapper must not raise for it
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         # NORMAL: in WAL mode a commit needs no sync to keep the file whole.

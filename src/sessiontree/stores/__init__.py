@@ -1,4 +1,4 @@
-"""Where sessions are kept: what a store is, and which one a URL names.
+"""Stores keep sessions; this package says what a store is, and which one a URL names.
 
 =============================== ====================================================================
 ``file:``                       the files of the profile, as without any URL

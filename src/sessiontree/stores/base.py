@@ -12,8 +12,8 @@ What a log promises, whatever is below it:
   after the commit).
 - **A child of the leaf is always valid.** ``append`` never conflicts with what others write; their
   entries come into the tree first, and the leaf stays where it was.
-- **What depends on nobody else writing goes through ``settle``**: it works with everything read and
-  nobody writing between, under a lock or by trying again.
+- **Work that must not be interleaved with other writers goes through ``settle``**: everything is
+  read before it, and no other process writes during it, under a lock or by trying again.
 - **Errors latch.** After a failed write every further one raises the same error until ``recover``.
 - **Nothing that was read changes by itself**: an ``Entry`` goes on being the same object.
 
@@ -164,7 +164,7 @@ class SessionLog(Protocol):
         """
 
     def settle(self, work: Callable[[], _T]) -> _T:
-        """Do something with everything read and nobody else writing; may be nested.
+        """Run ``work`` with everything read and no other process writing; may be nested.
 
         A store without locks does it again when somebody was faster, so ``work`` must bear that.
         """
@@ -188,7 +188,7 @@ class SessionLog(Protocol):
         """Remove a draft that holds nothing of worth; any other session stays."""
 
     def destroy(self) -> None:
-        """Remove a copy that nobody goes over to, whatever is in it. Best effort."""
+        """Remove a copy that will not be used, whatever is in it. Best effort."""
 
     def delete(self, *, permanently: bool = False) -> None:
         """Let go of the session and delete it; every later write raises PersistenceError."""
@@ -271,7 +271,7 @@ class SessionStore(Protocol):
     ) -> SessionLog:
         """A new session with all that an open one has, or with these entries, some respelled.
 
-        Not on the medium before it is flushed. Whoever wants to answer for it until it is used
+        Not on the medium before it is flushed. A caller that wants to remove it unless it is used
         hears of it by ``announce``, before anything of it is kept.
         """
 

@@ -1,4 +1,4 @@
-"""What a listing shows of a session, for stores that keep entries: counted as entries come.
+"""A session's figures for listings, in stores that keep entries: counted as entries come.
 
 A store keeps the ``Figures`` of a session beside it, adds each entry when it is appended, and makes
 the listing's line of them: no listing has to read entries. They can be stored as JSON.

@@ -1,4 +1,4 @@
-"""Which session of a store is meant: by address, ref, id, name, or as the one used last.
+"""Find the session of a store that the user means: by address, ref, id, name, or as the latest.
 
 Files have rules of their own (``discovery.resume``): a path, what a file is called, the folder that
 it lies in. Every other store is asked for what it promises in ``SessionStore``.

@@ -1,4 +1,4 @@
-"""What is new: sessions' ids and headers, also of one made from another, and entries."""
+"""Make new identities: session ids and headers, also for a copy, and entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What entries are read from, whatever keeps their lines: externalised values are put back here."""
+"""Read entries from any store's lines, and put externalised values back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of the storage contract are written with. Needs no import of pytest itself."""
+"""Steps from which the rules of the storage contract are built. Imports no pytest."""
 
 from __future__ import annotations
 

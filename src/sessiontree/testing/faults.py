@@ -1,4 +1,4 @@
-"""``FaultyStorage``: a storage that fails where and when it is told to.
+"""``FaultyStorage``: a storage that fails where and when a test wants it to.
 
 Owns nothing but the faults: whatever is not told to fail goes straight to the storage inside, so
 one test can run against real files with a full disk, and against memory with a failing fsync.

@@ -1,4 +1,4 @@
-"""How much room a safe line takes on a terminal, and lines that fit it. Pure.
+"""Measure a safe line in terminal columns, and cut lines to fit. Pure.
 
 Command line and screen measure alike, with rich's table of characters, since rich draws the screen.
 The core installs without rich; then Python's own table has to do, which is as old as the Python and

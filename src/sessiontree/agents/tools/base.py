@@ -1,4 +1,4 @@
-"""What a tool is: its description for a model, its call, its outcome, its questions to the user.
+"""The base of all tools: description for the model, call, outcome, questions to the user.
 
 Owns the values that tools and the toolbox exchange, and checking of arguments. Knows no tool, no
 file and no model provider.
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class ToolError(SessionTreeError):
-    """The call failed; the message is told to the model. ``details`` go into the result."""
+    """The call failed; the model gets the message. ``details`` go into the result."""
 
     def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
         self.details = dict(details) if details is not None else None
@@ -44,9 +44,8 @@ class Confirmation:
     """A question to the user: may this call go on?
 
     ``title`` is one line, ``preview`` shows all of what would be written or run. Both come from a
-    model. Whoever asks shows all of both, or lets the user page to the end, and makes what cannot
-    be seen visible (``sessiontree.text.escaping.exact``) before a yes counts.
-    """
+    model. The asking code shows all of both, or lets the user page to the end, and makes what
+    cannot be seen visible (``sessiontree.text.escaping.exact``) before a yes counts."""
 
     tool_call_id: str
     tool_name: str
@@ -100,7 +99,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool."""
+    """A tool's definition for the model."""
 
     name: str
     description: str
@@ -199,7 +198,7 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The definition for the model."""
 
     async def run(self, call: ToolCall) -> ToolOutcome:
         """Do it. Raises ToolError, ConfinementError or OSError; cancelling ends it."""
@@ -207,7 +206,7 @@ class Tool(Protocol):
 
 @dataclass(slots=True)
 class Stop:
-    """Tells work in a thread that nobody waits for it any more."""
+    """Tells work in a thread that its result is no longer needed."""
 
     _event: threading.Event = field(default_factory=threading.Event)
 
@@ -223,7 +222,7 @@ class Stop:
 async def in_thread(work: Callable[[Stop], _T]) -> _T:
     """Run blocking work in a thread.
 
-    When cancelled, the work is told to stop and awaited before the cancellation goes on: a file
+    When cancelled, it stops the work and awaits it before it passes the cancellation on: a file
     must not change after its call was recorded as aborted.
     """
     stop = Stop()
@@ -238,7 +237,7 @@ async def in_thread(work: Callable[[Stop], _T]) -> _T:
             except asyncio.CancelledError:
                 continue
         if not task.cancelled():
-            # Taken note of: an exception that nobody retrieves is logged when it is collected.
+            # Retrieve it: asyncio logs an exception that was never retrieved.
             task.exception()
         raise
 

@@ -73,7 +73,7 @@ class BashTool:
 
     def _environment(self) -> dict[str, str]:
         made = dict(os.environ if self.env is None else self.env)
-        # Nobody sits at a terminal: no pager, no colours, no prompts for a password.
+        # There is no terminal: no pager, no colours, no prompts for a password.
         made.update(PAGER="cat", GIT_PAGER="cat", TERM="dumb", GIT_TERMINAL_PROMPT="0")
         made["PWD"] = self.folder.root
         return made

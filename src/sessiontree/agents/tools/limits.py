@@ -1,4 +1,4 @@
-"""How much of a tool's output a model gets to see.
+"""Limits of the tool output that a model sees.
 
 Owns the sizes and the words that say what was left out. Works on text only.
 """

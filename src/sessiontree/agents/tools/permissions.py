@@ -1,6 +1,6 @@
-"""What a user has allowed for a while, so that the same question is not asked twice.
+"""Permissions that a user gave, so that the same question is not asked twice.
 
-Owns how far a permission reaches. None outlives the session it was given in: whoever asks the user
+Decides how far a permission reaches. None outlives the session it was given in: the code that asks
 holds the `Permissions`, shows them and clears them.
 """
 

@@ -1,4 +1,4 @@
-"""What a change to a file looks like before it is made.
+"""Previews of changes to files, for the user to approve.
 
 Owns the text that a user confirms, which is whole, and the one that ``edit`` keeps in its details,
 which is cut. Works on strings only, in time that does not grow with the square of anything.

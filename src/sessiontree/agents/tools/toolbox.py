@@ -82,7 +82,7 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is told."""
+        """The definitions for the model."""
         return tuple(tool.spec for tool in self._tools.values())
 
     async def run(
@@ -131,7 +131,7 @@ class Toolbox:
             return ToolOutcome.text(_describe(name, arguments, error), is_error=True)
         except Exception as error:
             # A broken tool or confirmation callback is not the model's fault, and no reason to
-            # lose the turn: the model is told, the log has the rest.
+            # lose the turn: the model gets a line, the log has the rest.
             logger.exception("tool %s failed", name)
             return ToolOutcome.text(f"{name} failed: {type(error).__name__}", is_error=True)
 

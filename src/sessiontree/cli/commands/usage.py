@@ -242,7 +242,7 @@ def _to_wire(tally: _Tally, key: str) -> dict[str, Any]:
         wire["title"] = tally.names[key]
     wire |= _sum_wire(tally.sums[key])
     if tally.by == "session":
-        # For whoever adds the rows up: this part of it is in another row too.
+        # For programs that add the rows up: this part is in another row too.
         wire["copied"] = _sum_wire(tally.copied[key])
     return wire
 

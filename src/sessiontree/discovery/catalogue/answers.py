@@ -1,4 +1,4 @@
-"""What the answers in a session file used, and how copies of them are recognized.
+"""The usage of the answers in a session file, and the keys that recognize their copies.
 
 Forks, resumed sessions, imports and conversions copy answers from file to file. Each was paid for
 once. So a row has names that its copies share; ``discovery.usage`` counts by them.

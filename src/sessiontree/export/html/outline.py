@@ -1,4 +1,4 @@
-"""What a page's script knows of every entry: its place in the tree and a line of text.
+"""The outline for a page's script: each entry's place in the tree and a line of text.
 
 The script draws the tree from these rows, finds the path of any branch and knows which articles to
 show, without the articles themselves. Rows are arrays, because a long session has 50,000 of them.

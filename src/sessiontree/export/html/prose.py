@@ -1,4 +1,4 @@
-"""What people and models write, as HTML: Markdown by markdown-it-py, else paragraphs.
+"""Render what people and models write as HTML: Markdown by markdown-it-py, else paragraphs.
 
 markdown-it-py belongs to the extras. Without it, for a text that is too long or too deeply nested,
 and once a page has had its share (it reads about 1 MB a second), paragraphs and fenced code are

@@ -1,9 +1,8 @@
 """Ids that callers choose: found by name, and given to one of several who want the same.
 
-A session's file is named after its time and its id, so that two with one id can lie side by side.
-Whoever chooses an id therefore looks and writes its draft while holding one lock for all ids of the
-folder tree; the lock is an empty file, `.ids.lock`, which stays.
-"""
+A session's file is named after its time and its id, so that two with one id can lie side by side. A
+process that chooses an id therefore looks and writes its draft while it holds one lock for all ids
+of the folder tree; the lock is an empty file, `.ids.lock`, which stays."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ def _candidates(store: FileStore, folder: str) -> Iterator[str]:
     """Session files, and drafts that have none yet.
 
     A draft without a header is one that its owner is just about to begin, or that a crash left:
-    nobody may open it yet. To claim the id means to wait for the lock, and to look again.
+    no process may open it yet. To claim the id means to wait for the lock, and to look again.
     """
     try:
         names = set(store.storage.list_names(folder))

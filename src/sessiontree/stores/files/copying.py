@@ -1,7 +1,7 @@
 """New session files made of known entries: what forks and branched sessions are written as.
 
 Entries that need no change are copied byte for byte. A new file is written whole before anything
-refers to it, and removed again if nobody goes over to it.
+refers to it, and removed again if it is not used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def settle_copy(
     """Put a log on the file that ``write`` leaves, with copies of ``artifacts`` beside it.
 
     It is on the medium only after ``flush``: until then what it was made of is still there. If
-    anything fails nothing is left of it. Whoever wants to answer for it until somebody uses it
+    anything fails nothing is left of it. A caller that wants to remove it unless somebody uses it
     hears of it by ``announce``, before anything of it is on disk.
     """
     if announce is not None:

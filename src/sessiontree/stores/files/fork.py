@@ -194,10 +194,9 @@ def _is_untouched(source: SessionDocument) -> bool:
 class _CopyAhead:
     """Writes a file of a new header and another file's lines, by a thread of its own.
 
-    It has its own descriptor of the source, so that nobody closes it under its feet. Whatever goes
-    wrong here is not reported: writing the entries will meet it again, and say so. Threads and
-    events of the standard library can be left locked by an interrupt; a queue's calls cannot.
-    """
+    It has its own descriptor of the source, so that closing the source can't interrupt it. Whatever
+    goes wrong here is not reported: writing the entries will meet it again, and say so. Threads and
+    events of the standard library can be left locked by an interrupt; a queue's calls cannot."""
 
     def __init__(self, log: FileLog, start: int, stat: FileStat) -> None:
         self.log = log
@@ -276,4 +275,4 @@ class _CopyAhead:
 
 
 class _DroppedError(Exception):
-    """Nobody wants the copy any more."""
+    """The caller does not want the copy any more."""

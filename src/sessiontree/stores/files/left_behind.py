@@ -10,7 +10,7 @@ So the old file is kept open and read once more: right after the rewrite, before
 follows, and when the session is closed. Whole lines that have come are written to the file that has
 the name now. Their ids and parents stay; where they stand among the others says nothing.
 
-On Linux the kernel tells when nobody can write to the old file any more, and then it is let go of.
+On Linux the kernel tells when no process can write to the old file any more; then it is closed.
 Elsewhere that is so after a moment, by experience. What is written later than that, or to a file
 whose reader was killed before it looked, is lost with the file.
 """
@@ -58,7 +58,7 @@ class OldFiles:
             old.take()
 
     def have_more(self, used: SessionStorageReader | None) -> bool:
-        """Whether there are lines to be read; lets go of each file that nobody can write to."""
+        """Whether there are lines to read; closes each file that no process can write to."""
         for old in list(self._files):
             is_over = old.is_over()  # before it is read: nothing comes after that
             if old.read():
@@ -90,7 +90,7 @@ class LeftBehind:
         self.end = end
         """How far it was read before anything came."""
         self._since = 0.0
-        # whoever goes on in the middle of the last line makes another one of it
+        # a program that continues the last line makes another line of it
         start = _start_of_line(reader, end)
         self._end = self._taken = start
         self._skip = reader.read_at(start, end - start)
@@ -122,7 +122,7 @@ class LeftBehind:
         return max(0.0, self._since + PATIENCE_S - time.monotonic())
 
     def is_over(self) -> bool:
-        """Whether nobody writes to it any more. Ask before the last ``read``."""
+        """Whether no process writes to it any more. Ask before the last ``read``."""
         ask = getattr(self.reader, "has_writers", None)
         answer = ask() if ask is not None else None
         if answer is None:

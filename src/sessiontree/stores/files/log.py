@@ -153,7 +153,7 @@ class FileLog(SharedFile):
     def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
         """Continue a file that was just read.
 
-        A draft may hold an answer: whoever wrote it was stopped before the draft got its name.
+        A draft may hold an answer: its writer was stopped before it could rename the draft.
         """
         super().adopt(document, is_draft=is_draft)
         self._is_answered = is_draft and any(is_answer(entry.data) for entry in self.tree.entries)
@@ -464,7 +464,7 @@ class FileLog(SharedFile):
             self.adopt(document, is_draft=self.is_draft)
             writer.unlock()
         except BaseException:
-            if self.document is None:  # nobody stands on it
+            if self.document is None:  # this process has not read it
                 self._is_head_left = not _take_back(writer, 0, len(head))
             writer.close()
             raise
@@ -485,7 +485,7 @@ class FileLog(SharedFile):
 
     @_stopping
     def _rebuild(self) -> SessionWarning | None:
-        """Write a ruined file anew from what is still known of its entries; what there is to tell.
+        """Write a ruined file again from what is known of its entries; return a warning about it.
 
         What has taken its place is kept beside it. None if it is not ruined any more.
         """
@@ -565,7 +565,7 @@ class FileLog(SharedFile):
         self._error = PersistenceError(self.path, "was deleted here")
 
     def destroy(self) -> None:
-        """Remove a copy that nobody goes over to, with its artifacts. Best effort."""
+        """Remove a copy that will not be used, with its artifacts. Best effort."""
         self._close_writer()
         with contextlib.suppress(OSError):
             self._storage.unlink(self.file)
@@ -733,7 +733,7 @@ class FileLog(SharedFile):
     def _take_places(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
         """The same entries, at their new places.
 
-        Nobody could hold a lock on the file before it had its name, so others may have appended to
+        The file could not be locked before it had its name, so others may have appended to
         it since, or have replaced it once more.
         """
         reader = self._storage.open_reader(path)

@@ -44,7 +44,7 @@ def move_log(log: FileLog, cwd: str, folder: str) -> None:
 
 
 class _Move:
-    """One move of a session that has a file. What it has done so far is told by the disk."""
+    """One move of a session that has a file. The disk shows how far it got."""
 
     def __init__(self, log: FileLog, cwd: str, folder: str) -> None:
         self._log = log

@@ -1,6 +1,7 @@
 """Tell those who have a session open where its file has gone, or that it was deleted for good.
 
-A move writes a new file and takes the old name away. Who has the old file open is told in two ways:
+A move writes a new file and takes the old name away. A process that has the old file open learns of
+it in two ways:
 
 - Other windows of ours find a note at the end of the old file, which has no name any more: only
   who has it open can read it. It is written after the name is gone, so that a move that ends early

@@ -1,4 +1,4 @@
-"""How a session comes to be open: created, read, migrated, or recovered from a damaged file.
+"""Open a session file: create, read, migrate it, or recover it after damage.
 
 Owns opening a path and the writing half of migrations (docs/format.md#versions).
 """
@@ -65,7 +65,7 @@ def dialect_of(document: SessionDocument, profile: Profile) -> Dialect:
 def make_blob_store(profile: Profile, session_file: str, storage: SessionStorage) -> BlobStore:
     """The profile's blobs; of a file that lies elsewhere also those it may refer to, to read.
 
-    That is the agent folder that it lies in, or that of whoever wrote it to a folder of its own.
+    That is the agent folder that it lies in, or that of the agent that wrote it to another folder.
     """
     folders: list[str] = []
     if not _lies_in(profile, session_file):
@@ -85,7 +85,7 @@ def _may_exist(storage: SessionStorage, folder: str) -> bool:
     try:
         return storage.exists(folder)
     except OSError:
-        return True  # whoever looks for a blob there will see
+        return True  # looking for a blob there reports the error
 
 
 def open_log(

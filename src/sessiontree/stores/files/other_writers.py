@@ -468,7 +468,7 @@ class SharedFile:
         if scan is not None:
             self._changes.foreign += merge_growth(document, scan)
         else:
-            # they ended a line that we had seen half written: read the file anew, next time
+            # they ended a line that we had seen half written: read the whole file next time
             self._is_stale = True
             note_end(document, end)
 

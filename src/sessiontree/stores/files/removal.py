@@ -1,9 +1,8 @@
 """A session removed for good: its file and everything that is only there because of it.
 
 Order, so that a crash leaves a session that is whole or a blob too many, which `gc` finds: the
-session first, then what lies in the trash of it, then the blobs that nobody else names, then what
-the caches remember. What cannot be read may refer to anything: then the blobs stay.
-"""
+session first, then what lies in the trash of it, then the blobs that no other session names, then
+what the caches remember. What cannot be read may refer to anything: then the blobs stay."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def gather_strays(store: FileStore, files: list[str]) -> list[tuple[str, str]]:
         home = find_home(store, path)
         if home is None:
             continue
-        with contextlib.suppress(OSError, PersistenceError):  # whoever opens it will be told
+        with contextlib.suppress(OSError, PersistenceError):  # opening it reports the error
             store.open(path).close()
             if os.path.islink(path):
                 found.append((path, home))

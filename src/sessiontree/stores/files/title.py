@@ -1,7 +1,7 @@
 """A session file's title: in the slot before the header, changed in place, or in the header.
 
-Where it goes is decided with the file held and caught up with: another program may have written it
-anew since, with a slot or without one.
+The place is chosen while the file is locked and caught up with: another program may have rewritten
+it since, with a slot or without one.
 """
 
 from __future__ import annotations

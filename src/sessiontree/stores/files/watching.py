@@ -1,7 +1,7 @@
 """Waiting for others to write to a session file: told by the system, else by looking.
 
 With ``watchfiles`` installed the system says when something happens in the file's folder (inotify,
-kqueue). It is told of every file there and sometimes of nothing at all (network file systems), so
+kqueue). The system reports every file there and sometimes none at all (network file systems), so
 what it says is only a reason to look, and now and then we look unasked. A look is one ``stat``.
 """
 

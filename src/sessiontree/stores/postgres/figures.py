@@ -1,4 +1,4 @@
-"""What a listing shows of a session, told by entries that are added to it.
+"""A session's figures for listings, updated by the entries that are added to it.
 
 The same figures as ``discovery.catalogue.summary`` finds in a file. An append says how they change,
 so that the session's row has them without anybody reading the session.

@@ -1,9 +1,9 @@
 """The lines of a session's entries, read from their rows when they are asked for.
 
-An entry knows where its line would be in a file: offsets of a text that nobody has whole. This
-module knows which row that is. A session is opened by its entries' places alone; what a context or
-a page needs then comes in a statement for each stretch of rows, and what was read last stays.
-"""
+An entry knows where its line would be in a file: offsets of a text that exists nowhere as a whole.
+This module knows which row that is. A session is opened by its entries' places alone; what a
+context or a page needs then comes in a statement for each stretch of rows, and what was read last
+stays."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RowLines(Payloads):
         if line is not None:
             self._kept.move_to_end(number)
             return line
-        # whoever reads one line goes on with its neighbours, on a walk upwards with those before
+        # reading one line is followed by reading its neighbours, on a walk upwards those before it
         low = bisect_right(self._starts, max(0, self._starts[at] - _AHEAD_BYTES // 2)) - 1
         high = bisect_right(self._starts, self._starts[at] + _AHEAD_BYTES // 2) - 1
         return self._lines(self._numbers[low : high + 1], wanted=number)[0]

@@ -9,7 +9,7 @@ one it read; if not it does so again, and after a few times with the session's r
 their ids make it once. After the commit nothing raises: what cannot be read then is read later.
 
 **Lost rows.** A standby that took over may lack what was acknowledged last. Each append names the
-last entry that was read; if the server has another or none there, the session is read anew, and the
+last entry that was read; if the server has another or none there, the session is read again, and the
 entries that only we still have are written again, with a warning.
 """
 
@@ -241,7 +241,7 @@ class PostgresLog:
         return RowLines(self.store.url, read_rows, self.store.get_blob)
 
     def _reload(self) -> None:
-        """Read the session anew; entries that only this log still has are written again."""
+        """Read the session again, and write entries that only this log still has."""
         place = self.place
         if place is None:
             return
@@ -270,7 +270,7 @@ class PostgresLog:
                 self._is_stale = True
 
     def _adopt(self, new: SessionTree) -> None:
-        """The tree that was read anew takes the place of the one there was."""
+        """Replace the tree by the one that was just read."""
         leaf_id = self.tree.leaf_id
         new.leaf_id = leaf_id if leaf_id in new.by_id else new.last_id
         self.tree = new
@@ -348,7 +348,8 @@ class PostgresLog:
                     raise EntryExistsError(entry.id)
             first = entries[0]
             if first.parent_id is not None and first.parent_id not in self.tree.by_id:
-                first.place(first.id, self.tree.leaf_id)  # it was read anew since it was made
+                # the session was read again since the entry was made
+                first.place(first.id, self.tree.leaf_id)
             self._insert([(entry, self.spell(entry)) for entry in entries])
         self.is_touched = self._has_written = True
 
@@ -474,7 +475,7 @@ class PostgresLog:
         place = self._place()
         _, head, epoch, revision, header_revision, header = found[0][:6]
         if epoch != place.epoch:
-            self._is_stale = True  # somebody wrote lines anew; ours are written in any case
+            self._is_stale = True  # somebody rewrote lines; ours are written in any case
         with contextlib.suppress(ValueError):
             self._take_header(header, header_revision)
         others = [row for row in found[1:] if row[6] not in rows.ids]
@@ -554,7 +555,7 @@ class PostgresLog:
     # -- settling --------------------------------------------------------------------------
 
     def settle(self, work: Callable[[], _T]) -> _T:
-        """Do something with everything read and nobody else writing; may be nested.
+        """Run ``work`` with everything read and no other process writing; may be nested.
 
         Done again when somebody wrote in between; after a few times with the row locked.
         """
@@ -751,7 +752,7 @@ class PostgresLog:
         self.check()
 
     def discard(self) -> None:
-        """Remove a draft that holds nothing of worth, if nobody wrote to it since it was read."""
+        """Remove a draft without content, unless somebody wrote to it since it was read."""
         if self.place is not None and self.is_draft:
             with self._stopping():
                 self._send(Statement(statements.DISCARD, (self.place.sid, self.place.head)))
@@ -759,7 +760,7 @@ class PostgresLog:
             self._has_written = False
 
     def destroy(self) -> None:
-        """Remove a copy that nobody goes over to, whatever is in it. Best effort."""
+        """Remove a copy that will not be used, whatever is in it. Best effort."""
         if self.place is not None:
             with contextlib.suppress(SessionTreeError):
                 self._send(Statement(statements.PURGE, ([self.place.sid],)))

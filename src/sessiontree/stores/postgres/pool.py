@@ -70,7 +70,7 @@ class ConnectionPool:
         return connection
 
     def close(self) -> None:
-        """Close what is idle; whoever goes on gets new connections."""
+        """Close idle connections; later work opens new ones."""
         while self._idle:
             with contextlib.suppress(IndexError):
                 self._idle.pop().close()

@@ -121,7 +121,7 @@ def _state(connection: Connection) -> SchemaState:
 
 
 class _connected:  # noqa: N801 - used as a block
-    """A connection of its own, whose errors are told in one line."""
+    """Open a connection of its own, whose errors are one line."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

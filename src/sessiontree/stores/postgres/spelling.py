@@ -1,4 +1,4 @@
-"""What sessions say, spelled so that PostgreSQL's texts can hold it.
+"""Spell session text so that PostgreSQL's text type can hold it.
 
 PostgreSQL refuses a NUL and half a surrogate pair, and an index refuses a key of many kilobytes;
 sessions may hold all of that. Spelling is one to one, so that what is equal stays equal, and short

@@ -1,7 +1,7 @@
 """Find secrets in text: passwords, keys and tokens, by the forms in ``rules``. Pure.
 
 A session records what an agent read and ran, keys and passwords included. The rules know the forms
-they have, but not all there are: whoever publishes a text should still read it.
+they have, but not all there are: read a text before you publish it.
 
 How it works. Trying some ninety patterns at every character would take seconds for each megabyte.
 So every rule names a mark, a character that texts seldom hold (``_``, ``-``, ``=``, ``:``), and one

@@ -1,4 +1,4 @@
-"""What tells a secret from what only stands in its place: placeholders, words, paths, quantities.
+"""Tell a secret from what only looks like one: placeholders, words, paths, quantities.
 
 A rule finds the form, these functions judge the value. Pure.
 """
