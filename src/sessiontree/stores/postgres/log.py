@@ -10,7 +10,7 @@ their ids make it once. After the commit nothing raises: what cannot be read the
 
 **Lost rows.** A standby that took over may lack what was acknowledged last. Each append names the
 last entry that was read; if the server has another or none there, the session is read again, and
-the entries that only we still have are written again, with a warning. """
+the entries that only we still have are written again, with a warning."""
 
 from __future__ import annotations
 
