@@ -52,7 +52,7 @@ def transfer(
     """Bring these sessions of ``source`` to ``target``."""
     made = Transfer()
     wanted = list(sessions)
-    # oldest first: whoever is forked from another comes after it
+    # oldest first: a fork comes after the session that it was made of
     for done, info in enumerate(reversed(wanted)):
         if on_progress is not None:
             on_progress(done, len(wanted))

@@ -617,7 +617,7 @@ class PostgresLog:
         return bool(unsure) and all(entry_id in self.tree.by_id for entry_id in unsure)
 
     def _latch(self, failure: psycopg.Error | PersistenceError) -> SessionTreeError:
-        """The error to raise: what was committed of it is told by the next look."""
+        """Return the error to raise; the next look shows what was committed of it."""
         self._is_stale = True
         told = self._db.explain(failure) if isinstance(failure, psycopg.Error) else failure
         if isinstance(told, PersistenceError):

@@ -1,4 +1,4 @@
-"""What whoever runs the database does: look, clean up, check, let roles in."""
+"""Maintain the database of a store: look, clean up, check, let roles in."""
 
 from __future__ import annotations
 
