@@ -215,6 +215,10 @@ class ToyStore:
     def exists(self, ref: Ref) -> bool:
         return bool(self.select("SELECT 1 FROM session WHERE ref = ?", ref))
 
+    def get_info(self, ref: Ref) -> SessionInfo | None:
+        rows = self.select("SELECT ref, header, figures FROM session WHERE ref = ?", ref)
+        return self._to_info(*rows[0]) if rows else None
+
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         found = self.select(
             "SELECT ref FROM session WHERE ref IS NOT NULL AND id = ? AND scope IS ?",

@@ -38,8 +38,8 @@ _HOMES = {
     "RecentSessionInfo": "discovery.recent",
     "get_recent_sessions": "discovery.recent",
     "find_most_recent_session": "discovery.recent",
-    "resolve_session": "discovery.resume",
-    "search": "discovery.search",
+    "resolve_session": "stores.finding",
+    "search": "stores.finding",
     "relink": "stores.files.relinking",
     "Profile": "profiles",
     "get_profile": "profiles",
@@ -90,8 +90,6 @@ if TYPE_CHECKING:
     from sessiontree.discovery.recent import RecentSessionInfo as RecentSessionInfo
     from sessiontree.discovery.recent import find_most_recent_session as find_most_recent_session
     from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
-    from sessiontree.discovery.resume import resolve_session as resolve_session
-    from sessiontree.discovery.search import search as search
     from sessiontree.errors import AmbiguousSessionError as AmbiguousSessionError
     from sessiontree.errors import ClockError as ClockError
     from sessiontree.errors import ConflictError as ConflictError
@@ -139,6 +137,8 @@ if TYPE_CHECKING:
     from sessiontree.stores.files.reader import load_entries_from_file as load_entries_from_file
     from sessiontree.stores.files.relinking import relink as relink
     from sessiontree.stores.files.store import FileStore as FileStore
+    from sessiontree.stores.finding import resolve_session as resolve_session
+    from sessiontree.stores.finding import search as search
     from sessiontree.stores.memory import MemoryStore as MemoryStore
 
 

@@ -3,13 +3,11 @@
 Every command, screen and lookup has one. It says where sessions are (the files of a profile, one
 folder of them, or the store of a URL), where the person stands, and how far to look from there:
 
-================ =================================================================================
-``"project"``    the sessions of the folder ``cwd``; with ``session_dir`` all of that folder
-``"all"``        those of all projects
-``"agents"``     those of all projects, of all agents that keep files
-================ =================================================================================
+- ``"project"``: the sessions of the folder ``cwd``; with ``session_dir`` all of that folder.
+- ``"all"``: those of all projects.
 
-``key`` narrows all of it to a scope that programs give their sessions, such as a tenant's.
+With ``agents`` those of other agents' profiles count, too. ``key`` narrows all of it to a scope
+that programs give their sessions, such as a tenant's.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile, list_profiles
 
 if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is there sooner
@@ -33,7 +32,7 @@ if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is the
 STORE_VARIABLE = "SESSIONTREE_STORE"
 """The environment's store, for the program."""
 
-Reach = Literal["project", "all", "agents"]
+Reach = Literal["project", "all"]
 Progress = Callable[[int, int], object]
 
 
@@ -46,6 +45,7 @@ class Scope:
     session_dir: str | None = None
     url: str | None = None
     reach: Reach = "project"
+    agents: bool = False
     key: str | None = None
     is_profile_named: bool = False
     """Whether a person chose the profile: then it holds for files that lie elsewhere, too."""
@@ -56,24 +56,23 @@ class Scope:
     def store(self) -> SessionStore:
         """Where new sessions are kept, and where an id is looked for. Raises StoreError."""
         from sessiontree.stores import choose_store
+
+        return self.files or choose_store(self.url, self.profile)
+
+    @cached_property
+    def files(self) -> FileStore | None:
+        """The store, if it is the profile's files: for what is true of files only."""
         from sessiontree.stores.files.store import FileStore
 
-        store = choose_store(self.url, self.profile, self.session_dir)
-        if not isinstance(store, FileStore):
-            return store
+        if self.url is not None:
+            return None
+        store = FileStore(profile=self.profile, session_dir=self.session_dir)
         is_given = self.is_profile_named or self.session_dir is not None
         return store.like(has_given_profile=is_given)
 
-    @property
-    def files(self) -> FileStore | None:
-        """The store, if it keeps files: for what is true of files only."""
-        from sessiontree.stores.files.store import FileStore
-
-        return self.store if isinstance(self.store, FileStore) else None
-
-    def reaching(self, reach: Reach) -> Scope:
+    def reaching(self, reach: Reach, *, agents: bool = False) -> Scope:
         """The same place, looked at so far."""
-        return replace(self, reach=reach) if reach != self.reach else self
+        return replace(self, reach=reach, agents=agents)
 
     @cached_property
     def others(self) -> tuple[SessionStore, ...]:
@@ -92,7 +91,7 @@ class Scope:
     @property
     def stores(self) -> tuple[SessionStore, ...]:
         """All stores in question, one's own first."""
-        return (self.store, *(self.others if self.reach == "agents" else ()))
+        return (self.store, *(self.others if self.agents else ()))
 
     def store_of(self, ref: str) -> SessionStore:
         """The one of this user's stores that a listed session is in."""
@@ -111,11 +110,13 @@ class Scope:
 
     def list(self, on_progress: Progress | None = None, *, limit: int | None = None) -> SessionList:
         """List the sessions in question, newest first. Raises what the store raises."""
-        is_local = self.reach == "project" or self.session_dir is not None
-        cwd = self.cwd if is_local and self.key is None else None
-        found = self.store.list(cwd, scope=self.key, limit=limit, on_progress=on_progress)
+        is_near = self.reach == "project"
+        cwd = self.cwd if is_near and self.key is None else None
+        # one folder of sessions is looked at whole, and told what is of this project
+        near = self.cwd if self.session_dir is not None else cwd
+        found = self.store.list(near, scope=self.key, limit=limit, on_progress=on_progress)
         for other in self.stores[1:]:
-            _add(found, other.list(scope=self.key, limit=limit, on_progress=on_progress))
+            _add(found, other.list(cwd, scope=self.key, limit=limit, on_progress=on_progress))
         return found
 
     def search(
@@ -130,11 +131,12 @@ class Scope:
     ) -> SearchResults:
         """Find the sessions in question that contain the words of a query, best first."""
         cwd = self.cwd if self.reach == "project" else None
-        if self.reach == "agents" and self.url is None and self.session_dir is None:
+        if self.agents and self.url is None and self.session_dir is None:
             from sessiontree.discovery.search import search
 
             return search(  # one index has the files of all agents
                 query,
+                cwd=cwd,
                 role=role,
                 since=since,
                 include_tools=include_tools,
@@ -174,27 +176,43 @@ def choose_scope(
     profile: str | Profile | None = None,
     session_dir: str | os.PathLike[str] | None = None,
     url: str | None = None,
-    reach: Reach = "project",
     key: str | None = None,
 ) -> Scope:
     """The scope for what a person chose; by default the environment's store and profile.
 
     ``SESSIONTREE_STORE`` counts unless a ``url`` or a ``session_dir`` is given. Raises
-    UnknownProfileError; a wrong URL shows when the store is asked for.
+    UnknownProfileError, and StoreError for a wrong URL, at the latest when the store is asked for.
     """
-    named = bool(url)
+    is_named = bool(url)
     if not url and not session_dir:
         url = os.environ.get(STORE_VARIABLE)
+    chosen = get_profile(profile)
+    if url:
+        url, chosen = _choose_files(url, chosen, session_dir)
     return Scope(
         cwd if cwd is not None else os.getcwd(),
-        get_profile(profile),
+        chosen,
         os.path.abspath(os.path.expanduser(session_dir)) if session_dir else None,
         url or None,
-        reach,
-        key,
+        key=key,
         is_profile_named=profile is not None,
-        is_store_named=named,
+        is_store_named=is_named,
     )
+
+
+def _choose_files(
+    url: str, profile: Profile, session_dir: str | os.PathLike[str] | None
+) -> tuple[str | None, Profile]:
+    """Of a ``file:`` URL just the profile is left: its files are where any profile's would be."""
+    from sessiontree.stores import open_store
+
+    is_files = url.lower().startswith("file:")
+    if is_files:
+        return None, open_store(url, profile=profile).profile
+    if session_dir is not None:
+        shown = open_store(url, profile=profile).url
+        raise StoreError(f"--session-dir is for files: {shown} has no folders")
+    return url, profile
 
 
 def _add(found: SessionList, theirs: SessionList) -> None:

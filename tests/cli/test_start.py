@@ -22,10 +22,11 @@ def note(**facts):
     with open(os.environ["SEEN"], "a") as file:
         file.write(json.dumps(facts) + "\\n")
 
-def run_chat(manager, *, profile, session_dir, model, work_dir, initial_prompt, notice):
+def run_chat(manager, scope, *, model, work_dir, initial_prompt, notice):
     note(screen="chat", file=manager.session_file, cwd=manager.cwd, name=manager.session_name,
-         entries=len(manager.get_entries()), persisted=manager.is_persisted, profile=profile.name,
-         session_dir=session_dir, model=model, prompt=initial_prompt, notice=notice,
+         entries=len(manager.get_entries()), persisted=manager.is_persisted,
+         profile=scope.profile.name,
+         session_dir=scope.session_dir, model=model, prompt=initial_prompt, notice=notice,
          parent=manager.header.get("parentSession"))
     if os.environ.get("TYPED"):
         manager.append_message({"role": "user", "content": os.environ["TYPED"], "timestamp": 1})
@@ -34,8 +35,8 @@ def run_chat(manager, *, profile, session_dir, model, work_dir, initial_prompt, 
         session_name=manager.session_name, cwd=manager.cwd,
         exit_code=int(os.environ.get("CODE", "0")))
 
-def pick_session(*, cwd, profile, session_dir=None, candidates=None, query=""):
-    note(screen="picker", cwd=cwd, candidates=[info.id for info in candidates or []])
+def pick_session(scope, *, candidates=None, query=""):
+    note(screen="picker", cwd=scope.cwd, candidates=[info.id for info in candidates or []])
     picked = os.environ.get("PICKED")
     if picked == "ctrl-c":
         raise SystemExit(0)

@@ -22,8 +22,9 @@ import pytest
 from tests.samples import TIME, assistant, header, lines, message, user
 from tests.torture import record
 
-from sessiontree import FileSessionStorage, SessionManager
+from sessiontree import SessionManager
 from sessiontree.maintenance.renaming import rename_session
+from sessiontree.stores.files.store import FileStore
 
 from .living import CHECKOUT, Peer, peer_environment
 
@@ -139,7 +140,7 @@ def check_nothing_lost(file: Path, talker: Talker, peer: Peer) -> None:
 
 
 def rename_by_command(file: Path) -> Callable[[int], object]:
-    return lambda number: rename_session(FileSessionStorage(), str(file), f"name {number}")
+    return lambda number: rename_session(FileStore(), str(file), f"name {number}")
 
 
 def rename_open(file: Path) -> Callable[[int], object]:

@@ -22,6 +22,7 @@ from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import Profile
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.rerooting import reroot_session
+from sessiontree.stores.files.store import FileStore
 from sessiontree.stores.files.trash import move_to_trash
 
 TIME = "2026-02-16T10:20:30.000Z"
@@ -110,7 +111,7 @@ def _operations(profile: Profile, folder: Path) -> list[Callable[[Path], object]
         SessionManager.open,
         session.set_session_file,
         lambda path: SessionManager.fork_from(path, folder / "p", folder / "s"),
-        lambda path: rename_session(storage, str(path), "x"),
+        lambda path: rename_session(FileStore(storage), str(path), "x"),
         lambda path: move_to_trash(path, profile=profile),
         lambda path: convert_session(path, "pi", session_dir=folder / "s"),
         lambda path: reroot_session(storage, str(path), str(folder / "n.jsonl"), str(folder), {}),

@@ -38,6 +38,7 @@ from sessiontree.importers.foreign_listing import find_foreign_sessions
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
+from sessiontree.stores.files.store import FileStore
 from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.chat import session_reading
 from sessiontree.tui.chat.todos import draw_todos, load_todos
@@ -134,7 +135,9 @@ def _session_picker(path: Path, rng: random.Random) -> None:
         for row in index.rows(query, sort) or []:
             draw_session(row, 80, DARK, _NOW, is_chosen=True, with_project=True, with_path=True)
             draw_heading(row, 40, DARK, _NOW)
-    draw_preview(load_preview(str(path), get_profile()), DARK, rng.choice([12, 80]), 20)
+    draw_preview(
+        load_preview(str(path), FileStore(profile=get_profile())), DARK, rng.choice([12, 80]), 20
+    )
 
 
 def _provider(path: Path, rng: random.Random) -> None:

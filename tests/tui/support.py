@@ -25,6 +25,7 @@ from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.runtime.hooks import Hooks
+from sessiontree.scope import Scope
 from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.app import ChatApp
 from sessiontree.tui.chat.confirm import Confirmer, ToolDialog
@@ -309,7 +310,8 @@ async def running_chat(
         session = await create_agent_session(agent, manager=manager, hooks=hooks)
         return OpenedSession(session)
 
-    setup = ChatSetup(manager.profile, session_dir, initial_prompt, notice, history)
+    scope = Scope(manager.cwd, manager.profile, session_dir)
+    setup = ChatSetup(scope, initial_prompt, notice, history)
     app = ChatApp(setup, open_session, palette)
     try:
         async with app.run_test(size=size) as pilot:

@@ -14,6 +14,7 @@ from sessiontree import SessionManager
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
+from sessiontree.scope import Scope
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
 from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.session_link import OpenedSession
@@ -732,7 +733,7 @@ async def test_a_session_that_can_not_be_opened_ends_the_program_with_the_reason
     async def fail(_: Confirmer) -> OpenedSession:
         raise ModelNotFoundError("nobody/nothing")
 
-    app = ChatApp(ChatSetup(shop.profile), fail)
+    app = ChatApp(ChatSetup(Scope(shop.project, shop.profile)), fail)
     async with app.run_test() as pilot:
         for _ in range(200):
             if app._exit:

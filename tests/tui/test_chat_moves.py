@@ -14,6 +14,7 @@ from sessiontree.discovery.breadcrumbs import read_breadcrumb
 from sessiontree.export.view import open_view
 from sessiontree.runtime.hooks import Cancel, Hooks
 from sessiontree.samples import create_samples
+from sessiontree.stores.files.store import FileStore
 from sessiontree.testing.scripted_agent import Reply
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
@@ -673,7 +674,7 @@ async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:
 
 
 async def test_samples_of_another_project_are_told_with_the_way_to_them(shop: Shop) -> None:
-    create_samples(shop.other_project, profile=shop.profile)
+    create_samples(shop.other_project, FileStore(profile=shop.profile))
     async with running_chat(shop.create(), size=(160, 30)) as rig:
         await rig.send("/demo")
         await rig.until_said("there already")

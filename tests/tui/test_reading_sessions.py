@@ -14,6 +14,8 @@ import pytest
 from sessiontree import SessionManager
 from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.model.entries import Entry
+from sessiontree.scope import Scope
+from sessiontree.stores.files.store import FileStore
 from sessiontree.tui.chat.session_reading import (
     Branches,
     read_before,
@@ -229,7 +231,7 @@ def test_the_tree_is_read_with_its_labels_and_its_leaf(shop: Shop) -> None:
 def test_a_preview_shows_the_last_messages_and_never_writes(shop: Shop) -> None:
     path = Path(shop.session("first", "second\x1b[2J", "third", "fourth"))
     before = path.read_bytes()
-    preview = load_preview(str(path), shop.profile)
+    preview = load_preview(str(path), FileStore(profile=shop.profile))
     lines = [line.plain for line in draw_preview(preview, DARK, 60, 3)]
     assert [line.split(None, 1)[1] for line in lines] == ["second\\x1b[2J", "third", "fourth"]
     assert path.read_bytes() == before
@@ -240,13 +242,13 @@ def test_a_preview_of_what_is_no_session_says_why(shop: Shop, content: bytes | N
     path = shop.root / "x.jsonl"
     if content is not None:
         path.write_bytes(content)
-    preview = load_preview(str(path), shop.profile)
+    preview = load_preview(str(path), FileStore(profile=shop.profile))
     assert preview.problem
     assert len(draw_preview(preview, DARK, 30, 5)) == 1
 
 
 def test_a_preview_fits_every_box(shop: Shop) -> None:
-    preview = load_preview(shop.session("漢字 " * 50, "w" * 500), shop.profile)
+    preview = load_preview(shop.session("漢字 " * 50, "w" * 500), FileStore(profile=shop.profile))
     for width in (5, 12, 40):
         for height in (0, 1, 4):
             lines = draw_preview(preview, DARK, width, height)
@@ -257,7 +259,7 @@ def test_a_preview_fits_every_box(shop: Shop) -> None:
 def test_a_glance_shows_the_newest_of_the_scope_without_reading_all(shop: Shop) -> None:
     shop.session("here", title="Here", age_s=5)
     shop.session("there", title="There", cwd=shop.other_project, age_s=1)
-    shelf = SessionShelf(shop.project, shop.profile)
+    shelf = SessionShelf(Scope(shop.project, shop.profile))
     assert [info.title for info in shelf.glance("project")] == ["Here"]
     assert [info.title for info in shelf.glance("all")] == ["There", "Here"]
 
@@ -266,7 +268,7 @@ def test_renaming_and_removing_leave_this_terminals_session_alone(shop: Shop) ->
     path = shop.session("a", title="A")
     crumbs = sorted(Path(shop.profile.agent_dir).glob("terminal-sessions/*"))
     before = [crumb.read_bytes() for crumb in crumbs]
-    shelf = SessionShelf(shop.project, shop.profile)
+    shelf = SessionShelf(Scope(shop.project, shop.profile))
     (info,) = shelf.load("project")
     undo = shelf.rename(info, "B")
     assert [one.title for one in shelf.load("project")] == ["B"]

@@ -16,10 +16,11 @@ from textual.widgets import Input
 from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
+from sessiontree.scope import Scope
 from sessiontree.tui.pickers import session_rows
 from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.preview_pane import PreviewPane
-from sessiontree.tui.pickers.session_actions import Progress, Scope, SessionShelf
+from sessiontree.tui.pickers.session_actions import Breadth, Progress, SessionShelf
 from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.theme import ThemedApp
 
@@ -69,7 +70,7 @@ async def picking(
     shelf: SessionShelf | None = None,
     **options: Any,
 ) -> AsyncIterator[Rig]:
-    shelf = shelf or SessionShelf(shop.project, shop.profile)
+    shelf = shelf or SessionShelf(Scope(shop.project, shop.profile))
     app = PickerApp(lambda: SessionPicker(shelf, **options))
     async with app.run_test(size=size) as pilot:
         await until(lambda: isinstance(app.screen, SessionPicker), pilot)
@@ -118,7 +119,7 @@ async def test_ctrl_c_leaves_the_program(stocked: Shop) -> None:
 
 async def test_it_resolves_once_however_often_enter_and_esc_are_pressed(stocked: Shop) -> None:
     ended: list[str | None] = []
-    shelf = SessionShelf(stocked.project, stocked.profile)
+    shelf = SessionShelf(Scope(stocked.project, stocked.profile))
 
     class Waiting(ThemedApp[None]):
         def on_mount(self) -> None:
@@ -140,7 +141,7 @@ async def test_it_resolves_once_however_often_enter_and_esc_are_pressed(stocked:
 
 async def test_arrows_and_page_keys_move_and_stop_at_the_ends(shop: Shop) -> None:
     infos = [make_info(f"s{n:02}", age_s=n) for n in range(50)]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf, size=(80, 24)) as rig:
         assert rig.current == "s00"
         await rig.press("up")
@@ -311,7 +312,7 @@ async def test_damaged_sessions_are_listed_marked_and_counted(shop: Shop) -> Non
 
 async def test_hostile_titles_are_escaped(shop: Shop) -> None:
     infos = [make_info("evil", title="\x1b]0;pwned\x07[red]bold[/red]", first_message="x")]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf) as rig:
         assert "\x1b" not in rig.text
         assert "[red]bold[/red]" in rig.text
@@ -322,7 +323,7 @@ async def test_thousands_of_sessions_are_listed_and_filtered(shop: Shop) -> None
         make_info(f"session number {n}", age_s=n, all_messages_text=f"unique{n} " + "word " * 400)
         for n in range(5_000)
     ]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf) as rig:
         assert len(rig.names) == 5_000
         await rig.type("unique4321")
@@ -348,7 +349,7 @@ async def test_all_of_thousands_of_long_sessions_are_searched_and_no_text_is_kep
         return read
 
     infos = [make_info(f"s{n}", age_s=n, all_messages_text=reader(n)) for n in range(2_000)]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf) as rig:
         await rig.type("unique1999")
         await until(lambda: rig.names == ["s1999"], rig.pilot)
@@ -373,7 +374,7 @@ async def test_what_a_phrase_has_found_so_far_is_shown_while_more_is_read(
         make_info("first", age_s=1, all_messages_text="a needle in hay"),
         make_info("second", age_s=2, all_messages_text=slow),
     ]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf) as rig:
         await rig.type("needle")
         assert rig.names == ["first", "second"]
@@ -390,13 +391,13 @@ async def test_the_list_is_there_before_everything_is_read(shop: Shop) -> None:
     may_go_on = threading.Event()
 
     class SlowShelf(SessionShelf):
-        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+        def load(self, breadth: Breadth, on_progress: Progress | None = None) -> SessionList:
             if on_progress is not None:
                 on_progress(3, 12)
             may_go_on.wait(20)
-            return super().load(scope, on_progress)
+            return super().load(breadth, on_progress)
 
-    shelf = SlowShelf(shop.project, shop.profile)
+    shelf = SlowShelf(Scope(shop.project, shop.profile))
     app = PickerApp(lambda: SessionPicker(shelf))
     async with app.run_test(size=(100, 24)) as pilot:
         await until(lambda: "Seen at once" in screen_text(app), pilot)
@@ -409,11 +410,11 @@ async def test_leaving_does_not_wait_for_a_listing_that_takes_for_ever(shop: Sho
     never = threading.Event()
 
     class StuckShelf(SessionShelf):
-        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+        def load(self, breadth: Breadth, on_progress: Progress | None = None) -> SessionList:
             never.wait(60)
             return SessionList()
 
-    shelf = StuckShelf(shop.project, shop.profile)
+    shelf = StuckShelf(Scope(shop.project, shop.profile))
     app = PickerApp(lambda: SessionPicker(shelf))
     async with app.run_test() as pilot:
         await until(lambda: isinstance(app.screen, SessionPicker), pilot)
@@ -425,10 +426,10 @@ async def test_leaving_does_not_wait_for_a_listing_that_takes_for_ever(shop: Sho
 
 async def test_a_listing_that_fails_says_why(shop: Shop) -> None:
     class BrokenShelf(SessionShelf):
-        def load(self, scope: Scope, on_progress: Progress | None = None) -> SessionList:
+        def load(self, breadth: Breadth, on_progress: Progress | None = None) -> SessionList:
             raise PermissionError(13, "Permission denied", "/sessions")
 
-    async with picking(shop, shelf=BrokenShelf(shop.project, shop.profile)) as rig:
+    async with picking(shop, shelf=BrokenShelf(Scope(shop.project, shop.profile))) as rig:
         assert "/sessions: Permission denied" in rig.text
 
 
@@ -572,7 +573,7 @@ async def test_a_change_that_fails_says_why(stocked: Shop) -> None:
         def remove(self, info: SessionInfo) -> Any:
             raise PermissionError(13, "Permission denied", info.path)
 
-    shelf = StubbornShelf(stocked.project, stocked.profile)
+    shelf = StubbornShelf(Scope(stocked.project, stocked.profile))
     async with picking(stocked, shelf=shelf) as rig:
         await press(rig.pilot, "ctrl+d")
         await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
@@ -595,7 +596,7 @@ async def test_the_open_session_is_marked_and_can_neither_be_removed_nor_renamed
 
 async def test_candidates_are_all_there_is(shop: Shop) -> None:
     infos = [make_info("one"), make_info("two", age_s=5)]
-    shelf = SessionShelf(shop.project, shop.profile, candidates=infos)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), candidates=infos)
     async with picking(shop, shelf=shelf) as rig:
         assert rig.names == ["one", "two"]
         assert "Which session?" in rig.text
@@ -615,5 +616,5 @@ def test_pick_session_ends_the_program_on_ctrl_c(
 
     monkeypatch.setattr(PickerApp, "run", left)
     with pytest.raises(SystemExit) as ended:
-        pick_session(cwd=shop.project, profile=shop.profile)
+        pick_session(Scope(shop.project, shop.profile))
     assert ended.value.code == 0

@@ -16,6 +16,7 @@ from textual.app import App
 
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.runtime.agent_base import ToolOutput
+from sessiontree.scope import Scope
 from sessiontree.testing.scripted_agent import Reply
 from sessiontree.tui.chat.confirm import ToolDialog
 from sessiontree.tui.palette import DARK, LIGHT, Palette
@@ -88,7 +89,7 @@ async def picture_picker(
     shop: Shop, tmp_path: Path, name: str, size: tuple[int, int], palette: Palette, query: str
 ) -> None:
     stock(shop)
-    shelf = SessionShelf(shop.project, shop.profile)
+    shelf = SessionShelf(Scope(shop.project, shop.profile))
     app = PickerApp(lambda: SessionPicker(shelf, clock=lambda: NOW))
     app.theme = palette.name
     async with app.run_test(size=size) as pilot:

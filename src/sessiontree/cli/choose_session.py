@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from sessiontree.cli import output, tables
+from sessiontree.cli.options import store_words
 from sessiontree.errors import AmbiguousSessionError, NotASessionError
 from sessiontree.scope import Scope
 
@@ -48,7 +49,7 @@ class Choice:
     """
 
     kind: Literal["new", "open", "fork", "memory"]
-    path: str | None = None
+    ref: str | None = None
     notice: str | None = None
     work_dir: str | None = None
 
@@ -89,47 +90,41 @@ def open_choice(choice: Choice, scope: Scope) -> SessionManager:
         return SessionManager.in_memory(scope.cwd, profile=scope.profile)
     if scope.session_dir is not None:
         remember_session_dir(scope.profile, scope.session_dir)
+    store, files = scope.store, scope.files
+    if files is not None:
+        store = files.like(has_given_profile=True)
     if choice.kind == "new":
-        return SessionManager.create(scope.cwd, scope.session_dir, profile=scope.profile)
-    assert choice.path is not None
+        return SessionManager.create(scope.cwd, storage=store)
+    assert choice.ref is not None
     if choice.kind == "fork":
-        return SessionManager.fork_from(
-            choice.path, scope.cwd, scope.session_dir, profile=scope.profile
-        )
-    profile = owner_of(choice.path, scope)
-    return SessionManager.open(choice.path, scope.session_dir, profile=profile)
+        return SessionManager.fork_from(choice.ref, scope.cwd, storage=store)
+    if files is not None:
+        store = files.like(profile=owner_of(choice.ref, scope), has_given_profile=True)
+    return SessionManager.open(choice.ref, storage=store)
 
 
-def describe(path: str, scope: Scope) -> str:
+def describe(ref: str, scope: Scope) -> str:
     """``"Fix the login" · 2h ago · ~/src/app``: which session this is."""
-    from sessiontree.discovery.catalogue import survey
-    from sessiontree.discovery.listing import make_session_info
-    from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.discovery.listing import NO_MESSAGES
     from sessiontree.text.words import make_name
 
-    storage = FileSessionStorage()
-    try:
-        # As a listing has it: a name may stand anywhere in the file, not only at its beginning.
-        found = survey([storage.stat(path)], storage, is_complete=False).found
-    except OSError:
-        found = []
-    if not found:
-        return f'"{os.path.basename(path)}"'
-    stat, summary = found[0]
-    info = make_session_info(stat, summary, owner_of(path, scope).dialect, storage)
-    name = make_name(info.title, summary.first_message, info.id, os.path.basename(path))
-    project = info.cwd or (scope.cwd if _is_in_own_folder(path, scope) else "")
+    info = scope.store.get_info(ref)
+    if info is None:
+        return f'"{os.path.basename(ref)}"'
+    prompt = None if info.first_message == NO_MESSAGES else info.first_message
+    name = make_name(info.title, prompt, info.id, os.path.basename(ref))
+    project = info.cwd or (scope.cwd if _is_in_own_folder(ref, scope) else "")
     shown = tables.short_path(project) if project else "project unknown"
     return f'"{name}" · {tables.age(info.modified)} · {shown}'
 
 
-def _is_in_own_folder(path: str, scope: Scope) -> bool:
+def _is_in_own_folder(ref: str, scope: Scope) -> bool:
     from sessiontree.discovery.paths import session_folders
 
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(ref)
     if scope.session_dir is not None:
         return folder == scope.session_dir
-    return folder in session_folders(owner_of(path, scope), scope.cwd)
+    return scope.files is not None and folder in session_folders(owner_of(ref, scope), scope.cwd)
 
 
 def owner_of(path: str, scope: Scope) -> Profile:
@@ -159,7 +154,8 @@ def _check_conflicts(options: StartOptions) -> None:
 
 
 def _choose_resume(value: str, scope: Scope) -> Choice:
-    if "/" in value or "\\" in value or value.endswith(".jsonl"):
+    is_path = "/" in value or "\\" in value or value.endswith(".jsonl")
+    if is_path and scope.url is None:
         return _choose_path(os.path.expanduser(value), scope)
     found = _resolve(value, scope)
     if found is None:
@@ -233,9 +229,9 @@ def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
     """A copy of another project's session, if the person wants one and there can be one."""
     from sessiontree.cli.resolve import repair_command
     from sessiontree.discovery.heads import read_head
-    from sessiontree.storage.file import FileSessionStorage
 
-    if read_head(FileSessionStorage(), found.path) is None:
+    files = scope.files
+    if files is not None and read_head(files.storage, found.path) is None:
         output.fail(
             f'Can\'t tell the project of session "{value}": its header is damaged. '
             f"Repair it: {repair_command(scope)}; or open it: "
@@ -276,12 +272,8 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
 
 
 def _pick(scope: Scope) -> Choice:
-    from sessiontree.discovery.listing import list_sessions
-
     has_screen = output.can_show_screen()
-    if not list_sessions(scope.cwd, scope.session_dir, profile=scope.profile) and not (
-        has_screen and _has_any_session(scope)
-    ):
+    if not scope.list(limit=1) and not (has_screen and _has_any_session(scope)):
         raise NothingChosen("No sessions found", is_empty=True)
     if not has_screen:
         fail_without_screen(
@@ -302,15 +294,16 @@ def fail_without_screen(what: str, instead: str) -> NoReturn:
 
 def _has_any_session(scope: Scope) -> bool:
     """Whether the picker can show a session after Tab: of another project, or another agent."""
+    if scope.files is None:
+        return bool(scope.reaching("all").list(limit=1))
     from sessiontree.discovery.listing import list_sessions
     from sessiontree.discovery.paths import list_session_folders
     from sessiontree.profiles import list_profiles
-    from sessiontree.storage.file import FileSessionStorage
 
-    storage = FileSessionStorage()
+    storage = scope.files.storage
     # Folder by folder, as a rule the first one answers.
     return any(
-        list_sessions(scope.cwd, folder, profile=profile)
+        list_sessions(scope.cwd, folder, profile=profile, storage=storage)
         for profile in (scope.profile, *list_profiles())
         for folder in list_session_folders(profile, storage)
     )
@@ -319,42 +312,42 @@ def _has_any_session(scope: Scope) -> bool:
 def _open_picker(scope: Scope, candidates: list[SessionInfo] | None) -> str | None:
     with output.needs_extra("tui", "Choosing a session"):
         from sessiontree.tui.pickers.session_picker import pick_session
-    return pick_session(
-        cwd=scope.cwd,
-        profile=scope.profile,
-        session_dir=scope.session_dir,
-        candidates=candidates,
-    )
+    return pick_session(scope, candidates=candidates)
 
 
 def _choose_latest(scope: Scope) -> Choice:
-    from sessiontree.discovery.resume import choose_recent
-
-    path = choose_recent(scope.cwd, scope.session_dir, profile=scope.profile)
-    if path is not None:
-        return _resuming(path, scope)
-    from sessiontree.stores.files.relinking import bring_last_session
-
-    moved = bring_last_session(scope.cwd, scope.session_dir, profile=scope.profile)
+    ref = scope.latest()
+    if ref is not None:
+        return _resuming(ref, scope)
+    moved = scope.files.bring_last(scope.cwd) if scope.files is not None else None
     if moved is None:
         return Choice("new", notice=_nothing_to_continue(scope))
     notice = f"Resuming {describe(moved.new_path, scope)} · moved here from {moved.cwd}"
     return Choice("open", moved.new_path, notice)
 
 
-def _resuming(path: str, scope: Scope) -> Choice:
+def _resuming(ref: str, scope: Scope) -> Choice:
     """Open this session, unless its project is no longer there to work in."""
-    from sessiontree.discovery.heads import read_head
-    from sessiontree.storage.file import FileSessionStorage
-
-    head = read_head(FileSessionStorage(), path)
-    if head is not None and head.cwd and not os.path.isdir(head.cwd):
+    session_id, cwd = _read_place(ref, scope)
+    if cwd and not os.path.isdir(cwd):
+        words = ["sessiontree", *store_words(scope), "mv", session_id, "."]
         refusal = (
-            f"The folder of this session no longer exists ({head.cwd}). "
-            f"Move the session here: sessiontree mv {shlex.quote(head.session_id)} ."
+            f"The folder of this session no longer exists ({cwd}). "
+            f"Move the session here: {shlex.join(words)}"
         )
-        return _fork_or_fail(path, scope, refusal)
-    return Choice("open", path, f"Resuming {describe(path, scope)}")
+        return _fork_or_fail(ref, scope, refusal)
+    return Choice("open", ref, f"Resuming {describe(ref, scope)}")
+
+
+def _read_place(ref: str, scope: Scope) -> tuple[str, str]:
+    """The id and the project of a session; empty if that cannot be told before it is opened."""
+    if scope.files is not None:
+        from sessiontree.discovery.heads import read_head
+
+        head = read_head(scope.files.storage, ref)
+        return (head.session_id, head.cwd) if head is not None else ("", "")
+    info = scope.store.get_info(ref)
+    return (info.id, info.cwd) if info is not None else ("", "")
 
 
 def _nothing_to_continue(scope: Scope) -> str:
@@ -362,7 +355,7 @@ def _nothing_to_continue(scope: Scope) -> str:
     from sessiontree.discovery.moved_projects import find_moved_projects
 
     notice = "No session to continue here, so this is a new one"
-    if scope.session_dir is None:
+    if scope.session_dir is None and scope.url is None:
         for moved in find_moved_projects(scope.cwd, profile=scope.profile)[:1]:
             count = tables.plural(moved.session_count, "session")
             notice += (

@@ -48,6 +48,12 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
     storage = FileSessionStorage()
     with ctx.scope(cleanup=False):
         scope = resolve_scope(None, None, None)
+    if scope.files is None:
+        infos = scope.store.find(incomplete, cwd=scope.cwd) or scope.store.find(incomplete)
+        now = datetime.now(UTC)
+        return [
+            (info.id, format_time_ago(info.modified, now)) for info in infos if _is_plain(info.id)
+        ]
     if scope.session_dir is not None:
         groups = [[scope.session_dir]]
     else:

@@ -19,7 +19,8 @@ from sessiontree.model.entries import Entry
 from sessiontree.model.header import find_header
 from sessiontree.model.lines import Record, read_line
 from sessiontree.storage.base import SessionStorage
-from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.base import Ref, SessionStore
+from sessiontree.stores.files.store import FileStore
 
 _HEAD_BYTES = 1 << 14
 _ORIGINS = ("importedFrom", "convertedFrom")
@@ -38,8 +39,7 @@ class _Origin:
 class Families:
     """Which of these sessions are related, by what their headers and first entries say."""
 
-    def __init__(self, sessions: Sequence[Any], storage: SessionStorage | None = None) -> None:
-        store = storage if storage is not None else FileSessionStorage()
+    def __init__(self, sessions: Sequence[Any], store: SessionStore) -> None:
         self._above: dict[Key, Key] = {}
         self._ids = {session.path: ("session", session.id) for session in sessions}
         origins = [(session, _read_origin(store, session)) for session in sessions]
@@ -125,9 +125,12 @@ class SeenAnswers:
         return found
 
 
-def _read_origin(storage: SessionStorage, session: Any) -> _Origin:
+def _read_origin(store: SessionStore, session: Any) -> _Origin:
     parents = {session.parent_session} if session.parent_session else set()
-    header, first = _read_beginning(storage, session.path)
+    if isinstance(store, FileStore):
+        header, first = _read_beginning(store.storage, session.path)
+    else:
+        header, first = _read_log(store, session.path)
     for name in _ORIGINS:
         told = header.get(name)
         parent = told.get("sessionId") if isinstance(told, dict) else None
@@ -162,6 +165,17 @@ def _read_beginning(storage: SessionStorage, path: str) -> tuple[dict[str, Any],
         return {}, None
     keys = (_key_of(record.value) for record in records)
     return start.first.value, next((key for key in keys if key is not None), None)
+
+
+def _read_log(store: SessionStore, ref: Ref) -> tuple[dict[str, Any], Key | None]:
+    """The same of a session in no file."""
+    try:
+        log = store.read(ref)
+    except SessionTreeError:
+        return {}, None
+    first = log.tree.entries[:1]
+    log.close()
+    return dict(log.header), (first[0].id, first[0].timestamp) if first else None
 
 
 def _key_of(value: dict[str, Any]) -> Key | None:

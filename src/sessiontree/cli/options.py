@@ -124,20 +124,27 @@ def resolve_scope(profile: str | None, session_dir: str | None, store: str | Non
         session_dir = session_dir or context.params.get("session_dir")
         store = store or context.params.get("store")
         context = context.parent
-    scope = choose_scope(current_folder(), profile=profile, session_dir=session_dir, url=store)
-    if scope.url is not None and scope.files is None:
-        output.fail(f"{scope.store.url}: the program works on files only, so far")
-    return scope
+    return choose_scope(current_folder(), profile=profile, session_dir=session_dir, url=store)
 
 
 def scope_words(scope: Scope) -> list[str]:
     """The options that a command line needs to mean the same scope again."""
     words = ["--profile", scope.profile.name] if scope.is_profile_named else []
-    if scope.is_store_named:
-        words += ["--store", scope.store.url]
+    words += store_words(scope)
     if scope.session_dir is not None:
         words += ["--session-dir", scope.session_dir]
     return words
+
+
+def store_words(scope: Scope) -> list[str]:
+    """``--store`` and its URL, if a command line needs it to mean the same store again."""
+    return ["--store", scope.store.url] if scope.is_store_named else []
+
+
+def require_files(scope: Scope, command: str, instead: str) -> None:
+    """End a command that works on files only, if the sessions are in none; say what to do."""
+    if scope.files is None:
+        output.fail(f"{command} works on session files, not on {scope.store.url}. {instead}")
 
 
 def current_folder() -> str:

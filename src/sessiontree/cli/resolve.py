@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiontree.cli import output
+from sessiontree.cli.options import scope_words, store_words
 from sessiontree.errors import (
     AmbiguousSessionError,
     NotASessionError,
@@ -88,13 +89,10 @@ def find_session(value: str, scope: Scope) -> ResolvedSession:
 
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession:
-    from sessiontree.discovery.resume import resolve_session
-
-    asked = os.path.abspath(os.path.expanduser(value)) if _is_path(value) else value
+    is_path = scope.files is not None and _is_path(value)
+    asked = os.path.abspath(os.path.expanduser(value)) if is_path else value
     try:
-        return resolve_session(
-            asked, scope.cwd, session_dir=scope.session_dir, profile=scope.profile
-        )
+        return scope.resolve(asked)
     except SessionNotFoundError as error:
         raise error if asked == value else SessionNotFoundError(value) from None
 
@@ -107,6 +105,9 @@ def _explain(
         return error
     if not value.strip() or _is_path(value):
         return error
+    if scope.url is not None:
+        hint = _word_similar_names(value, scope)
+        return SessionNotFoundError(value, f"{error} {hint}") if hint else error
     ways = [
         *(
             f"{profile.name} has it: use --profile {profile.name}"
@@ -120,15 +121,13 @@ def _explain(
 
 def _word_similar_names(value: str, scope: Scope) -> str:
     """How to find the sessions whose names contain the value; empty if there are none."""
-    from sessiontree.discovery.listing import list_all_sessions
-
     wanted = value.casefold()
-    found = list_all_sessions(profile=scope.profile)
+    found = scope.reaching("all").list()
     count = sum(wanted in info.title.casefold() for info in found if info.title)
     if not count:
         return ""
     names = "1 name contains" if count == 1 else f"{count:,} names contain"
-    return f"{names} it: {shlex.join(['sessiontree', 'search', value])}"
+    return f"{names} it: {shlex.join(['sessiontree', *store_words(scope), 'search', value])}"
 
 
 def _owners(value: str, scope: Scope) -> Iterator[Profile]:
@@ -171,11 +170,11 @@ def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
 
     Raises NotASessionError, PersistenceError, SessionNotFoundError if it is gone by now.
     """
-    from sessiontree.export.view import SessionView, open_view
+    from sessiontree.export.view import SessionView, read_view
 
     if target.agent is None:
         with naming_the_repair(target, scope):
-            return open_view(target.path, profile=scope.profile)
+            return read_view(scope.store, target.path)
     from sessiontree.importers.foreign import load_foreign
 
     document = load_foreign(target.path)
@@ -204,16 +203,13 @@ def naming_the_repair(target: Target, scope: Scope) -> Iterator[None]:
 
 def repair_command(scope: Scope) -> str:
     """The command that repairs the sessions of this scope."""
-    words = ["sessiontree", "doctor", "--repair"]
-    if scope.is_profile_named:
-        words += ["--profile", scope.profile.name]
-    if scope.session_dir is not None:
-        words += ["--session-dir", scope.session_dir]
-    return shlex.join(words)
+    return shlex.join(["sessiontree", "doctor", "--repair", *scope_words(scope)])
 
 
 def _is_looked_after(path: str, scope: Scope) -> bool:
     """Whether ``doctor`` checks this file: it lies in the session folder, or in a project's."""
+    if scope.files is None:
+        return False
     folder = os.path.dirname(path)
     if scope.session_dir is not None:
         return folder == scope.session_dir
@@ -221,9 +217,7 @@ def _is_looked_after(path: str, scope: Scope) -> bool:
 
 
 def _newest(scope: Scope) -> Target:
-    from sessiontree.discovery.listing import list_sessions
-
-    found = list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+    found = scope.list()
     if not found:
         output.fail(
             "This project has no sessions. Give the ID of another project's: sessiontree ls --all"

@@ -20,6 +20,7 @@ from sessiontree.cli.choose_session import (
     open_choice,
     owner_of,
 )
+from sessiontree.cli.options import store_words
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 from sessiontree.scope import Scope
 
@@ -70,8 +71,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         from sessiontree.tui.app import run_chat
     left = run_chat(
         manager,
-        profile=scope.profile,
-        session_dir=scope.session_dir,
+        scope,
         model=options.model,
         work_dir=choice.work_dir,
         initial_prompt=_readable(options.prompt),
@@ -95,6 +95,7 @@ def _resume_words(value: str, scope: Scope, profile: Profile) -> str:
     words = ["sessiontree"]
     if profile.name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
         words += ["--profile", profile.name]
+    words += store_words(scope)
     if scope.session_dir is not None:
         words += ["--session-dir", scope.session_dir]
     return shlex.join([*words, "--resume", value])
@@ -107,6 +108,11 @@ def _write_farewell(
     from sessiontree.discovery.paths import draft_path
 
     if session_file is None or not session_id:
+        return
+    if scope.files is None:
+        if scope.store.exists(session_file):
+            command = resume_command(session_id, cwd, scope)
+            output.write_message("Resume with: ", (command, "bold"))
         return
     if not os.path.exists(session_file) and not os.path.exists(draft_path(session_file)):
         return
@@ -161,10 +167,16 @@ def _readable(argument: str | None) -> str | None:
 
 
 def _hint_at_others(scope: Scope) -> None:
-    from sessiontree.discovery.paths import list_session_folders
-    from sessiontree.storage.file import FileSessionStorage
-
-    if scope.session_dir is None and list_session_folders(scope.profile, FileSessionStorage()):
+    if _has_sessions_elsewhere(scope):
         output.write_message(("sessiontree ls --all lists the sessions of all projects", "dim"))
     else:
         output.write_message(("sessiontree demo adds sample sessions", "dim"))
+
+
+def _has_sessions_elsewhere(scope: Scope) -> bool:
+    from sessiontree.discovery.paths import list_session_folders
+
+    files = scope.files
+    if files is None:
+        return bool(scope.reaching("all").list(limit=1))
+    return scope.session_dir is None and bool(list_session_folders(scope.profile, files.storage))

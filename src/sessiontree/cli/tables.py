@@ -15,7 +15,7 @@ import msgspec
 from sessiontree.cli import output
 
 if TYPE_CHECKING:
-    from sessiontree.stores.files.trash import TrashItem
+    from sessiontree.stores.base import TrashedSession
 
 MIN_ID = 8
 _GAP = "  "
@@ -157,7 +157,7 @@ def session_name(session: ListedSession) -> str:
     return clean_line(session.title) or clean_line(session.first_message) or session.id
 
 
-def trash_name(item: TrashItem) -> str:
+def trash_name(item: TrashedSession) -> str:
     """The title of a session in the trash, in one safe line."""
     from sessiontree.text.words import clean_line
 

@@ -16,11 +16,14 @@ import re
 import stat
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from sessiontree import clock
+from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
@@ -41,8 +44,8 @@ from sessiontree.export.bundle_import import import_bundle
 from sessiontree.export.redact import Redactor
 from sessiontree.model import codec
 from sessiontree.model.dialects import detect_dialect
-from sessiontree.model.entries import Entry
-from sessiontree.model.header import Header, get_cwd
+from sessiontree.model.entries import Entry, WireEntry
+from sessiontree.model.header import Header, TitleSlot, get_cwd, get_title
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Dialect, Profile
 from sessiontree.storage.base import SessionStorage, read_chunks
@@ -50,9 +53,12 @@ from sessiontree.storage.blobs import REF_PREFIX
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.syncing import sync_folder
 from sessiontree.storage.temp_files import make_temp_path
-from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores import Storage, address_of, choose_store
+from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.stores.files.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.whole import whole_data
 
 __all__ = ["BundleError", "BundleLimits", "BundleReport", "export_bundle", "import_bundle"]
 
@@ -65,78 +71,130 @@ def export_bundle(
     zip_path: str | os.PathLike[str],
     *,
     profile: str | Profile | None = None,
-    storage: SessionStorage | None = None,
+    storage: Storage | None = None,
     overwrite: bool = False,
     redactor: Redactor | None = None,
     now_ms: int | None = None,
 ) -> BundleReport:
     """Write a session, its blobs and its artifacts into one archive. The session is only read.
 
+    ``storage`` is where it is kept: a storage of bytes, a store or its URL; then ``session_path``
+    is what the store calls it.
+
     A ``redactor`` replaces secrets; damaged lines and binary artifacts, which it can't search, are
     left out and listed in the report's notes. Raises SessionNotFoundError, NotASessionError,
     BundleError if the session is too large for a bundle, or PersistenceError; then no archive is
     written.
     """
-    source, target = os.path.abspath(session_path), os.path.abspath(zip_path)
-    store = storage if storage is not None else FileSessionStorage()
+    target = os.path.abspath(zip_path)
+    store = choose_store(storage, profile)
     if os.path.exists(target):
         if not overwrite:
             raise PersistenceError(target, "is there already; choose another name")
         if not os.path.isfile(target):
             raise PersistenceError(target, "not a regular file")
-    found = profile_for(source, profile)
     try:
-        blobs = make_blob_store(found, source, store)
-        document = load_document(store, source, blobs)
-        if document is None:
-            raise SessionNotFoundError(source)
+        if isinstance(store, FileStore):
+            source = _read_file(os.path.abspath(session_path), store)
+        else:
+            source = _read_log(store, os.fspath(session_path))
         try:
-            writer = _BundleWriter(document, found, store, target, redactor)
+            writer = _BundleWriter(source, target, redactor)
             return writer.write(now_ms if now_ms is not None else clock.now_ms())
         finally:
-            document.payloads.reader.close()
+            source.close()
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else target
         raise PersistenceError.from_os_error(where, error) from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The session to export: a file, or a session in a store without files."""
+
+    path: str
+    profile: Profile
+    header: Header
+    slot: TitleSlot | None
+    tree: SessionTree
+    skipped: int
+    """How many pieces of a file could not be read."""
+    size: int
+    artifacts: str | None
+    storage: SessionStorage
+    """Where the artifacts are."""
+    close: Callable[[], None]
+    read: Callable[[], Iterator[bytes]] | None = None
+    """Gives a file as it is; without it each entry is spelled again, and its blobs with it."""
+    get_blob: Callable[[str], bytes | None] | None = None
+
+
+def _read_file(path: str, store: FileStore) -> _Source:
+    profile = profile_for(path, store.profile if store.has_given_profile else None)
+    blobs = make_blob_store(profile, path, store.storage)
+    document = load_document(store.storage, path, blobs)
+    if document is None:
+        raise SessionNotFoundError(path)
+    reader = document.payloads.reader
+    return _Source(
+        path,
+        profile,
+        document.header,
+        document.slot,
+        document.tree,
+        len(document.skipped),
+        document.end,
+        paths.artifacts_dir(path),
+        store.storage,
+        reader.close,
+        lambda: read_chunks(reader, 0, document.end),
+        blobs.get,
+    )
+
+
+def _read_log(store: SessionStore, ref: Ref) -> _Source:
+    log = store.read(ref)
+    return _Source(
+        address_of(store, ref),
+        store.profile,
+        log.header,
+        None,
+        log.tree,
+        0,
+        sum(len(entry.line()) + 1 for entry in log.tree.entries),
+        store.artifacts_dir(ref),
+        FileSessionStorage(),
+        log.close,
+    )
+
+
 class _BundleWriter:
     """Write one archive as a temporary file beside the target, then rename it."""
 
-    def __init__(
-        self,
-        document: SessionDocument,
-        profile: Profile,
-        storage: SessionStorage,
-        target: str,
-        redactor: Redactor | None,
-    ) -> None:
-        self._document = document
-        self._profile = profile
-        self._storage = storage
+    def __init__(self, source: _Source, target: str, redactor: Redactor | None) -> None:
+        self._source = source
+        self._storage = source.storage
         self._target = target
         self._limits = BundleLimits()
         self._manifest = Manifest()
         self._refs: dict[str, None] = {}
         self._when = (1980, 1, 1, 0, 0, 0)
-        header = document.header
-        self._report = BundleReport(target, document.path, str(header.get("id", "")))
-        found = detect_dialect(document.title is not None, document.tree.entries)
-        self._dialect = found or profile.dialect
-        self._redacted = (
-            RedactedLog(document, self._dialect, redactor) if redactor is not None else None
-        )
+        self._report = BundleReport(target, source.path, str(source.header.get("id", "")))
+        found = detect_dialect(get_title(source.header) is not None, source.tree.entries)
+        self._dialect = found or source.profile.dialect
+        is_spelled_anew = redactor is not None or source.read is None
+        self._spelled = SpelledLog(source, self._dialect, redactor) if is_spelled_anew else None
 
     def write(self, now_ms: int) -> BundleReport:
         self._when = time.gmtime(max(now_ms // 1000, 315_619_200))[:6]
         self._manifest.created = format_timestamp(now_ms)
-        header = self._document.header
-        if self._redacted is not None:
-            header = self._redacted.header
+        header = self._source.header
+        if self._spelled is not None:
+            header = self._spelled.header
         self._manifest.session = {
             "id": str(header.get("id", "")),
             "cwd": get_cwd(header),
-            "profile": self._profile.name,
+            "profile": self._source.profile.name,
             "dialect": self._dialect,
         }
         temp = make_temp_path(self._target)
@@ -156,7 +214,7 @@ class _BundleWriter:
         return self._report
 
     def _add_all(self, archive: zipfile.ZipFile) -> None:
-        self._add(archive, SESSION, self._document.end, self._session_chunks())
+        self._add(archive, SESSION, self._source.size, self._session_chunks())
         for digest, data in self._blobs():
             self._add(archive, BLOBS + digest, len(data), iter((data,)))
             self._report.blobs += 1
@@ -164,7 +222,7 @@ class _BundleWriter:
         self._report.notes += [f"a blob is missing: {digest}" for digest in self._refs]
         seen: set[str] = set()
         for path, recorded in self._artifacts():
-            name = recorded if self._redacted is None else self._redacted.redact_path(recorded)
+            name = recorded if self._spelled is None else self._spelled.redact_path(recorded)
             if not is_safe_name(name, self._limits) or fold(name) in seen:
                 self._report.notes.append(f"an artifact has no portable name: {name!r}")
                 continue
@@ -181,13 +239,14 @@ class _BundleWriter:
     def _session_chunks(self) -> Iterator[bytes]:
         """Yield the log in pieces, and collect the blob references in it."""
         seam = b""
-        if self._redacted is None:
-            chunks = read_chunks(self._document.payloads.reader, 0, self._document.end)
-        else:
-            chunks = self._redacted.lines()
-            if self._document.skipped:
-                count = len(self._document.skipped)
+        if self._spelled is not None:
+            chunks = self._spelled.lines()
+            if self._source.skipped:
+                count = self._source.skipped
                 self._report.notes.append(f"{count} unreadable pieces were left out")
+        else:
+            assert self._source.read is not None
+            chunks = self._source.read()
         for chunk in chunks:
             for digest in _REF.findall(seam + chunk):
                 self._refs[digest.decode()] = None
@@ -196,22 +255,24 @@ class _BundleWriter:
 
     def _blobs(self) -> Iterator[tuple[str, bytes]]:
         """Yield hash and content of the blobs that exist."""
-        if self._redacted is not None:
-            yield from self._redacted.blobs()
+        if self._spelled is not None:
+            yield from self._spelled.blobs()
             return
-        store = make_blob_store(self._profile, self._document.path, self._storage)
+        assert self._source.get_blob is not None
         for digest in list(self._refs):
-            data = store.get(REF_PREFIX + digest)
+            data = self._source.get_blob(REF_PREFIX + digest)
             if data is not None:
                 yield digest, data
 
     def _artifact(self, path: str) -> bytes | None:
         data = self._storage.read(path)
-        return data if self._redacted is None else self._redacted.redact_file(data)
+        return data if self._spelled is None else self._spelled.redact_file(data)
 
     def _artifacts(self) -> Iterator[tuple[str, str]]:
         """Yield the artifact files and their names in the bundle, without links."""
-        folders = [(paths.artifacts_dir(self._document.path), ARTIFACTS)]
+        if self._source.artifacts is None:
+            return
+        folders = [(self._source.artifacts, ARTIFACTS)]
         while folders:
             folder, prefix = folders.pop()
             for file in sorted(self._storage.list_files(folder), key=lambda file: file.path):
@@ -249,25 +310,32 @@ class _BundleWriter:
         self._manifest.members[name] = Member(name, count, hasher.hexdigest())
 
 
-class RedactedLog:
-    """The redacted copy of a document; ``document`` must have been read with its blobs."""
+class SpelledLog:
+    """A session spelled again: complete with its blobs, and redacted if there is a redactor."""
 
-    def __init__(self, document: SessionDocument, dialect: Dialect, redactor: Redactor) -> None:
-        self._document = document
+    def __init__(self, source: _Source, dialect: Dialect, redactor: Redactor | None) -> None:
+        self._source = source
         self._dialect = dialect
         self._redactor = redactor
         self._with_blobs: list[Entry] = []
-        self.header: Header = redactor.redact_value(dict(document.header))
+        self.header: Header = self._redact(dict(source.header), redactor)
+
+    def _redact(self, value: Any, redactor: Redactor | None) -> Any:
+        return redactor.redact_value(value) if redactor is not None else value
+
+    def _read(self, entry: Entry) -> WireEntry:
+        # the pictures of a compaction's archive are megabytes that nothing redacts
+        return entry.decode() if self._redactor is not None else whole_data(entry)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the redacted file line by line."""
-        slot = self._document.slot
+        """Yield the file line by line."""
+        slot, redactor = self._source.slot, self._redactor
         if slot is not None:
-            title = self._redactor.redact_text(slot.title)
+            title = redactor.redact_text(slot.title) if redactor is not None else slot.title
             yield msgspec.structs.replace(slot, title=title, line=b"").encode()
         yield codec.encode(self.header) + b"\n"
-        for entry in self._document.tree.entries:
-            trimmed = trim(self._redactor.redact_value(entry.decode()), self._dialect)
+        for entry in self._source.tree.entries:
+            trimmed = trim(self._redact(self._read(entry), redactor), self._dialect)
             if trimmed.blobs:
                 self._with_blobs.append(entry)
             yield trimmed.line + b"\n"
@@ -277,10 +345,10 @@ class RedactedLog:
 
         Each blob is made a second time, because all of them together may not fit into memory.
         """
-        again = Redactor()
+        again = Redactor() if self._redactor is not None else None
         seen: set[str] = set()
         for entry in self._with_blobs:
-            for blob in trim(again.redact_value(entry.decode()), self._dialect).blobs:
+            for blob in trim(self._redact(self._read(entry), again), self._dialect).blobs:
                 digest = hashlib.sha256(blob).hexdigest()
                 if digest not in seen:
                     seen.add(digest)
@@ -288,10 +356,12 @@ class RedactedLog:
 
     def redact_path(self, path: str) -> str:
         """Redact the path that an artifact gets in the bundle."""
-        return self._redactor.redact_path(path)
+        return self._redactor.redact_path(path) if self._redactor is not None else path
 
     def redact_file(self, data: bytes) -> bytes | None:
         """Redact an artifact that is text; None if it is not, since it can't be searched."""
+        if self._redactor is None:
+            return data
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError:

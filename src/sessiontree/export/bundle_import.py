@@ -12,8 +12,9 @@ import contextlib
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 from sessiontree import clock
 from sessiontree.discovery import paths
@@ -29,17 +30,23 @@ from sessiontree.export.bundle_archive import (
     BundleReport,
 )
 from sessiontree.export.convert import convert_session
+from sessiontree.export.view import read_view
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_cwd, get_timestamp
 from sessiontree.model.ids import format_timestamp, new_session_id, new_uuid7, parse_timestamp
-from sessiontree.profiles import PROFILE_NAMES, Dialect, Profile, get_profile
+from sessiontree.profiles import PROFILE_NAMES, Dialect, Profile
 from sessiontree.storage.base import SessionStorage, read_chunks
 from sessiontree.storage.blobs import REF_PREFIX, BlobStore
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.handles import Handle
 from sessiontree.storage.temp_files import claim, remove_if_abandoned
+from sessiontree.stores import Storage, choose_store
+from sessiontree.stores.base import Ref, SessionStore
+from sessiontree.stores.files.copying import copy_folder
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.whole import whole_data, write_session
 
 HEADER_KEY = "importedFrom"
 BUNDLE_AGENT = "bundle"
@@ -52,32 +59,34 @@ def import_bundle(
     cwd: str | os.PathLike[str] | None = None,
     profile: str | Profile | None = None,
     session_dir: str | os.PathLike[str] | None = None,
-    storage: SessionStorage | None = None,
+    storage: Storage | None = None,
     limits: BundleLimits | None = None,
     now_ms: int | None = None,
 ) -> BundleReport:
     """Import a bundle; ``cwd`` assigns its session to that project.
+
+    ``storage`` is where it goes: a storage of bytes, a store or its URL.
 
     Importing the same bundle twice gives one session. If another session has the same id, it stays
     as it is and the imported one gets a new id. Raises BundleError or PersistenceError; then
     nothing has changed.
     """
     source = os.path.abspath(zip_path)
-    store = storage if storage is not None else FileSessionStorage()
-    target = get_profile(profile)
+    target_store = choose_store(storage, profile, session_dir)
+    target = target_store.profile
+    files = target_store if isinstance(target_store, FileStore) else None
+    store = files.storage if files is not None else FileSessionStorage()
     staging = os.path.join(
         target.agent_dir, f"{_STAGING_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
     )
     try:
         with BundleReader(source, limits) as bundle:
-            task = _Import(
-                bundle,
-                target,
-                store,
-                staging,
-                os.path.abspath(cwd) if cwd is not None else None,
-                os.path.abspath(session_dir) if session_dir is not None else None,
-                now_ms if now_ms is not None else clock.now_ms(),
+            project = os.path.abspath(cwd) if cwd is not None else None
+            moment = now_ms if now_ms is not None else clock.now_ms()
+            task = (
+                _Import(bundle, files, staging, project, moment)
+                if files is not None
+                else _StoreImport(bundle, target_store, staging, project, moment)
             )
             guard: Handle | None = None
             try:
@@ -124,25 +133,18 @@ class _Import:
     """The import of one bundle."""
 
     def __init__(
-        self,
-        bundle: BundleReader,
-        profile: Profile,
-        storage: SessionStorage,
-        staging: str,
-        cwd: str | None,
-        session_dir: str | None,
-        now_ms: int,
+        self, bundle: BundleReader, files: FileStore, staging: str, cwd: str | None, now_ms: int
     ) -> None:
         self._bundle = bundle
-        self._profile = profile
-        self._storage = storage
+        self._profile = files.profile
+        self._storage = files.storage
         self._staging = staging
         self._cwd = cwd
-        self._session_dir = session_dir
+        self._session_dir = files.session_dir
         self._now_ms = now_ms
         self._hash = bundle.manifest.members[SESSION].sha256
         self._staged = os.path.join(staging, "session.jsonl")
-        self._blobs = BlobStore(os.path.join(staging, "blobs"), storage)
+        self._blobs = BlobStore(os.path.join(staging, "blobs"), self._storage)
 
     def run(self) -> BundleReport:
         self._unpack()
@@ -251,7 +253,10 @@ class _Import:
         if document is None:
             return False
         document.payloads.reader.close()
-        origin = document.header.get(HEADER_KEY)
+        return self._is_of_bundle(document.header)
+
+    def _is_of_bundle(self, header: Mapping[str, Any]) -> bool:
+        origin = header.get(HEADER_KEY)
         return isinstance(origin, dict) and origin.get("hash") == f"sha256:{self._hash}"
 
     def _rewrite_head(self, document: SessionDocument, header: dict[str, Any]) -> None:
@@ -316,6 +321,46 @@ class _Import:
             artifacts=sum(name.startswith(ARTIFACTS) for name in names),
             is_new=is_new,
         )
+
+
+class _StoreImport(_Import):
+    """The import of a bundle into a store without files: as one into staged files, then from there.
+
+    The store takes the session in one write, so there is all of it or nothing.
+    """
+
+    def __init__(
+        self, bundle: BundleReader, store: SessionStore, staging: str, cwd: str | None, now_ms: int
+    ) -> None:
+        profile = replace(store.profile, agent_dir=staging)
+        super().__init__(bundle, FileStore(None, profile), staging, cwd, now_ms)
+        self._store = store
+
+    def run(self) -> BundleReport:
+        report = super().run()
+        if not report.is_new:
+            return report
+        staged = report.session_path
+        with read_view(FileStore(None, self._profile), staged) as view:
+            header = {key: value for key, value in view.header.items() if key != "scope"}
+            entries = map(whole_data, view.tree.entries)
+            log = write_session(self._store, cast("Header", header), entries)
+        log.close()
+        report.session_path = log.ref
+        artifacts = self._store.artifacts_dir(log.ref)
+        if artifacts is not None:
+            copy_folder(self._storage, paths.artifacts_dir(staged), artifacts)
+        elif report.artifacts:
+            report.notes.append(f"left out, for the store keeps none: {report.artifacts} artifacts")
+            report.artifacts = 0
+        return report
+
+    def _find(self, session_id: str) -> Ref | None:
+        return self._store.locate(session_id)
+
+    def _is_same(self, ref: Ref) -> bool:
+        with read_view(self._store, ref) as view:
+            return self._is_of_bundle(view.header)
 
 
 class _Digits:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from sessiontree import clock
 from sessiontree.core.context import find_kept
+from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import restore_frames, trim
 from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
@@ -25,16 +26,27 @@ from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import CURRENT_VERSION, get_cwd, get_timestamp, get_version
+from sessiontree.model.header import (
+    CURRENT_VERSION,
+    Header,
+    get_cwd,
+    get_timestamp,
+    get_title,
+    get_version,
+)
 from sessiontree.model.ids import derived_entry_id, format_timestamp, new_session_id, new_uuid7
+from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores import address_of
+from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.stores.files.copying import copy_folder
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.opening import make_blob_store, profile_for
 from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.files.store import FileStore
 
 HEADER_KEY = "convertedFrom"
 ENTRY_TYPE = "sessiontree.convert"
@@ -75,6 +87,7 @@ def convert_session(
     cwd: str | os.PathLike[str] | None = None,
     session_dir: str | os.PathLike[str] | None = None,
     storage: SessionStorage | None = None,
+    source: SessionStore | None = None,
     source_profile: str | Profile | None = None,
     source_blobs: BlobStore | None = None,
     recorded_path: str | None = None,
@@ -83,42 +96,102 @@ def convert_session(
 ) -> ConvertReport:
     """Write a session in the dialect of ``target_profile``; return a report.
 
-    ``source_profile`` and ``source_blobs`` locate the source's blobs if its path does not;
+    ``source`` is the store of the session, if that is not in a file: then ``source_path`` is its
+    ref. ``source_profile`` and ``source_blobs`` locate a file's blobs if its path does not;
     ``recorded_path`` is the path to record as the source if the file is a temporary copy;
     ``session_id`` is used instead of a new id. Raises SessionNotFoundError, NotASessionError or
     PersistenceError; then nothing was written.
     """
-    source = os.path.abspath(source_path)
     store = storage if storage is not None else FileSessionStorage()
-    origin = profile_for(source, source_profile)
-    blobs = source_blobs or make_blob_store(origin, source, store)
-    target = get_profile(target_profile)
+    where = os.fspath(source_path)
     try:
-        document = load_document(store, source, blobs)
-        if document is None:
-            raise SessionNotFoundError(source)
+        if source is None or isinstance(source, FileStore):
+            where = os.path.abspath(where)
+            found = _read_file(where, store, source_profile, source_blobs)
+        else:
+            found = _read_log(source, where)
         try:
             conversion = _Conversion(
-                document,
-                origin,
-                target,
+                found,
+                get_profile(target_profile),
                 store,
-                os.path.abspath(cwd) if cwd is not None else get_cwd(document.header),
+                os.path.abspath(cwd) if cwd is not None else get_cwd(found.header),
                 os.path.abspath(session_dir) if session_dir is not None else None,
                 now_ms if now_ms is not None else clock.now_ms(),
             )
-            conversion.recorded_path = recorded_path or source
+            conversion.recorded_path = recorded_path or found.path
             if session_id is not None:
                 conversion.report.session_id = session_id
             return conversion.run()
         finally:
-            document.payloads.reader.close()
+            found.close()
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else source
-        raise PersistenceError.from_os_error(where, error) from error
+        named = error.filename if isinstance(error.filename, str) else where
+        raise PersistenceError.from_os_error(named, error) from error
     except ValueError as error:
         # A recorded folder or id that no file can be named after: a NUL, half a surrogate pair.
-        raise PersistenceError(source, f"cannot be stored as it is ({error})") from error
+        raise PersistenceError(where, f"cannot be stored as it is ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The session to convert: a file, or a session in a store without files."""
+
+    path: str
+    origin: Profile
+    header: Header
+    title: str | None
+    tree: SessionTree
+    artifacts: str | None
+    close: Callable[[], None]
+    hash: Callable[[], str]
+    missing: Callable[[], Iterable[str]]
+    """The references that could not be followed, once all entries were read."""
+    warnings: Callable[[], Iterable[SessionWarning]]
+
+
+def _read_file(
+    path: str, storage: SessionStorage, profile: str | Profile | None, blobs: BlobStore | None
+) -> _Source:
+    origin = profile_for(path, profile)
+    document = load_document(storage, path, blobs or make_blob_store(origin, path, storage))
+    if document is None:
+        raise SessionNotFoundError(path)
+    return _Source(
+        path,
+        origin,
+        document.header,
+        document.title,
+        document.tree,
+        paths.artifacts_dir(path),
+        document.payloads.reader.close,
+        lambda: _hash(document),
+        lambda: document.payloads.missing,
+        lambda: document.warnings + document.payloads.tell_edited(),
+    )
+
+
+def _read_log(store: SessionStore, ref: Ref) -> _Source:
+    log = store.read(ref)
+
+    def hash_lines() -> str:
+        hasher = hashlib.sha256()
+        for entry in log.tree.entries:
+            hasher.update(entry.line() + b"\n")
+        return hasher.hexdigest()
+
+    return _Source(
+        address_of(store, ref),
+        store.profile,
+        log.header,
+        get_title(log.header),
+        log.tree,
+        store.artifacts_dir(ref),
+        log.close,
+        hash_lines,
+        tuple,
+        lambda: log.warnings,
+    )
 
 
 class _Conversion:
@@ -126,16 +199,15 @@ class _Conversion:
 
     def __init__(
         self,
-        document: SessionDocument,
-        origin: Profile,
+        source: _Source,
         target: Profile,
         storage: SessionStorage,
         cwd: str,
         session_dir: str | None,
         now_ms: int,
     ) -> None:
-        self._document = document
-        self._origin = origin
+        self._source = source
+        self._origin = source.origin
         self._target = target
         self._storage = storage
         self._cwd = cwd
@@ -144,8 +216,8 @@ class _Conversion:
         self._wording = Wording(target)
         self._blobs = BlobStore(target.blobs_dir, storage)
         make_id = new_uuid7 if target.dialect == "pi" else new_session_id
-        self.recorded_path = document.path
-        self.report = ConvertReport(document.path, "", make_id(now_ms, os.urandom), target.name)
+        self.recorded_path = source.path
+        self.report = ConvertReport(source.path, "", make_id(now_ms, os.urandom), target.name)
 
     def run(self) -> ConvertReport:
         report = self.report
@@ -156,11 +228,10 @@ class _Conversion:
         name = paths.session_file_name(header["timestamp"], report.session_id)
         report.path = os.path.join(folder, name)
         self._storage.ensure_dir(folder)
-        report.artifacts = copy_folder(
-            self._storage,
-            paths.artifacts_dir(self._document.path),
-            paths.artifacts_dir(report.path),
-        )
+        if self._source.artifacts is not None:
+            report.artifacts = copy_folder(
+                self._storage, self._source.artifacts, paths.artifacts_dir(report.path)
+            )
         try:
             self._storage.write_atomic(report.path, self._lines(header))
         except BaseException:
@@ -172,7 +243,7 @@ class _Conversion:
         return report
 
     def _header(self) -> dict[str, Any]:
-        source = self._document.header
+        source = self._source.header
         header: dict[str, Any] = {
             "type": "session",
             "version": max(get_version(source), CURRENT_VERSION),
@@ -195,21 +266,21 @@ class _Conversion:
     def _provenance(self) -> dict[str, Any]:
         return {
             "profile": self._origin.name,
-            "sessionId": self._document.header.get("id", ""),
+            "sessionId": self._source.header.get("id", ""),
             "path": self.recorded_path,
-            "hash": f"sha256:{_hash(self._document)}",
+            "hash": f"sha256:{self._source.hash()}",
             "when": format_timestamp(self._now_ms),
         }
 
     def _title(self) -> str | None:
         """Return the session's name from the place where its own agent keeps it."""
-        document = self._document
-        return session_name(self._origin.dialect, document.title, document.tree.raw_info_name())
+        source = self._source
+        return session_name(self._origin.dialect, source.title, source.tree.raw_info_name())
 
     def _lines(self, header: dict[str, Any]) -> Iterator[bytes]:
         yield codec.encode(header) + b"\n"
         last_name: object = None
-        for entry in self._document.tree.entries:
+        for entry in self._source.tree.entries:
             data, line = self._convert(entry)
             if data is not None and data.get("type") == "session_info":
                 last_name = data.get("name")
@@ -247,7 +318,7 @@ class _Conversion:
             return data
         if data.get("firstKeptEntryId"):
             return data
-        path = self._document.tree.path(entry.id)
+        path = self._source.tree.path(entry.id)
         kept = find_kept(path, len(path) - 1)
         return {**data, "firstKeptEntryId": path[kept].id}
 
@@ -264,8 +335,8 @@ class _Conversion:
         They follow the leaf, so that the session stays at its place for agents that take the last
         line as the leaf.
         """
-        parent_id = self._document.tree.leaf_id
-        taken = set(self._document.tree.by_id)
+        parent_id = self._source.tree.leaf_id
+        taken = set(self._source.tree.by_id)
         title = self._title()
         entries: list[tuple[str, dict[str, Any]]] = []
         if self._target.dialect == "pi" and title is not None and title != last_name:
@@ -286,7 +357,7 @@ class _Conversion:
 
     def _add_notes(self) -> None:
         report = self.report
-        report.blobs_missing += self._document.payloads.missing
+        report.blobs_missing += self._source.missing()
         if report.kept["reset_boundary"]:
             report.notes.append(
                 f"{self._target.name} will show the model what a reset boundary hid"
@@ -297,8 +368,7 @@ class _Conversion:
             report.notes.append(
                 f"{self._target.name} will show the model what {many} removed or replaced"
             )
-        warnings = self._document.warnings + self._document.payloads.tell_edited()
-        report.notes += map(str, warnings)
+        report.notes += map(str, self._source.warnings())
 
 
 # Entries that all dialects spell alike. Short ones have no text to trim and no image to move.

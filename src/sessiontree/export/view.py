@@ -1,6 +1,7 @@
 """Read one session for exports and listings; never write.
 
-``open_view`` reads a file and migrates an older version in memory only. ``view_of`` gives a view
+``open_view`` reads a file, ``read_view`` a session of any store; an older version is migrated in
+memory only. ``view_of`` gives a view
 of a session that is already open.
 """
 
@@ -13,16 +14,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.errors import EntryNotFoundError, PersistenceError, SessionNotFoundError
+from sessiontree.errors import EntryNotFoundError
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry
+from sessiontree.model.header import get_title
 from sessiontree.model.lines import SessionWarning
 from sessiontree.model.messages import as_text
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
-from sessiontree.storage.file import FileSessionStorage
-from sessiontree.stores.files.opening import dialect_of, make_blob_store, profile_for
-from sessiontree.stores.files.reader import load_document
+from sessiontree.stores.base import Ref, SessionStore
+from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
     from sessiontree.session.manager import SessionManager
@@ -95,26 +96,24 @@ def open_view(
     Raises SessionNotFoundError if there is no such file, NotASessionError for another kind of file,
     PersistenceError if it can't be read.
     """
-    file = os.path.abspath(path)
-    store = storage if storage is not None else FileSessionStorage()
-    owner = profile_for(file, profile)
-    blobs = make_blob_store(owner, file, store)
-    try:
-        document = load_document(store, file, blobs)
-    except OSError as error:
-        raise PersistenceError.from_os_error(file, error) from error
-    if document is None:
-        raise SessionNotFoundError(file)
-    tree = document.tree
-    dialect = owner.dialect if profile is not None else dialect_of(document, owner)
+    return read_view(FileStore(storage, profile), os.path.abspath(path))
+
+
+def read_view(store: SessionStore, ref: Ref) -> SessionView:
+    """Open a session of any store for reading.
+
+    Raises SessionNotFoundError, NotASessionError, PersistenceError.
+    """
+    log = store.read(ref)
+    tree = log.tree
     return SessionView(
-        header=document.header,
-        name=session_name(dialect, document.title, tree.info_name()),
-        file=file,
+        header=log.header,
+        name=session_name(log.dialect, get_title(log.header), tree.info_name()),
+        file=ref,
         tree=tree,
         path=tree.path(tree.leaf_id),
-        warnings=document.warnings,
-        on_close=document.payloads.reader.close,
+        warnings=log.warnings,
+        on_close=log.close,
     )
 
 

@@ -11,9 +11,8 @@ from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeEr
 from sessiontree.importers.foreign import Agent, read_source
 from sessiontree.importers.foreign_listing import find_foreign_files
 from sessiontree.importers.target import ImportReport, ImportTarget, bring_in
-from sessiontree.profiles import Profile, get_profile
-from sessiontree.storage.base import SessionStorage
-from sessiontree.storage.file import FileSessionStorage
+from sessiontree.profiles import Profile
+from sessiontree.stores import Storage, choose_store
 
 __all__ = ["ImportAllReport", "ImportReport", "import_all", "import_session"]
 
@@ -40,20 +39,20 @@ def import_session(
     agent: Agent | None = None,
     profile: str | Profile | None = None,
     cwd: str | os.PathLike[str] | None = None,
-    storage: SessionStorage | None = None,
+    storage: Storage | None = None,
     session_dir: str | os.PathLike[str] | None = None,
     now_ms: int | None = None,
 ) -> ImportReport:
     """Import the Claude Code or Codex session in this file, or update its earlier import.
 
+    ``storage`` is where it goes: a storage of bytes, a store or its URL.
+
     Raises NotASessionError for any other file, PersistenceError if reading or writing fails.
     """
     source = read_source(path, agent=agent)
     target = ImportTarget(
-        get_profile(profile),
-        storage if storage is not None else FileSessionStorage(),
+        choose_store(storage, profile, session_dir),
         os.path.abspath(cwd) if cwd is not None else source.transcript.cwd or os.getcwd(),
-        os.path.abspath(session_dir) if session_dir is not None else None,
         now_ms if now_ms is not None else clock.now_ms(),
     )
     if not source.transcript.report.messages:
@@ -61,7 +60,9 @@ def import_session(
     try:
         return bring_in(source, target)
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else target.profile.agent_dir
+        where = (
+            error.filename if isinstance(error.filename, str) else target.store.profile.agent_dir
+        )
         raise PersistenceError.from_os_error(where, error) from error
     except ValueError as error:
         # A recorded folder that no file can be named after: a NUL, half a surrogate pair.
@@ -73,7 +74,7 @@ def import_all(
     *,
     home: str | os.PathLike[str] | None = None,
     profile: str | Profile | None = None,
-    storage: SessionStorage | None = None,
+    storage: Storage | None = None,
     session_dir: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int, str], object] | None = None,
 ) -> ImportAllReport:

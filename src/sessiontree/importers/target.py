@@ -33,23 +33,24 @@ from sessiontree.core.trimming import trim
 from sessiontree.discovery import paths
 from sessiontree.discovery.adapters.records import get_count, get_object, get_text, spell_time
 from sessiontree.discovery.talked import last_talked_ns, set_time
-from sessiontree.errors import NotASessionError, PersistenceError
+from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.importers.foreign import ForeignSource, has_grown
 from sessiontree.importers.transcript import ConversionReport, Transcript
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change, session_name, spell_model_change
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.header import make_header
+from sessiontree.model.header import Header, get_title, make_header
 from sessiontree.model.ids import ENTRY_ID_LENGTH, derived_entry_id, new_session_id, new_uuid7
-from sessiontree.profiles import Dialect, Profile
+from sessiontree.profiles import Dialect
 from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
-from sessiontree.storage.base import SessionStorage, SessionStorageWriter
+from sessiontree.storage.base import SessionStorageWriter
 from sessiontree.storage.blobs import BlobStore
-from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.base import Ref, SessionLog, SessionStore
 from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.whole import write_session
 
 _MAX_REPLACEMENTS = 20
 
@@ -80,21 +81,20 @@ class ImportReport:
 
 @dataclass(slots=True)
 class ImportTarget:
-    """The destination of an import: profile, storage, project, folder, and its time."""
+    """The destination of an import: the store, the project, and the time of the import."""
 
-    profile: Profile
-    storage: SessionStorage
+    store: SessionStore
     cwd: str
-    session_dir: str | None
     now_ms: int
 
     @property
-    def dialect(self) -> Dialect:
-        return self.profile.dialect
+    def files(self) -> FileStore | None:
+        """The store, if it keeps files: those are written as other agents append to them."""
+        return self.store if isinstance(self.store, FileStore) else None
 
     @property
-    def blobs(self) -> BlobStore:
-        return BlobStore(self.profile.blobs_dir, self.storage)
+    def dialect(self) -> Dialect:
+        return self.store.dialect
 
 
 def bring_in(source: ForeignSource, target: ImportTarget) -> ImportReport:
@@ -125,48 +125,51 @@ def _find_target(source: ForeignSource, target: ImportTarget) -> tuple[str, str 
             transcript.started_ms if transcript.is_dated else 0,
             attempt,
         )
-        path = _find_session_file(target, session_id)
+        files = target.files
+        path = (
+            _find_session_file(files, session_id)
+            if files is not None
+            else target.store.locate(session_id)
+        )
         if path is None:
             return session_id, None
-        if _is_import(target.storage, path, transcript):
+        if _is_import(target.store, path, transcript):
             return session_id, path
         attempt += 1
 
 
-def _find_session_file(target: ImportTarget, session_id: str) -> str | None:
+def _find_session_file(files: FileStore, session_id: str) -> str | None:
     """A session of this id in the target's folders, by its file name."""
-    folders = [target.session_dir] if target.session_dir is not None else _project_folders(target)
+    folders = (
+        [files.session_dir]
+        if files.session_dir is not None
+        else paths.list_session_folders(files.profile, files.storage)
+    )
     for folder in folders:
-        for file in target.storage.list_files(folder, f"_{session_id}{paths.SESSION_SUFFIX}"):
+        for file in files.storage.list_files(folder, f"_{session_id}{paths.SESSION_SUFFIX}"):
             return file.path
     return None
 
 
-def _project_folders(target: ImportTarget) -> list[str]:
-    return paths.list_session_folders(target.profile, target.storage)
-
-
-def _is_import(storage: SessionStorage, path: str, transcript: Transcript) -> bool:
-    """Whether this file is an earlier import of the session.
+def _is_import(store: SessionStore, ref: Ref, transcript: Transcript) -> bool:
+    """Whether this session is an earlier import of the transcript.
 
     Another agent that rewrites a file may drop header fields it does not know; entries it keeps.
     """
     try:
-        document = load_document(storage, path)
-    except NotASessionError:
-        return False
-    if document is None:
+        log = store.read(ref)
+    except (NotASessionError, SessionNotFoundError):
         return False
     try:
-        origins = [document.header.get(HEADER_KEY)]
+        origins = [log.header.get(HEADER_KEY)]
         origins += [
             entry.decode().get("data")
-            for entry in document.tree.entries
-            if entry.type == "custom" and ENTRY_TYPE.encode() in (entry.raw() or b"")
+            for entry in log.tree.entries
+            if entry.type == "custom" and ENTRY_TYPE.encode() in entry.line()
         ]
         return any(is_import_of(each, transcript.agent, transcript.session_id) for each in origins)
     finally:
-        document.payloads.reader.close()
+        log.close()
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -192,19 +195,13 @@ def _create(
     entries += _closing_entries(
         target, taken, transcript.leaf_id, note, title if target.dialect == "pi" else None
     )
-    folder = target.session_dir or paths.default_session_dir(
-        target.profile, target.cwd, target.storage
-    )
-    path = os.path.join(folder, paths.session_file_name(timestamp, session_id))
-    target.storage.ensure_dir(folder)
-
-    def lines() -> Iterator[bytes]:
-        yield codec.encode(header) + b"\n"
-        for entry in entries:
-            yield _to_line(entry, target)
-
-    target.storage.write_atomic(path, lines())
-    set_time(target.storage, path, _last_talked_ns(transcript.entries, target))
+    if target.files is not None:
+        path = _write_file(target.files, header, entries, target)
+        set_time(target.files.storage, path, _last_talked_ns(transcript.entries, target))
+    else:
+        log = write_session(target.store, cast("Header", header), entries)
+        log.close()
+        path = log.ref
     return ImportReport(
         source.path,
         transcript.agent,
@@ -217,37 +214,36 @@ def _create(
     )
 
 
+def _write_file(
+    files: FileStore, header: dict[str, Any], entries: list[WireEntry], target: ImportTarget
+) -> str:
+    """Write the file of a new session at once; its path."""
+    folder = files.folder_for(target.cwd)
+    path = os.path.join(folder, paths.session_file_name(header["timestamp"], header["id"]))
+    files.storage.ensure_dir(folder)
+
+    def lines() -> Iterator[bytes]:
+        yield codec.encode(header) + b"\n"
+        for entry in entries:
+            yield _to_line(entry, files)
+
+    files.storage.write_atomic(path, lines())
+    return path
+
+
 def _update(
     source: ForeignSource,
     target: ImportTarget,
-    path: str,
+    ref: Ref,
     session_id: str,
     provenance: dict[str, Any],
 ) -> ImportReport:
-    update = _Update(source, target, path, session_id, provenance)
-    if _append_held(target.storage, path, update):
-        update.take_name()
+    if target.files is None:
+        update: _Update = _LogUpdate(source, target, ref, session_id, provenance)
     else:
-        update.rewrite()
+        update = _FileUpdate(source, target, ref, session_id, provenance)
+    update.run()
     return update.report
-
-
-def _append_held(storage: SessionStorage, path: str, update: _Update) -> bool:
-    """Append what is new with the file locked; False if the file must be rewritten."""
-    for _ in range(_MAX_REPLACEMENTS):
-        writer = storage.open_writer(path, create=False)
-        try:
-            size = writer.lock()
-            try:
-                # A rewrite replaces the file under this name; lines appended to the old file are
-                # lost. After waiting for the lock, check that the name still means this file.
-                if size is not None:
-                    return update.append(writer)
-            finally:
-                writer.unlock()
-        finally:
-            writer.close()
-    raise PersistenceError(path, "is replaced again and again by another program")
 
 
 class _Update:
@@ -280,52 +276,211 @@ class _Update:
             conversion=source.transcript.report,
         )
 
-    def append(self, writer: SessionStorageWriter) -> bool:
+    def run(self) -> None:
+        """Bring the session up to date with its source."""
+        raise NotImplementedError
+
+    def _plan(self, tree: SessionTree, title: str | None) -> list[WireEntry] | None:
+        """The entries that the session lacks; None if others have to change."""
+        past = _read_past(tree)
+        self.report.entries = len(tree.entries)
+        is_other = self._find_changed(tree, past) or self._find_gone(tree, past)
+        if is_other and past.is_begun_by(self._source):
+            return None
+        self._has_new_name = self._is_renamed(past, tree, title)
+        new = [entry for entry in self._transcript.entries if entry["id"] not in tree.by_id]
+        self.report.keeps_local_leaf = _was_continued(
+            tree, self._ledger.keys() | past.ledger.keys()
+        )
+        if not (new or self._has_new_name or self._is_elsewhere(tree, past)):
+            return []
+        unlisted = {key: self._ledger[key] for key in self._ledger if key not in past.ledger}
+        added = [_spell(entry, self._target.dialect) for entry in new]
+        added += self._closing(tree, {entry["id"] for entry in new}, unlisted)
+        self.report.added = len(added)
+        self.report.entries += len(added)
+        return added
+
+    def _is_same(self, there: Entry, spelled: WireEntry) -> bool:
+        """Whether the entry says this."""
+        raise NotImplementedError
+
+    def _closing(self, tree: SessionTree, new: set[str], ledger: Ledger) -> list[WireEntry]:
+        leaf = tree.leaf_id if self.report.keeps_local_leaf else self._transcript.leaf_id
+        note = _make_note(self._source, self._provenance, ledger, self._title)
+        return _closing_entries(self._target, tree.by_id.keys() | new, leaf, note, None)
+
+    def _find_changed(self, tree: SessionTree, past: _Past) -> set[str]:
+        """Find the imported entries that have changed at the source."""
+        changed = set()
+        for wire in self._transcript.entries:
+            there = tree.by_id.get(wire["id"])
+            if there is None:
+                continue
+            known = past.ledger.get(there.id)
+            if known is None:
+                # An interrupted import wrote this entry before it could list it.
+                if not self._is_same(there, _spell(wire, self._target.dialect)):
+                    changed.add(there.id)
+            elif known not in ("", self._ledger[there.id]):
+                changed.add(there.id)
+        return changed
+
+    def _find_gone(self, tree: SessionTree, past: _Past) -> set[str]:
+        """Find entries that only an earlier import would write and that nothing here depends on."""
+        gone = {key for key in past.ledger if key not in self._ledger and key in tree.by_id}
+        if not gone:
+            return gone
+        for entry in tree.entries:
+            if entry.id in self._ledger or entry.id in past.ledger or _is_note(entry):
+                continue
+            at: Entry | None = entry
+            if entry.type == "label":
+                at = tree.by_id.get(get_text(entry.data, "targetId") or "")
+            elif entry.type in _ANNOTATIONS:
+                continue
+            while at is not None and at.id not in self._ledger:
+                gone.discard(at.id)
+                at = tree.by_id.get(at.parent_id or "")
+        return gone
+
+    def _is_elsewhere(self, tree: SessionTree, past: _Past) -> bool:
+        """Whether the source's conversation went back to an entry imported before."""
+        at = _stands_at(tree)
+        is_moved = at is not None and at.id != self._transcript.leaf_id
+        return is_moved and not self.report.keeps_local_leaf and past.is_begun_by(self._source)
+
+    def _is_renamed(self, past: _Past, tree: SessionTree, title: str | None) -> bool:
+        """Whether the source has a new title and the user has not renamed the session here."""
+        name = session_name(self._target.dialect, title, tree.info_name())
+        if name == self._title or (name is not None and name != past.title):
+            return False
+        # A tidied source has lost its title; it was not removed on purpose.
+        return self._title is not None or past.is_begun_by(self._source)
+
+
+class _LogUpdate(_Update):
+    """An update of a session that is in no file: what is new is appended, what changed rewritten.
+
+    What only an earlier import wrote stays: a store rewrites entries, and removes none.
+    """
+
+    def run(self) -> None:
+        """Bring the session up to date with its source."""
+        # A SessionManager would write a breadcrumb: -c in this terminal would open this session.
+        log = self._target.store.open(self._path)
+        try:
+            log.settle(lambda: self._settled(log))
+            if self._has_new_name:
+                rename_live(LiveSession(log), self._title or "")
+            log.flush()
+        finally:
+            log.close()
+
+    def _settled(self, log: SessionLog) -> None:
+        title = get_title(log.header)
+        added = self._plan(log.tree, title)
+        if added is None:
+            added = self._change(log, title)
+        if added:
+            log.append([Entry.from_wire(each) for each in added])
+            log.tree.leaf_id = log.tree.last_id
+
+    def _change(self, log: SessionLog, title: str | None) -> list[WireEntry]:
+        """Rewrite the entries that changed at the source; those to append."""
+        tree = log.tree
+        past = _read_past(tree)
+        changed = self._find_changed(tree, past)
+        self._has_new_name = self._is_renamed(past, tree, title)
+        for wire in self._transcript.entries:
+            if wire["id"] in changed:
+                there = tree.by_id[wire["id"]]
+                there.data.clear()
+                there.data.update(_spell(wire, self._target.dialect))
+                there.place(wire["id"], wire["parentId"])
+        log.rewrite(find_changes=True)
+        new = [wire for wire in self._transcript.entries if wire["id"] not in tree.by_id]
+        added = [_spell(wire, self._target.dialect) for wire in new]
+        added += self._closing(tree, {wire["id"] for wire in new}, self._ledger)
+        self.report.added, self.report.changed = len(added), len(changed)
+        self.report.entries = len(tree.entries) + len(added)
+        return added
+
+    def _is_same(self, there: Entry, spelled: WireEntry) -> bool:
+        """Whether the entry says this, however its store spells it."""
+        return codec.encode(there.decode()) == codec.encode(spelled)
+
+
+class _FileUpdate(_Update):
+    """An update of a session file: lines are appended under its lock, or the file is replaced."""
+
+    def run(self) -> None:
+        """Bring the file up to date with its source."""
+        if self._append_held():
+            self._take_name()
+        else:
+            self._rewrite()
+
+    @property
+    def _files(self) -> FileStore:
+        files = self._target.files
+        assert files is not None
+        return files.like(has_given_profile=True)
+
+    def _append_held(self) -> bool:
+        """Append what is new with the file locked; False if the file must be rewritten."""
+        for _ in range(_MAX_REPLACEMENTS):
+            writer = self._files.storage.open_writer(self._path, create=False)
+            try:
+                size = writer.lock()
+                try:
+                    # A rewrite replaces the file under this name; lines appended to the old file
+                    # are lost. After waiting for the lock, check that the name still means this
+                    # file.
+                    if size is not None:
+                        return self._append(writer)
+                finally:
+                    writer.unlock()
+            finally:
+                writer.close()
+        raise PersistenceError(self._path, "is replaced again and again by another program")
+
+    def _append(self, writer: SessionStorageWriter) -> bool:
         """Append the entries that the file lacks; False if others have to change.
 
         The file is locked, and only written if it holds all earlier imports unchanged.
         """
-        document = load_document(self._target.storage, self._path)
+        files = self._files
+        document = load_document(files.storage, self._path)
         if document is None:
             raise PersistenceError(self._path, "was emptied by another program")
         try:
-            tree = document.tree
             before_ns = writer.stat().mtime_ns
-            past = _read_past(tree)
-            self.report.entries = len(tree.entries)
-            is_other = self._find_changed(tree, past) or self._find_gone(tree, past)
-            if is_other and past.is_begun_by(self._source):
+            known = set(document.tree.by_id)
+            added = self._plan(document.tree, document.title)
+            if added is None:
                 return False
-            self._has_new_name = self._is_renamed(past, document)
-            new = [entry for entry in self._transcript.entries if entry["id"] not in tree.by_id]
-            self.report.keeps_local_leaf = _was_continued(
-                tree, self._ledger.keys() | past.ledger.keys()
-            )
-            if not (new or self._has_new_name or self._is_elsewhere(tree, past)):
+            if not added:
                 return True
-            unlisted = {key: self._ledger[key] for key in self._ledger if key not in past.ledger}
-            added = [_spell(entry, self._target.dialect) for entry in new]
-            added += self._closing(tree, {entry["id"] for entry in new}, unlisted)
             if not document.has_final_newline:
                 writer.write_line(b"\n")
             for entry in added:
-                writer.write_line(_to_line(entry, self._target))
+                writer.write_line(_to_line(entry, files))
             writer.fsync()
             # Still under the lock: no other process can have continued it meanwhile.
+            new = [entry for entry in self._transcript.entries if entry["id"] not in known]
             said_ns = _last_talked_ns(new, self._target) or 0
-            set_time(self._target.storage, self._path, max(before_ns, said_ns))
-            self.report.added = len(added)
-            self.report.entries += len(added)
+            set_time(files.storage, self._path, max(before_ns, said_ns))
         finally:
             document.payloads.reader.close()
         return True
 
-    def rewrite(self) -> None:
+    def _rewrite(self) -> None:
         """Write the whole file: the entries imported now, then those added here."""
         # A SessionManager would write a breadcrumb: -c in this terminal would open this session.
-        target = self._target
-        before_ns = target.storage.stat(self._path).mtime_ns
-        log = FileStore(target.storage, target.profile).open(self._path)
+        files = self._files
+        before_ns = files.storage.stat(self._path).mtime_ns
+        log = files.open(self._path)
         session = LiveSession(log)
         try:
             log.settle(lambda: self._rewrite_held(log))
@@ -333,15 +488,15 @@ class _Update:
                 rename_live(session, self._title or "")
         finally:
             session.close()
-        said_ns = _last_talked_ns(self._transcript.entries, target) or 0
-        set_time(target.storage, self._path, max(before_ns, said_ns))
+        said_ns = _last_talked_ns(self._transcript.entries, self._target) or 0
+        set_time(files.storage, self._path, max(before_ns, said_ns))
 
     def _rewrite_held(self, log: FileLog) -> None:
         tree = log.tree
         past = _read_past(tree)
         changed = self._find_changed(tree, past)
         gone = self._find_gone(tree, past)
-        self._has_new_name = self._is_renamed(past, log.document)
+        self._has_new_name = self._is_renamed(past, tree, get_title(log.header))
         self.report.keeps_local_leaf = _was_continued(
             tree, self._ledger.keys() | past.ledger.keys()
         )
@@ -373,74 +528,22 @@ class _Update:
             there.place(there.id, wire["parentId"])
         return there
 
-    def _closing(self, tree: SessionTree, new: set[str], ledger: Ledger) -> list[WireEntry]:
-        leaf = tree.leaf_id if self.report.keeps_local_leaf else self._transcript.leaf_id
-        note = _make_note(self._source, self._provenance, ledger, self._title)
-        return _closing_entries(self._target, tree.by_id.keys() | new, leaf, note, None)
+    def _is_same(self, there: Entry, spelled: WireEntry) -> bool:
+        """Whether the entry's line is what an import writes."""
+        return there.raw() == trim(spelled, self._target.dialect).line
 
-    def _find_changed(self, tree: SessionTree, past: _Past) -> set[str]:
-        """Find the imported entries that have changed at the source."""
-        changed = set()
-        for wire in self._transcript.entries:
-            there = tree.by_id.get(wire["id"])
-            if there is None:
-                continue
-            known = past.ledger.get(there.id)
-            if known is None:
-                # An interrupted import wrote this entry before it could list it.
-                if there.raw() != _trimmed(_spell(wire, self._target.dialect), self._target):
-                    changed.add(there.id)
-            elif known not in ("", self._ledger[there.id]):
-                changed.add(there.id)
-        return changed
-
-    def _find_gone(self, tree: SessionTree, past: _Past) -> set[str]:
-        """Find entries that only an earlier import would write and that nothing here depends on."""
-        gone = {key for key in past.ledger if key not in self._ledger and key in tree.by_id}
-        if not gone:
-            return gone
-        for entry in tree.entries:
-            if entry.id in self._ledger or entry.id in past.ledger or _is_note(entry):
-                continue
-            at: Entry | None = entry
-            if entry.type == "label":
-                at = tree.by_id.get(get_text(entry.data, "targetId") or "")
-            elif entry.type in _ANNOTATIONS:
-                continue
-            while at is not None and at.id not in self._ledger:
-                gone.discard(at.id)
-                at = tree.by_id.get(at.parent_id or "")
-        return gone
-
-    def _is_elsewhere(self, tree: SessionTree, past: _Past) -> bool:
-        """Whether the source's conversation went back to an entry imported before."""
-        at = _stands_at(tree)
-        is_moved = at is not None and at.id != self._transcript.leaf_id
-        return is_moved and not self.report.keeps_local_leaf and past.is_begun_by(self._source)
-
-    def _is_renamed(self, past: _Past, document: SessionDocument | None) -> bool:
-        """Whether the source has a new title and the user has not renamed the session here."""
-        if document is None:
-            return False
-        info = document.tree.info_name()
-        name = session_name(self._target.dialect, document.title, info)
-        if name == self._title or (name is not None and name != past.title):
-            return False
-        # A tidied source has lost its title; it was not removed on purpose.
-        return self._title is not None or past.is_begun_by(self._source)
-
-    def take_name(self) -> None:
+    def _take_name(self) -> None:
         """Take over the source's title if it has changed since the last import."""
         if not self._has_new_name:
             return
-        target = self._target
-        before_ns = target.storage.stat(self._path).mtime_ns
-        session = LiveSession(FileStore(target.storage, target.profile).open(self._path))
+        files = self._files
+        before_ns = files.storage.stat(self._path).mtime_ns
+        session = LiveSession(files.open(self._path))
         try:
             rename_live(session, self._title or "")
         finally:
             session.close()
-        set_time(target.storage, self._path, before_ns)
+        set_time(files.storage, self._path, before_ns)
 
 
 @dataclass(slots=True)
@@ -553,16 +656,12 @@ def _spell(entry: WireEntry, dialect: Dialect) -> WireEntry:
     return {**spelled, **spell_model_change(dialect, change[1], None)}
 
 
-def _to_line(entry: WireEntry, target: ImportTarget) -> bytes:
+def _to_line(entry: WireEntry, files: FileStore) -> bytes:
     """Return the entry's line, after storing the blobs it refers to."""
-    trimmed = trim(entry, target.dialect)
+    trimmed = trim(entry, files.dialect)
     for blob in trimmed.blobs:
-        target.blobs.put(blob)
+        BlobStore(files.profile.blobs_dir, files.storage).put(blob)
     return trimmed.line + b"\n"
-
-
-def _trimmed(entry: WireEntry, target: ImportTarget) -> bytes:
-    return trim(entry, target.dialect).line
 
 
 def _clean_title(title: str | None) -> str | None:

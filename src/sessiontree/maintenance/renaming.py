@@ -1,7 +1,7 @@
 """Rename a session that this process does not have open.
 
 This does not use a ``SessionManager``, which would write a breadcrumb: this terminal's ``-c`` would
-then open the renamed session. The file keeps its mtime, because other agents sort by it and a new
+then open the renamed session. A file keeps its mtime, because other agents sort by it and a new
 name is not activity.
 """
 
@@ -13,23 +13,26 @@ from sessiontree.discovery.talked import set_time
 from sessiontree.model.lines import SessionWarning
 from sessiontree.session.live import LiveSession
 from sessiontree.session.name import rename_live
-from sessiontree.storage.base import SessionStorage
+from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.stores.files.store import FileStore
 
 
 def rename_session(
-    storage: SessionStorage,
-    path: str,
+    store: SessionStore,
+    ref: Ref,
     name: str,
     on_warning: Callable[[SessionWarning], object] | None = None,
 ) -> str | None:
-    """Set or clear (with an empty name) the name of the session in this file; return the name.
+    """Set or clear (with an empty name) the name of a session; return the name.
 
     ``on_warning`` receives a warning for each thing that reading or writing had to repair. Raises
-    SessionTreeError, or OSError if the file does not exist.
+    SessionTreeError, or OSError if a file does not exist.
     """
-    before = storage.stat(path)
-    live = LiveSession(FileStore(storage).open(path))
+    before = None
+    if isinstance(store, FileStore):
+        before = store.storage.stat(ref)
+        store = store.like(has_given_profile=False)  # the file's place or content says whose it is
+    live = LiveSession(store.open(ref))
     try:
         rename_live(live, name)
         live.flush()
@@ -38,5 +41,6 @@ def rename_session(
     if on_warning is not None:
         for warning in live.warnings:
             on_warning(warning)
-    set_time(storage, path, before.mtime_ns)
+    if before is not None and isinstance(store, FileStore):
+        set_time(store.storage, ref, before.mtime_ns)
     return live.name

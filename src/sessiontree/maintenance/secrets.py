@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from sessiontree.export.redact import Redactor
+from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.text.secrets import find_secrets_in_pieces
@@ -22,19 +24,29 @@ _SHOWN = 5
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def search_document(document: SessionDocument) -> str | None:
-    """Report a session's secrets by header, entry and damaged line; None if there are none."""
+def search_entries(header: Header, entries: Iterable[Entry]) -> str | None:
+    """Report the secrets in a session's header and entries; None if there are none."""
     redactor = Redactor()
-    redactor.redact_value(dict(document.header))
+    return _report(redactor.counts, _search(redactor, header, entries))
+
+
+def _search(redactor: Redactor, header: Header, entries: Iterable[Entry]) -> list[str]:
+    """Look for secrets; where there are some."""
+    redactor.redact_value(dict(header))
     where = ["the header"] if redactor.counts.total() else []
-    entries: list[str] = []
-    for entry in document.tree.entries:
+    found: list[str] = []
+    for entry in entries:
         before = redactor.counts.total()
         redactor.redact_value(entry.decode())
         if redactor.counts.total() > before:
-            entries.append(redactor.redact_name(entry.id))
-    if entries:
-        where.append(_some("entries", entries))
+            found.append(redactor.redact_name(entry.id))
+    return [*where, _some("entries", found)] if found else where
+
+
+def search_document(document: SessionDocument) -> str | None:
+    """Report a session's secrets by header, entry and damaged line; None if there are none."""
+    redactor = Redactor()
+    where = _search(redactor, document.header, document.tree.entries)
     lines: list[str] = []
     for text in document.skipped:
         end = text.offset + text.length

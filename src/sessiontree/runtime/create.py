@@ -32,7 +32,7 @@ from sessiontree.runtime.settings import RuntimeSettings
 from sessiontree.runtime.state import Wiring
 from sessiontree.session.manager import SessionManager
 from sessiontree.session.worker import DiskThread
-from sessiontree.storage.base import SessionStorage
+from sessiontree.stores import Storage
 from sessiontree.stores.base import Durability
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -51,7 +51,7 @@ async def create_agent_session(
     continue_recent: bool = False,
     persist: bool = True,
     profile: str | Profile | None = None,
-    storage: SessionStorage | None = None,
+    storage: Storage | None = None,
     durability: Durability = "flush",
     model: str | Model | None = None,
     thinking_level: str | None = None,
@@ -116,7 +116,7 @@ def _open(
     continue_recent: bool,
     persist: bool,
     profile: str | Profile | None,
-    storage: SessionStorage | None,
+    storage: Storage | None,
     durability: Durability,
 ) -> SessionManager:
     project = os.path.abspath(cwd) if cwd is not None else os.getcwd()

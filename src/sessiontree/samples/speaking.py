@@ -6,6 +6,7 @@ from typing import Any
 
 from sessiontree.clock import now_ms
 from sessiontree.session.manager import SessionManager
+from sessiontree.stores.base import SessionLog
 
 PROVIDER = "sample"
 MODEL = "no-model"
@@ -16,6 +17,10 @@ class SampleSession(SessionManager):
     """A session whose messages were said ``hours_ago``: work of today comes before it."""
 
     hours_ago = 0
+
+    def __init__(self, log: SessionLog, cwd: str = "") -> None:
+        # no breadcrumb leads to a sample: --continue is for what the person did
+        super().__init__(log, cwd, leaves_breadcrumb=False)
 
     @property
     def said_ms(self) -> int:

@@ -304,6 +304,9 @@ class SessionStore(Protocol):
     def exists(self, ref: Ref) -> bool:
         """Whether anything of a session is kept, be it a draft. Raises PersistenceError."""
 
+    def get_info(self, ref: Ref) -> SessionInfo | None:
+        """The listing's line of one session, a draft too; None if there is no such session."""
+
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The session that has exactly this id, a draft too; None if there is none.
 

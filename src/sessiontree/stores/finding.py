@@ -6,7 +6,8 @@ it lies in. Every other store is asked for what it promises in ``SessionStore``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery.breadcrumbs import load_breadcrumb, write_breadcrumb
@@ -17,17 +18,99 @@ from sessiontree.errors import (
     SessionNotFoundError,
     SessionTreeError,
 )
-from sessiontree.stores import address_of, split_address
-from sessiontree.stores.base import Ref, SessionStore
+from sessiontree.profiles import Profile
+from sessiontree.stores import Storage, address_of, choose_store, split_address
+from sessiontree.stores.base import Ref, SessionStore, StrPath
 from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
+    from sessiontree.discovery.search.hits import SearchResults
+    from sessiontree.discovery.search.times import Since
+
+DEFAULT_LIMIT = 20
+DEFAULT_INDEXING_S = 1.0
+
+
+def search(
+    query: str,
+    *,
+    cwd: StrPath | None = None,
+    scope: str | None = None,
+    profile: str | Profile | None = None,
+    role: str | None = None,
+    since: Since | None = None,
+    include_tools: bool = False,
+    limit: int | None = DEFAULT_LIMIT,
+    on_progress: Callable[[int, int], object] | None = None,
+    max_indexing_s: float | None = DEFAULT_INDEXING_S,
+    storage: Storage | None = None,
+) -> SearchResults:
+    """Find the sessions that contain the words of a query, best first; any text is a query.
+
+    By default the files of all profiles are searched; ``profile`` narrows it to one agent,
+    ``storage`` to a store or its URL, ``cwd`` to a project, ``scope`` to one of the store's scopes.
+    Words may stand in messages and in the session's name; where only the name has them, the hit's
+    role is ``name`` and it has no entry id. With a ``role`` (what users, the model or tools said:
+    ``user``, ``assistant``, ``tool``) names don't count; with ``since`` those of sessions written
+    to from then on do. Calls of tools and their output count only with ``include_tools`` or a role
+    of theirs. The index of files is brought up to date for at most ``max_indexing_s`` (None: until
+    done); ``on_progress`` hears of sessions indexed or read, and their number. Raises ValueError
+    for an unknown role and for a ``since`` that is no time, StoreError for a wrong URL.
+    """
+    if scope is None and not isinstance(storage, str | SessionStore):
+        from sessiontree.discovery.search import search as search_files
+
+        return search_files(
+            query,
+            cwd=cwd,
+            profile=profile,
+            role=role,
+            since=since,
+            include_tools=include_tools,
+            limit=limit,
+            on_progress=on_progress,
+            max_indexing_s=max_indexing_s,
+            storage=storage,
+        )
+    return choose_store(storage, profile).search(
+        query,
+        cwd=os.fspath(cwd) if cwd is not None else None,
+        scope=scope,
+        role=role,
+        since=since,
+        include_tools=include_tools,
+        limit=limit,
+        on_progress=on_progress,
+    )
+
+
+def resolve_session(
+    value: StrPath,
+    cwd: StrPath | None = None,
+    *,
+    session_dir: StrPath | None = None,
+    scope: str | None = None,
+    profile: str | Profile | None = None,
+    storage: Storage | None = None,
+) -> ResolvedSession:
+    """Find the session with this path, address, ref, id prefix or exact name.
+
+    A value with a slash or backslash, or one ending in ``.jsonl``, is a path, unless ``storage``
+    names a store without files. Else ids are tried, in this project and then (without
+    ``session_dir``) in all; then, likewise, what files are called (``2026-02-16T10``), the ids of
+    files that are named after another one, and names. Raises SessionNotFoundError,
+    AmbiguousSessionError with the candidates as ``SessionInfo``, newest first, NotASessionError and
+    PersistenceError for a path, StoreError for a wrong URL.
+    """
+    store = choose_store(storage, profile, session_dir)
+    project = os.fspath(cwd) if cwd is not None else os.getcwd()
+    return resolve_in(store, value, project, scope=scope)
 
 
 def resolve_in(
-    store: SessionStore, value: str, cwd: str, *, scope: str | None = None
+    store: SessionStore, value: StrPath, cwd: str, *, scope: str | None = None
 ) -> ResolvedSession:
     """Find the session with this address, ref, id prefix or exact name; this project's first.
 
@@ -36,16 +119,17 @@ def resolve_in(
     for a path.
     """
     if isinstance(store, FileStore) and scope is None:
-        from sessiontree.discovery.resume import resolve_session
+        from sessiontree.discovery.resume import resolve_session as resolve_file
 
-        address = split_address(value)
-        return resolve_session(
+        address = split_address(value) if isinstance(value, str) else None
+        return resolve_file(
             address[1] if address is not None and address[0] == store.url else value,
             cwd,
             session_dir=store.session_dir,
             profile=store.profile,
             storage=store.storage,
         )
+    value = os.fspath(value)
     if not value.strip():
         raise SessionNotFoundError(value, "No session is named by an empty value.")
     ref = ref_in(store, value)

@@ -73,10 +73,14 @@ class StoreContract:
         with SessionManager.create(CWD, storage=store) as session:
             session.append_message(user("not answered yet"))
             assert [info.id for info in store.list(CWD)] == []
+            draft = store.get_info(session.ref)
+            assert draft is not None
+            assert (draft.id, draft.message_count) == (session.session_id, 1)
             session.append_message(assistant("answer"))
             (info,) = store.list(CWD)
             assert (info.id, info.path) == (session.session_id, session.ref)
             assert info.first_message == "not answered yet"
+            assert store.get_info(session.ref) == info
         assert list(store.list("/work/other")) == []
         assert [info.id for info in store.list()] == [session.session_id]
 
@@ -91,6 +95,7 @@ class StoreContract:
         with SessionManager.create(CWD, id="empty", storage=store):
             assert store.locate("empty") is not None
         assert store.locate("empty") is None
+        assert store.get_info("nothing") is None
 
     def test_changed_data_is_kept_by_a_rewrite(self, store: SessionStore) -> None:
         with self.talk(store) as session:

@@ -21,9 +21,9 @@ from textual.screen import ModalScreen
 from sessiontree.agents import create_agent, create_session_agent
 from sessiontree.errors import SessionTreeError
 from sessiontree.history import HistoryStorage
-from sessiontree.profiles import Profile
 from sessiontree.runtime.agent_session import AgentSession
 from sessiontree.runtime.create import create_agent_session
+from sessiontree.scope import Scope
 from sessiontree.session.manager import SessionManager
 from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
@@ -116,9 +116,8 @@ class ChatApp(ThemedApp[None]):
 
 def run_chat(
     session_manager: SessionManager,
+    scope: Scope,
     *,
-    profile: Profile,
-    session_dir: str | None = None,
     model: str | None = None,
     work_dir: str | None = None,
     initial_prompt: str | None = None,
@@ -131,8 +130,8 @@ def run_chat(
     saving.
     """
     teach_alt_enter()
-    history = HistoryStorage.for_profile(profile)
-    setup = ChatSetup(profile, session_dir, initial_prompt, notice, history)
+    history = HistoryStorage.for_profile(scope.profile)
+    setup = ChatSetup(scope, initial_prompt, notice, history)
     opening = partial(open_agent_session, session_manager, model=model, work_dir=work_dir)
     app = ChatApp(setup, opening)
     try:

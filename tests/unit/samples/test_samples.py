@@ -14,6 +14,7 @@ from sessiontree.profiles import Profile
 from sessiontree.samples import MARK, create_samples, find_samples
 from sessiontree.samples.pictured import draw_tree
 from sessiontree.session.manager import SessionManager
+from sessiontree.stores.files.store import FileStore
 
 
 @pytest.fixture
@@ -23,11 +24,11 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
 
 
 def _views(profile: Profile) -> list[SessionView]:
-    return [open_view(path, profile=profile) for path in find_samples(profile=profile)]
+    return [open_view(path, profile=profile) for path in find_samples(FileStore(profile=profile))]
 
 
 def test_each_sample_is_marked_and_titled_as_such(profile: Profile, tmp_path: Path) -> None:
-    made = create_samples(str(tmp_path), profile=profile)
+    made = create_samples(str(tmp_path), FileStore(profile=profile))
     views = _views(profile)
     assert sorted(view.id for view in views) == sorted(session_id for session_id, _ in made)
     for view in views:
@@ -39,7 +40,7 @@ def test_each_sample_is_marked_and_titled_as_such(profile: Profile, tmp_path: Pa
 
 
 def test_one_has_branches_one_a_compaction_one_pictures(profile: Profile, tmp_path: Path) -> None:
-    create_samples(str(tmp_path), profile=profile)
+    create_samples(str(tmp_path), FileStore(profile=profile))
     views = _views(profile)
     types = [{entry.type for entry in view.tree.entries} for view in views]
     assert [
@@ -63,8 +64,8 @@ def test_one_has_branches_one_a_compaction_one_pictures(profile: Profile, tmp_pa
 
 
 def test_a_sample_can_be_gone_on_with(profile: Profile, tmp_path: Path) -> None:
-    create_samples(str(tmp_path), profile=profile)
-    for path in find_samples(profile=profile):
+    create_samples(str(tmp_path), FileStore(profile=profile))
+    for path in find_samples(FileStore(profile=profile)):
         with SessionManager.open(path, profile=profile) as manager:
             roles = [message["role"] for message in manager.build_session_context().messages]
             assert roles[-1] == "assistant"
@@ -73,7 +74,7 @@ def test_a_sample_can_be_gone_on_with(profile: Profile, tmp_path: Path) -> None:
 
 def test_pi_gets_samples_in_its_own_words(tmp_path: Path) -> None:
     profile = Profile("pi", str(tmp_path / "pi"), "pi")
-    create_samples(str(tmp_path), profile=profile)
+    create_samples(str(tmp_path), FileStore(profile=profile))
     views = _views(profile)
     assert len(views) == 3
     assert all((view.name or "").startswith("Sample: ") for view in views)
@@ -86,7 +87,7 @@ def test_other_sessions_are_no_samples(profile: Profile, tmp_path: Path) -> None
     with SessionManager.create(tmp_path, profile=profile) as manager:
         manager.append_message({"role": "user", "content": "Sample: not one", "timestamp": 1})
         manager.append_message({"role": "assistant", "content": [], "timestamp": 1})
-    assert find_samples(profile=profile) == []
+    assert find_samples(FileStore(profile=profile)) == []
 
 
 def test_the_picture_is_a_whole_png() -> None:
@@ -106,8 +107,8 @@ def test_the_picture_is_a_whole_png() -> None:
 
 
 def test_a_fork_of_a_sample_is_its_maker_s_own(profile: Profile, tmp_path: Path) -> None:
-    create_samples(str(tmp_path), profile=profile)
-    samples = find_samples(profile=profile)
+    create_samples(str(tmp_path), FileStore(profile=profile))
+    samples = find_samples(FileStore(profile=profile))
     fork = SessionManager.fork_from(samples[0], tmp_path, profile=profile)
     assert fork.session_file not in samples
-    assert find_samples(profile=profile) == samples
+    assert find_samples(FileStore(profile=profile)) == samples

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from tests.samples import ONE_TURN, header, user, write
 
-from sessiontree import FileSessionStorage, PersistenceError, SessionManager
+from sessiontree import PersistenceError, SessionManager
 from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import get_profile
 from sessiontree.storage.atomic import move_across_devices
+from sessiontree.stores.files.store import FileStore
 from sessiontree.stores.files.trash import move_to_trash, restore
 
 
@@ -70,7 +71,7 @@ def test_rename_rewrite_move_and_fork_go_on_and_say_it_once(
 @pytest.mark.usefixtures("refused")
 def test_commands_go_on_too(file: Path, home: Path) -> None:
     told: list[object] = []
-    assert rename_session(FileSessionStorage(), str(file), "named", told.append) == "named"
+    assert rename_session(FileStore(), str(file), "named", told.append) == "named"
     assert len(told) == 1
     item = move_to_trash(file, profile=get_profile())
     assert restore(item) == str(file)

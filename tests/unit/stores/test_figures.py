@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from sessiontree import FileStore, SessionManager, get_profile
+from sessiontree import FileStore, SessionManager
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import SearchResults
 from sessiontree.model.entries import Entry
@@ -20,8 +20,8 @@ CWD = "/work/figures"
 @pytest.fixture
 def store() -> FileStore:
     """A store with the samples, and a session for each way to end."""
-    create_samples(CWD, profile=get_profile())
     store = FileStore()
+    create_samples(CWD, store)
     for stop in ("stop", "error", "aborted", "toolUse", "length", None):
         with SessionManager.create(CWD, storage=store) as session:
             session.append_message({"role": "user", "content": f"end with {stop}"})

@@ -32,7 +32,7 @@ def convert_command(scope: Scope, session: str, target: str, cwd: str | None) ->
     from sessiontree.export.convert import convert_session
 
     found = find_target(session, scope)
-    report = convert_session(found.path, target, cwd=cwd, source_profile=None)
+    report = convert_session(found.path, target, cwd=cwd, source=scope.store)
     output.write_line("Converted for ", (target, "bold"), f": {report.session_id}")
     output.write_line((f"  {tables.short_path(report.path)}", "dim"))
     output.write_notes(report.lines())

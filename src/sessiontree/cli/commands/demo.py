@@ -28,12 +28,10 @@ def demo_command(scope: Scope, remove: bool) -> None:
         return
     from sessiontree.samples import create_samples, find_samples
 
-    found = find_samples(profile=scope.profile, session_dir=scope.session_dir)
+    found = find_samples(scope.store)
     if found:
         _refuse(found[0], scope)
-    for session_id, title in create_samples(
-        scope.cwd, profile=scope.profile, session_dir=scope.session_dir
-    ):
+    for session_id, title in create_samples(scope.cwd, scope.store):
         output.write_line((session_id, "yellow"), "  ", (title, "bold"))
     for command, why in (
         ("sessiontree show ID", "reads one"),
@@ -47,16 +45,14 @@ def demo_command(scope: Scope, remove: bool) -> None:
 def _refuse(sample: str, scope: Scope) -> NoReturn:
     """There is one set of samples: say where, and how to get at them from here."""
     from sessiontree.cli.start import resume_command
-    from sessiontree.discovery.heads import read_head
     from sessiontree.discovery.paths import same_cwd
-    from sessiontree.storage.file import FileSessionStorage
 
-    head = read_head(FileSessionStorage(), sample)
+    info = scope.store.get_info(sample)
     where, way = "", ""
-    if head is not None:
-        is_here = same_cwd(head.cwd, scope.cwd)
-        where = " in this project" if is_here else f" in {tables.short_path(head.cwd)}"
-        way = f"; open one with: {resume_command(head.session_id, head.cwd, scope)}"
+    if info is not None:
+        is_here = same_cwd(info.cwd, scope.cwd)
+        where = " in this project" if is_here else f" in {tables.short_path(info.cwd)}"
+        way = f"; open one with: {resume_command(info.id, info.cwd, scope)}"
     output.fail(
         f"You already have the samples{where}{way}; to remove them: sessiontree demo --remove"
     )
@@ -64,14 +60,15 @@ def _refuse(sample: str, scope: Scope) -> NoReturn:
 
 def _remove(scope: Scope) -> None:
     from sessiontree.samples import find_samples
-    from sessiontree.stores.files.trash import move_to_trash
 
     batch: str | None = None
-    found = find_samples(profile=scope.profile, session_dir=scope.session_dir)
+    found = find_samples(scope.store)
     if not found:
         output.write_line("No samples found")
         return
-    for path in found:
-        batch = move_to_trash(path, profile=scope.profile, batch=batch).batch
+    for ref in found:
+        item = scope.store.delete(ref, batch=batch)
+        assert item is not None
+        batch = item.batch
     output.write_line(f"Moved {tables.plural(len(found), 'sample')} to the trash")
     output.write_note(("Undo: sessiontree restore", "dim"))

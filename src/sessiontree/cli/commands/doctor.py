@@ -7,8 +7,9 @@ from collections import Counter
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import require_files, with_scope
 from sessiontree.maintenance.checkup import Checkup, Finding, check_profile, repair_findings
+from sessiontree.maintenance.store_checkup import check_store
 from sessiontree.scope import Scope
 
 _SHOWN = 10
@@ -41,14 +42,19 @@ def doctor_command(
       sessiontree doctor --repair
       sessiontree doctor --secrets --profile omp
     """
+    if repair:
+        require_files(scope, "doctor --repair", "Without --repair doctor checks any store.")
     with output.Progress("Checking session") as progress:
-        checkup = check_profile(
-            scope.profile,
-            session_dir=scope.session_dir,
-            deep=deep,
-            secrets=secrets,
-            on_progress=progress,
-        )
+        if scope.files is None:
+            checkup = check_store(scope.store, secrets=secrets, on_progress=progress)
+        else:
+            checkup = check_profile(
+                scope.profile,
+                session_dir=scope.session_dir,
+                deep=deep,
+                secrets=secrets,
+                on_progress=progress,
+            )
     if repair:
         return _repair(checkup, scope, verbose, as_json)
     if as_json:

@@ -167,7 +167,7 @@ def _export_bundle(
 
     with naming_the_repair(target, scope):
         report = export_bundle(
-            target.path, file, profile=scope.profile, overwrite=force, redactor=redactor
+            target.path, file, storage=scope.store, overwrite=force, redactor=redactor
         )
     output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
     output.write_notes(report.notes)

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import Count, with_scope
+from sessiontree.cli.options import Count, store_words, with_scope
 from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
 from sessiontree.scope import Scope
 from sessiontree.stores.files.folders import walk_files
-from sessiontree.stores.files.trash import TrashItem, delete_forever, list_trash
+from sessiontree.stores.files.trash import TrashItem, delete_forever, is_older, list_trash
 
 _SHOWN = 10
 
@@ -40,6 +40,8 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
       sessiontree gc --yes           remove
       sessiontree gc --trash 30      include what has been in the trash for 30 days
     """
+    if scope.files is None:
+        return _purge_store(scope, yes, trash_days)
     folders = [scope.session_dir] if scope.session_dir else []
     trash = list_trash(scope.profile)
     expired = _expired(trash, trash_days)
@@ -58,6 +60,25 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
         output.write_note(f"To remove {tables.size_text(size)}: {command}")
         return output.OK
     return _remove(report, expired)
+
+
+def _purge_store(scope: Scope, yes: bool, trash_days: int | None) -> int:
+    """Empty the trash of a store that keeps its blobs in order by itself."""
+    trash = scope.store.list_trash()
+    limit = datetime.now(UTC) - timedelta(days=trash_days or 0)
+    expired = [item for item in trash if trash_days is not None and is_older(item, limit)]
+    if not expired:
+        output.write_line("Nothing to remove")
+    for item in expired:
+        output.write_line("trashed session  ", (item.title or item.session_id, "bold"))
+    _write_kept(0, 0, len(trash) - len(expired))
+    if expired and yes:
+        removed = scope.store.purge(limit)
+        output.write_line(f"Removed {tables.plural(removed, 'item')}")
+    elif expired:
+        command = _same_command(scope, trash_days, verbose=False)
+        output.write_note(f"To remove {tables.plural(len(expired), 'session')}: {command}")
+    return output.OK
 
 
 def _remove(report: GarbageReport, expired: list[tuple[TrashItem, int]]) -> int:
@@ -82,7 +103,7 @@ def _same_command(scope: Scope, trash_days: int | None, verbose: bool) -> str:
     words = ["sessiontree"]
     if scope.is_profile_named:
         words += ["--profile", scope.profile.name]
-    words.append("gc")
+    words += [*store_words(scope), "gc"]
     if scope.session_dir is not None:
         words += ["--session-dir", scope.session_dir]
     if trash_days is not None:

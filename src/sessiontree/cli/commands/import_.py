@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import scope_words, with_scope
 from sessiontree.scope import Scope
 
 
@@ -68,9 +68,8 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
     report = import_session(
         found.path,
         agent=agent,
-        profile=scope.profile,
         cwd=project,
-        session_dir=scope.session_dir,
+        storage=scope.store,
     )
     if report.is_unchanged:
         output.write_line("Already up to date: ", (report.session_id, "bold"))
@@ -88,9 +87,7 @@ def _import_all(scope: Scope, agent: Any) -> None:
     from sessiontree.importers.imports import import_all
 
     with output.Progress("Importing session") as progress:
-        report = import_all(
-            agent, profile=scope.profile, session_dir=scope.session_dir, on_progress=progress
-        )
+        report = import_all(agent, storage=scope.store, on_progress=progress)
     new = sum(1 for each in report.imported if each.is_new)
     same = sum(1 for each in report.imported if each.is_unchanged)
     newer = len(report.imported) - new - same
@@ -110,9 +107,7 @@ def _import_all(scope: Scope, agent: Any) -> None:
 def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
     from sessiontree.export.bundle_import import import_bundle
 
-    report = import_bundle(
-        source, cwd=project, profile=scope.profile, session_dir=scope.session_dir
-    )
+    report = import_bundle(source, cwd=project, storage=scope.store)
     done = "Imported " if report.is_new else "Already here: "
     output.write_line(done, (report.session_id, "bold"))
     output.write_notes(report.notes)
@@ -122,12 +117,10 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | None) -> None:
     """How to go on with what was brought in; ``wanted`` is the project it was to belong to."""
     from sessiontree.cli.start import resume_command
-    from sessiontree.discovery.heads import read_head
     from sessiontree.discovery.paths import same_cwd
-    from sessiontree.storage.file import FileSessionStorage
 
-    head = read_head(FileSessionStorage(), path)
-    cwd = head.cwd if head is not None else scope.cwd
+    info = scope.store.get_info(path)
+    cwd = info.cwd if info is not None else scope.cwd
     where = tables.short_path(cwd)
     if wanted is not None and not same_cwd(cwd, wanted):
         move = _mv_command(session_id, wanted, scope)
@@ -143,9 +136,4 @@ def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | N
 
 
 def _mv_command(session_id: str, folder: str, scope: Scope) -> str:
-    words = ["sessiontree"]
-    if scope.is_profile_named:
-        words += ["--profile", scope.profile.name]
-    if scope.session_dir is not None:
-        words += ["--session-dir", scope.session_dir]
-    return shlex.join([*words, "mv", session_id, folder])
+    return shlex.join(["sessiontree", *scope_words(scope), "mv", session_id, folder])

@@ -43,9 +43,9 @@ def ls_command(
       sessiontree ls --json | jq '.[].id' for a program
     """
     everywhere = all_projects or all_agents
-    found = _find(scope, everywhere)
+    found = _find(scope, everywhere, limit)
     if _bring_home(scope, found):
-        found = _find(scope, everywhere)
+        found = _find(scope, everywhere, limit)
     sessions: list[Any] = list(found)
     if empty:
         sessions += found.empty
@@ -59,26 +59,26 @@ def ls_command(
         _write(shown, [info.id for info in sessions], everywhere or _is_mixed(shown), all_agents)
     else:
         output.write_line("No sessions found")
-    _write_rest(scope, found, len(sessions) - len(shown), everywhere, empty)
+    total = len(sessions) if found.total is None else found.total + len(sessions) - len(found)
+    _write_rest(scope, found, total - len(shown), everywhere, empty)
 
 
-def _find(scope: Scope, everywhere: bool) -> Any:
-    from sessiontree.discovery.listing import list_all_sessions, list_sessions
-
-    if everywhere and scope.session_dir is None:
-        return list_all_sessions(profile=scope.profile)
-    return list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
+def _find(scope: Scope, everywhere: bool, limit: int) -> Any:
+    reached = scope.reaching("all" if everywhere else "project")
+    # Files are read to be sorted; a database is asked for no more than is shown.
+    return reached.list(limit=limit or None if scope.files is None else None)
 
 
 def _bring_home(scope: Scope, found: Any) -> bool:
     """Bring lines to a moved session that another program wrote to its old place."""
+    if scope.files is None:
+        return False
     damaged = [info.path for info in found.damaged] + [file.path for file in found.unreadable]
     if not damaged:
         return False
-    from sessiontree.stores.files.store import FileStore
     from sessiontree.stores.files.strays import gather_strays
 
-    brought = gather_strays(FileStore(profile=scope.profile), damaged)
+    brought = gather_strays(scope.files, damaged)
     for path, home in brought:
         output.write_note(
             f"{tables.short_path(path)} held lines of a session that was moved: "
@@ -164,6 +164,10 @@ def _count_elsewhere(scope: Scope) -> int:
     """How many session files other projects have, by their names alone."""
     from sessiontree.discovery.paths import session_folders
 
+    if scope.files is None:
+        everything = scope.reaching("all").list(limit=0).total
+        here = scope.list(limit=0).total
+        return max(0, everything - here) if everything is not None and here is not None else 0
     own = set(session_folders(scope.profile, scope.cwd))
     count = 0
     try:

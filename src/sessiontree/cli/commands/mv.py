@@ -33,6 +33,9 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     if not os.path.isdir(project):
         output.fail(f"{project}: no such folder")
     target = find_target(session, scope)
+    if scope.files is None:
+        _move_in_store(target.path, project, scope)
+        return
     from sessiontree.discovery.paths import SESSION_SUFFIX, default_session_dir, same_cwd
     from sessiontree.export.view import open_view
     from sessiontree.storage.file import FileSessionStorage
@@ -75,3 +78,20 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     elif leave_link:
         output.write_note("Left a link in the old place, in case a program still writes there")
     output.write_line((f"  {tables.short_path(new_path)}", "dim"))
+
+
+def _move_in_store(ref: str, project: str, scope: Scope) -> None:
+    """Move a session that no file holds: other programs that have it open go on with it."""
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.model.header import get_cwd
+
+    log = scope.store.open(ref)
+    try:
+        if same_cwd(get_cwd(log.header), project):
+            output.write_line(f"It is already there: {tables.short_path(project)}")
+            return
+        log.move(project, scope.key)
+        log.flush()
+    finally:
+        log.close()
+    output.write_line("Moved to ", (tables.short_path(project), "bold"))

@@ -7,7 +7,7 @@ import os
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import require_files, with_scope
 from sessiontree.scope import Scope
 
 
@@ -29,6 +29,7 @@ def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
       cd ~/src/new-name && sessiontree relink ~/src/old-name
       sessiontree relink ~/src/old ~/src/new --yes
     """
+    require_files(scope, "relink", "To move a session: sessiontree mv ID FOLDER")
     from sessiontree.stores.files.relinking import relink
 
     source = os.path.abspath(os.path.expanduser(old))

@@ -28,10 +28,9 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
         raise click.UsageError("Give either a NAME or --clear.", click.get_current_context())
     target = find_target(session, scope)
     from sessiontree.maintenance.renaming import rename_session
-    from sessiontree.storage.file import FileSessionStorage
 
     warnings: list[object] = []
-    shown = rename_session(FileSessionStorage(), target.path, wanted, warnings.append)
+    shown = rename_session(scope.store, target.path, wanted, warnings.append)
     output.write_warnings(warnings)
     if shown:
         output.write_line("Renamed to ", (shown, "bold"))

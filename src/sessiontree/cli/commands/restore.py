@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
@@ -10,12 +12,7 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.scope import Scope
-from sessiontree.stores.files.trash import (
-    TrashItem,
-    find_in_trash,
-    list_trash,
-    restore,
-)
+from sessiontree.stores.base import TrashedSession
 
 
 @click.command("restore", short_help="Bring sessions back from the trash.")
@@ -33,21 +30,21 @@ def restore_command(scope: Scope, session: str | None, list_only: bool, as_json:
       sessiontree restore 0199a3f2
     """
     if list_only:
-        _write_trash(list_trash(scope.profile), as_json)
+        _write_trash(scope.store.list_trash(), as_json)
         return
     for item in _chosen(session, scope):
-        path = restore(item)
+        ref = scope.store.restore(item.id)
         output.write_line("Restored: ", (tables.trash_name(item), "bold"), f"  {item.session_id}")
-        output.write_line((f"  {tables.short_path(path)}", "dim"))
+        output.write_line((f"  {tables.short_path(scope.address(ref))}", "dim"))
 
 
-def _chosen(session: str | None, scope: Scope) -> list[TrashItem]:
+def _chosen(session: str | None, scope: Scope) -> list[TrashedSession]:
     if session is None:
-        items = list_trash(scope.profile)
+        items = scope.store.list_trash()
         if not items:
             output.fail("The trash is empty")
         return [item for item in items if item.batch == items[0].batch]
-    found = find_in_trash(session, scope.profile)
+    found = [item for item in scope.store.list_trash() if _is_meant(item, session)]
     if not found:
         output.fail(f'Session "{session}" is not in the trash. See sessiontree restore --list')
     if len(found) > 1:
@@ -59,7 +56,13 @@ def _chosen(session: str | None, scope: Scope) -> list[TrashItem]:
     return found
 
 
-def _write_trash(items: list[TrashItem], as_json: bool) -> None:
+def _is_meant(item: TrashedSession, value: str) -> bool:
+    """Whether the session's id or its id in the trash begins so, or its path is this."""
+    begins = item.session_id.startswith(value) or item.id.startswith(value)
+    return begins or item.path in (value, os.path.abspath(value))
+
+
+def _write_trash(items: Sequence[TrashedSession], as_json: bool) -> None:
     if as_json:
         output.write_json(
             [
@@ -98,7 +101,7 @@ def _write_trash(items: list[TrashItem], as_json: bool) -> None:
     tables.write_table(columns, rows)
 
 
-def _when(item: TrashItem) -> str:
+def _when(item: TrashedSession) -> str:
     try:
         return tables.age(datetime.fromisoformat(item.removed_at).astimezone(UTC))
     except (ValueError, OverflowError):

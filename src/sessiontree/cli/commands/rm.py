@@ -8,9 +8,6 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, session_argument
 from sessiontree.scope import Scope
-from sessiontree.stores.files.trash import (
-    move_to_trash,
-)
 
 
 @click.command("rm", short_help="Move sessions to the trash.")
@@ -30,8 +27,9 @@ def rm_command(scope: Scope, sessions: tuple[str, ...]) -> None:
     # Find all before removing any: a typo in one ID must not remove half of the list.
     targets = [find_target(value, scope) for value in sessions]
     batch: str | None = None
-    for path in dict.fromkeys(target.path for target in targets):
-        item = move_to_trash(path, profile=scope.profile, batch=batch)
+    for ref in dict.fromkeys(target.path for target in targets):
+        item = scope.store.delete(ref, batch=batch)
+        assert item is not None
         batch = item.batch
         output.write_line(
             "Moved to the trash: ", (tables.trash_name(item), "bold"), f"  {item.session_id}"

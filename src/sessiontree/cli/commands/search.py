@@ -119,7 +119,7 @@ def search_command(
         if not shown:
             output.write_line("Nothing found")
     _write_rest(total, len(shown), tools, role, all_agents)
-    if results.is_indexing:
+    if results.is_indexing and scope.files is not None:
         _finish_index(scope)
     return output.OK if shown else output.FAILURE
 
@@ -147,13 +147,10 @@ def _search(
     since: datetime | None,
     limit: int,
 ) -> SearchResults:
-    from sessiontree.discovery.search import search
-
+    reached = scope.reaching("project" if here else "all", agents=not scope.is_profile_named)
     with output.Progress("Reading session") as progress:
-        return search(
+        return reached.search(
             text,
-            cwd=scope.cwd if here else None,
-            profile=scope.profile if scope.is_profile_named else None,
             role=role,
             since=since,
             include_tools=tools,

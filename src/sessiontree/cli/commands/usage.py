@@ -164,14 +164,8 @@ def _add_listed(tally: _Tally, scope: Scope, everywhere: bool) -> int:
     """Add up all sessions, those that are related one after the other; how many files could not
     be read.
     """
-    from sessiontree.discovery.listing import list_all_sessions, list_sessions
-
-    found = (
-        list_all_sessions(profile=scope.profile)
-        if everywhere and scope.session_dir is None
-        else list_sessions(scope.cwd, scope.session_dir, profile=scope.profile)
-    )
-    families = Families(found)
+    found = scope.reaching("all" if everywhere else "project").list()
+    families = Families(found, scope.store)
     seen = SeenAnswers(families)
     unreadable = len(found.unreadable)
     for info in families.sort(found):

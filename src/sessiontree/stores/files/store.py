@@ -283,6 +283,22 @@ class FileStore:
         except OSError as error:
             raise PersistenceError.from_os_error(ref, error) from error
 
+    def get_info(self, ref: Ref) -> SessionInfo | None:
+        """The listing's line of a session file or draft; None if there is none to be read."""
+        from sessiontree.discovery.catalogue import survey
+        from sessiontree.discovery.listing import make_session_info
+
+        path = os.path.abspath(ref)
+        for file in (path, paths.draft_path(path)):
+            try:
+                found = survey([self.storage.stat(file)], self.storage, is_complete=False).found
+            except OSError:
+                continue
+            if found:
+                stat, summary = found[0]
+                return make_session_info(stat, summary, self._store_of(ref).dialect, self.storage)
+        return None
+
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The file of the session that has exactly this id, a draft's too, if there is one."""
         from sessiontree.stores.files.claims import find_id

@@ -297,6 +297,12 @@ class PostgresStore:
         session_id, scope = read_ref(ref)
         return self.locate(session_id, scope=scope) is not None
 
+    def get_info(self, ref: Ref) -> SessionInfo | None:
+        """The listing's line of one session, a draft too; None if there is no such session."""
+        session_id, scope = read_ref(ref)
+        found = self.find(session_id, scope=scope)
+        return next((info for info in found if info.id == session_id), None)
+
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The session that has exactly this id, a draft too; None if there is none."""
         found = self.database.run(_LOCATE, (scope_key(scope), spell_key(session_id)))

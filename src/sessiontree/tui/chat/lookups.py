@@ -16,6 +16,7 @@ from sessiontree.tui.pickers.session_rows import count_text, short_path
 if TYPE_CHECKING:
     from sessiontree.history import HistoryStorage
     from sessiontree.runtime.agent_session import AgentSession, SessionStats
+    from sessiontree.scope import Scope
     from sessiontree.tui.chat.screen import ChatSetup
 
 
@@ -115,17 +116,14 @@ def count_other_sessions() -> dict[str, int]:
 
 
 def has_sessions(setup: ChatSetup) -> bool:
-    """Whether the profile (or the session folder) has any session at all."""
-    from sessiontree.discovery.paths import list_session_folders
+    """Whether the store (or the session folder) has any session at all."""
     from sessiontree.discovery.recent import list_session_files
-    from sessiontree.storage.file import FileSessionStorage
 
-    storage = FileSessionStorage()
-    if setup.session_dir is not None:
-        folders = [setup.session_dir]
-    else:
-        folders = list_session_folders(setup.profile, storage)
-    return any(list_session_files(storage, folder) for folder in folders)
+    scope = setup.scope
+    if scope.files is None:
+        return bool(scope.reaching("all").list(limit=1))
+    folders = scope.files.folders()
+    return any(list_session_files(scope.files.storage, folder) for folder in folders)
 
 
 def create_samples(cwd: str, setup: ChatSetup) -> int:
@@ -133,22 +131,20 @@ def create_samples(cwd: str, setup: ChatSetup) -> int:
     from sessiontree.samples import create_samples as create
     from sessiontree.samples import find_samples
 
-    found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
+    found = find_samples(setup.scope.store)
     if found:
-        raise ValueError(_word_samples(found[0], cwd, setup))
-    return len(create(cwd, profile=setup.profile, session_dir=setup.session_dir))
+        raise ValueError(_word_samples(found[0], cwd, setup.scope))
+    return len(create(cwd, setup.scope.store))
 
 
-def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
+def _word_samples(ref: str, cwd: str, scope: Scope) -> str:
     """Say where the samples are, and how to get there from this project."""
-    from sessiontree.discovery.heads import read_head
     from sessiontree.discovery.paths import same_cwd
-    from sessiontree.storage.file import FileSessionStorage
 
-    head = read_head(FileSessionStorage(), path)
-    project = head.cwd if head is not None else ""
+    info = scope.store.get_info(ref)
+    project = info.cwd if info is not None else ""
     # A folder of sessions lists all its sessions, whatever project they are of.
-    is_listed = setup.session_dir is not None or not project or same_cwd(project, cwd)
+    is_listed = scope.session_dir is not None or not project or same_cwd(project, cwd)
     where = "" if is_listed else f", in {safe_text.one_line(short_path(project))}"
     way = "/resume opens one" if is_listed else "/resume, then Tab, opens one"
     return f"The samples are there already{where}: {way}, /demo remove removes them"
@@ -157,9 +153,9 @@ def _word_samples(path: str, cwd: str, setup: ChatSetup) -> str:
 def remove_samples(setup: ChatSetup) -> int:
     """Move all samples to the trash; return how many."""
     from sessiontree.samples import find_samples
-    from sessiontree.stores.files.trash import move_to_trash
 
-    found = find_samples(profile=setup.profile, session_dir=setup.session_dir)
-    for path in found:
-        move_to_trash(path, profile=setup.profile)
+    store = setup.scope.store
+    found = find_samples(store)
+    for ref in found:
+        store.delete(ref)
     return len(found)

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sessiontree.core.tree_entries import Digester, TreeEntry
-from sessiontree.errors import SessionTreeError
+from sessiontree.discovery.listing import NO_MESSAGES
+from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
+from sessiontree.text.words import make_name
 from sessiontree.tui import safe_text
 from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
@@ -28,6 +31,7 @@ from sessiontree.tui.pickers.tree_rows import TreeModel
 
 if TYPE_CHECKING:
     from sessiontree.discovery.search.hits import SearchHit
+    from sessiontree.scope import Scope
     from sessiontree.tui.chat.screen import ChatScreen
 
 _DIGESTED_AT_ONCE = 2_000
@@ -77,8 +81,8 @@ async def resume(chat: ChatScreen, query: str) -> None:
     from sessiontree.tui.pickers.session_actions import SessionShelf
     from sessiontree.tui.pickers.session_picker import SessionPicker
 
-    session, setup = chat.session, chat.setup
-    shelf = SessionShelf(session.cwd, setup.profile, setup.session_dir)
+    session = chat.session
+    shelf = SessionShelf(replace(chat.setup.scope, cwd=session.cwd))
     path = await chat.app.push_screen_wait(
         SessionPicker(shelf, query=query, open_path=session.session_file)
     )
@@ -100,7 +104,7 @@ async def open_path(chat: ChatScreen, path: str) -> bool:
 
 async def _open_path(chat: ChatScreen, path: str) -> bool:
     session = chat.session
-    name, cwd = await asyncio.to_thread(_describe, path)
+    name, cwd = await asyncio.to_thread(_describe, chat.setup.scope, path)
     go = partial(session.switch_session, path)
     if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
         match await _ask_where(chat, name, cwd):
@@ -144,15 +148,13 @@ async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
     )
 
 
-def _describe(path: str) -> tuple[str, str]:
-    """Name and project of a session file."""
-    from sessiontree.discovery.heads import read_head
-    from sessiontree.discovery.recent import RecentSessionInfo
-    from sessiontree.storage.file import FileSessionStorage
-
-    head = read_head(FileSessionStorage(), path)
-    info = RecentSessionInfo(path, datetime.now(UTC), head)
-    return info.name, info.cwd
+def _describe(scope: Scope, ref: str) -> tuple[str, str]:
+    """Read the name and project of a session."""
+    info = scope.store_of(ref).get_info(ref)
+    if info is None:
+        raise SessionNotFoundError(ref)
+    prompt = None if info.first_message == NO_MESSAGES else info.first_message
+    return make_name(info.title, prompt, info.id, os.path.basename(ref)), info.cwd
 
 
 def _is_here(cwd: str, project: str) -> bool:
@@ -161,30 +163,19 @@ def _is_here(cwd: str, project: str) -> bool:
     return same_cwd(cwd, project)
 
 
-def _fork_here(chat: ChatScreen, path: str) -> str:
-    setup = chat.setup
-    forked = SessionManager.fork_from(
-        path, chat.session.cwd, setup.session_dir, profile=setup.profile
-    )
-    forked.close()
-    assert forked.session_file is not None
-    return forked.session_file
-
-
 async def clone(chat: ChatScreen) -> None:
-    """Copy the session into a new file and stay in this one."""
-    from sessiontree.discovery.breadcrumbs import write_breadcrumb
-
-    session = chat.session
+    """Copy the session and stay in this one."""
+    session, store = chat.session, chat.setup.scope.store
 
     def copy(manager: SessionManager) -> bool:
-        file = manager.session_file
-        if file is None or not os.path.exists(file):
+        if not manager.is_persisted:
             return False
         manager.flush()
-        _fork_here(chat, file)
-        # Copying made the copy this terminal's session; it is still the open one.
-        write_breadcrumb(manager.profile, manager.cwd, file)
+        try:
+            # No manager of its own: it would make the copy this terminal's session.
+            store.fork(manager.ref, manager.cwd, scope=manager.scope).close()
+        except SessionNotFoundError:
+            return False
         return True
 
     if await session.read(copy):
@@ -195,15 +186,16 @@ async def clone(chat: ChatScreen) -> None:
 
 async def search(chat: ChatScreen, text: str) -> None:
     """Search all sessions and open the hit that the user picks."""
-    from sessiontree.discovery.search import search as search_sessions
     from sessiontree.discovery.search.names import NAME_ROLE
+
+    scope = chat.setup.scope.reaching("all")
 
     hits: dict[str, SearchHit] = {}
 
     def find(query: str) -> list[Option]:
         if not query.strip():
             return []
-        found = search_sessions(query, profile=chat.setup.profile, limit=50)
+        found = scope.search(query, limit=50)
         options = []
         for number, hit in enumerate(found):
             hits[f"{number}"] = hit

@@ -41,8 +41,8 @@ from sessiontree.tui.transcript.widget import Transcript
 
 if TYPE_CHECKING:
     from sessiontree.history import HistoryStorage
-    from sessiontree.profiles import Profile
     from sessiontree.runtime.agent_session import AgentSession
+    from sessiontree.scope import Scope
     from sessiontree.tui.transcript.blocks import Block
 
 logger = get_logger(__name__)
@@ -55,8 +55,7 @@ _POLL_S = 1.0
 class ChatSetup:
     """The settings to start a chat with."""
 
-    profile: Profile
-    session_dir: str | None = None
+    scope: Scope
     initial_prompt: str | None = None
     notice: str | None = None
     history: HistoryStorage | None = None

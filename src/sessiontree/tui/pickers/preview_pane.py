@@ -11,7 +11,7 @@ from datetime import datetime
 from rich.text import Text
 from textual.widget import Widget
 
-from sessiontree.profiles import Profile
+from sessiontree.stores.base import SessionStore
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.pickers.session_preview import Preview, draw_preview, load_preview
 from sessiontree.tui.pickers.session_rows import SessionRow, draw_heading
@@ -25,9 +25,11 @@ _PAUSE_S = 0.08
 class PreviewPane(Widget):
     """Show one row of a session picker in detail."""
 
-    def __init__(self, profile_of: Callable[[str], Profile], clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store_of: Callable[[str], SessionStore], clock: Callable[[], datetime]
+    ) -> None:
         super().__init__(id="preview")
-        self._profile_of = profile_of
+        self._store_of = store_of
         self._clock = clock
         self._row: SessionRow | None = None
         self._previews: dict[str, Preview] = {}
@@ -59,7 +61,7 @@ class PreviewPane(Widget):
             self.refresh()
 
         self._work = run_in_background(
-            self, lambda _: load_preview(path, self._profile_of(path)), take
+            self, lambda _: load_preview(path, self._store_of(path)), take
         )
 
     @property

@@ -1,7 +1,7 @@
 """Load, read and filter the rows of a session picker, in threads.
 
-Keeps the scope, the query, the order, and how complete the list is. Draws nothing; calls its owner
-whenever rows or facts change.
+Keeps the breadth, the query, the order, and how complete the list is. Draws nothing; calls its
+owner whenever rows or facts change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background, tell_from_thread
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.session_actions import (
-    Scope,
+    Breadth,
     SessionShelf,
     explain_failure,
     unread_texts,
@@ -61,15 +61,15 @@ class SessionFeed:
 
     def __init__(self, shelf: SessionShelf, query: str, owner: FeedOwner) -> None:
         self.query = Query(query)
-        self.scope: Scope = shelf.scopes[0]
+        self.breadth: Breadth = shelf.breadths[0]
         self.named_only = False
         self.progress: tuple[int, int] | None = None
         self._shelf = shelf
         self._owner = owner
         self._chosen_sort: Sort | None = None
-        self._indexes: dict[Scope, SessionIndex] = {}
-        self._lists: dict[Scope, SessionList] = {}
-        self._loading: dict[Scope, BackgroundWork] = {}
+        self._indexes: dict[Breadth, SessionIndex] = {}
+        self._lists: dict[Breadth, SessionList] = {}
+        self._loading: dict[Breadth, BackgroundWork] = {}
         self._filtering: BackgroundWork | None = None
         self._has_part = False
         self._reading: BackgroundWork | None = None
@@ -86,18 +86,18 @@ class SessionFeed:
 
     @property
     def total(self) -> int:
-        """How many sessions of the scope are known."""
+        """How many sessions of the breadth are known."""
         return len(self._index)
 
     @property
     def unreadable(self) -> int:
-        found = self._lists.get(self.scope)
+        found = self._lists.get(self.breadth)
         return len(found.unreadable) if found is not None else 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether all sessions of the scope are listed."""
-        return self.scope in self._lists
+        """Whether all sessions of the breadth are listed."""
+        return self.breadth in self._lists
 
     @property
     def is_filtering(self) -> bool:
@@ -122,7 +122,7 @@ class SessionFeed:
 
     @property
     def _index(self) -> SessionIndex:
-        return self._indexes.setdefault(self.scope, SessionIndex(words=self._words))
+        return self._indexes.setdefault(self.breadth, SessionIndex(words=self._words))
 
     def word_emptiness(self) -> str:
         """Explain why the list is empty, and what to do."""
@@ -130,15 +130,15 @@ class SessionFeed:
             return self.query.error
         if not self.is_complete:
             return "Reading sessions…"
-        is_project = self.scope == "project"
+        is_project = self.breadth == "project"
         hint = " · Tab shows all projects" if is_project else ""
-        if self.scope == "all" and "agents" in self._shelf.scopes:
+        if self.breadth == "all" and "agents" in self._shelf.breadths:
             hint = " · Tab shows all agents"
         if not self.query.is_empty:
             return f"Nothing matches {safe_text.one_line(self.query.text)}{hint}"
         if self.named_only:
             return f"No session has a name · Ctrl+N shows those without{hint}"
-        moved = self._lists[self.scope].moved
+        moved = self._lists[self.breadth].moved
         if moved:
             old = safe_text.one_line(short_path(moved[0].cwd))
             return f"No sessions here. Those of {old}? Then: sessiontree relink {old}"
@@ -146,24 +146,24 @@ class SessionFeed:
 
     # -- what is wanted --------------------------------------------------------------------------
 
-    def enter_scope(self, scope: Scope) -> None:
+    def enter_breadth(self, breadth: Breadth) -> None:
         """List this project's sessions, or all."""
-        self.scope = scope
-        if scope not in self._lists and scope not in self._loading:
-            self._load(scope)
+        self.breadth = breadth
+        if breadth not in self._lists and breadth not in self._loading:
+            self._load(breadth)
         self._read_texts()
         self.filter(keep_cursor=False)
 
     @property
-    def other_scope(self) -> Scope:
-        """Return the scope after the present one."""
-        scopes = self._shelf.scopes
-        return scopes[(scopes.index(self.scope) + 1) % len(scopes)]
+    def other_breadth(self) -> Breadth:
+        """Return the breadth after the present one."""
+        breadths = self._shelf.breadths
+        return breadths[(breadths.index(self.breadth) + 1) % len(breadths)]
 
-    def next_scope(self) -> None:
-        """List the sessions of the next scope."""
-        if self.other_scope != self.scope:
-            self.enter_scope(self.other_scope)
+    def next_breadth(self) -> None:
+        """List the sessions of the next breadth."""
+        if self.other_breadth != self.breadth:
+            self.enter_breadth(self.other_breadth)
 
     def set_query(self, text: str) -> None:
         """Set the query and filter."""
@@ -195,7 +195,7 @@ class SessionFeed:
         self._lists.clear()
         for one in self._loading.values():
             one.stop()
-        self._load(self.scope)
+        self._load(self.breadth)
         self.filter()
 
     def stop(self) -> None:
@@ -206,12 +206,14 @@ class SessionFeed:
 
     # -- loading ---------------------------------------------------------------------------------
 
-    def _load(self, scope: Scope) -> None:
+    def _load(self, breadth: Breadth) -> None:
         """List the newest few sessions first, then all."""
         loop, pump = asyncio.get_running_loop(), self._owner.pump
 
         def read(made: BackgroundWork) -> SessionList:
-            tell_from_thread(pump, loop, made, self._take_glance, scope, self._shelf.glance(scope))
+            tell_from_thread(
+                pump, loop, made, self._take_glance, breadth, self._shelf.glance(breadth)
+            )
             last = 0.0
 
             def progress(done: int, total: int) -> None:
@@ -221,37 +223,37 @@ class SessionFeed:
                     last = now
                     tell_from_thread(pump, loop, made, self._take_progress, done, total)
 
-            return self._shelf.load(scope, progress)
+            return self._shelf.load(breadth, progress)
 
-        self._loading[scope] = run_in_background(
+        self._loading[breadth] = run_in_background(
             pump,
             read,
-            lambda found: self._take_list(scope, found),
-            lambda error: self._take_failure(scope, error),
+            lambda found: self._take_list(breadth, found),
+            lambda error: self._take_failure(breadth, error),
         )
 
-    def _take_glance(self, scope: Scope, infos: list[SessionInfo]) -> None:
-        if scope not in self._lists and not self._indexes.get(scope):
-            self._indexes[scope] = SessionIndex(infos, self._words)
-            if scope == self.scope:
+    def _take_glance(self, breadth: Breadth, infos: list[SessionInfo]) -> None:
+        if breadth not in self._lists and not self._indexes.get(breadth):
+            self._indexes[breadth] = SessionIndex(infos, self._words)
+            if breadth == self.breadth:
                 self.filter()
 
     def _take_progress(self, done: int, total: int) -> None:
         self.progress = (done, total)
         self._owner.show_facts()
 
-    def _take_list(self, scope: Scope, found: SessionList) -> None:
-        self._loading.pop(scope, None)
+    def _take_list(self, breadth: Breadth, found: SessionList) -> None:
+        self._loading.pop(breadth, None)
         self.progress = None
-        self._lists[scope] = found
-        self._indexes.setdefault(scope, SessionIndex(words=self._words)).replace_all(found)
-        if scope == self.scope:
+        self._lists[breadth] = found
+        self._indexes.setdefault(breadth, SessionIndex(words=self._words)).replace_all(found)
+        if breadth == self.breadth:
             self._read_texts()
             self.filter()
 
-    def _take_failure(self, scope: Scope, error: Exception) -> None:
-        known = self._indexes.setdefault(scope, SessionIndex(words=self._words)).infos
-        self._take_list(scope, SessionList(known))
+    def _take_failure(self, breadth: Breadth, error: Exception) -> None:
+        known = self._indexes.setdefault(breadth, SessionIndex(words=self._words)).infos
+        self._take_list(breadth, SessionList(known))
         self._owner.say(explain_failure(error))
 
     def _read_texts(self) -> None:

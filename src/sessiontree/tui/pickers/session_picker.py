@@ -17,7 +17,7 @@ from textual.containers import Container
 from textual.widgets import Input
 
 from sessiontree.discovery.listing import SessionInfo
-from sessiontree.profiles import Profile
+from sessiontree.scope import Scope
 from sessiontree.tui import safe_text
 from sessiontree.tui.background import run_in_background
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
@@ -26,7 +26,7 @@ from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.row_list import Bar, RowList, titled
 from sessiontree.tui.pickers.session_actions import (
     CHANGE_ERRORS,
-    Scope,
+    Breadth,
     SessionShelf,
     Undo,
     explain_failure,
@@ -98,11 +98,11 @@ class SessionPicker(QueryPicker[str | None]):
         with Container(id="body"):
             rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
             yield rows
-            yield PreviewPane(self._shelf.profile_of, self._clock)
+            yield PreviewPane(self._shelf.scope.store_of, self._clock)
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self._feed.enter_scope(self._feed.scope)
+        self._feed.enter_breadth(self._feed.breadth)
 
     @property
     def row_list(self) -> RowList[SessionRow]:
@@ -150,14 +150,14 @@ class SessionPicker(QueryPicker[str | None]):
             is_chosen=is_chosen,
             is_open=row.info.path == self._open_path,
             agent=self._agent_of(row),
-            with_project=self._feed.scope != "project",
+            with_project=self._feed.breadth != "project",
             with_path=self._with_path,
         )
 
     def _agent_of(self, row: SessionRow) -> str:
-        if self._feed.scope != "agents":
+        if self._feed.breadth != "agents":
             return ""
-        return self._shelf.profile_of(row.info.path).name
+        return self._shelf.scope.store_of(row.info.path).profile.name
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
@@ -169,7 +169,7 @@ class SessionPicker(QueryPicker[str | None]):
     def _facts(self) -> list[str]:
         feed = self._feed
         shown, total = len(self.row_list.rows), feed.total
-        facts = [] if self._shelf.candidates is not None else [_SCOPE_WORDS[feed.scope]]
+        facts = [] if self._shelf.candidates is not None else [_BREADTH_WORDS[feed.breadth]]
         if feed.progress is not None:
             facts.append(f"reading {feed.progress[0]:,} of {feed.progress[1]:,}")
         elif not feed.is_complete:
@@ -188,9 +188,9 @@ class SessionPicker(QueryPicker[str | None]):
 
     def _draw_keys(self, width: int) -> Text:
         keys = [("Enter", "resume"), ("Esc", "cancel")]
-        if len(self._shelf.scopes) > 1:
-            words = _SCOPE_WORDS if width >= _ROOMY else _SHORT_SCOPE_WORDS
-            keys.append(("Tab", words[self._feed.other_scope]))
+        if len(self._shelf.breadths) > 1:
+            words = _BREADTH_WORDS if width >= _ROOMY else _SHORT_BREADTH_WORDS
+            keys.append(("Tab", words[self._feed.other_breadth]))
         if self._undos:
             keys.append(("^Z", "undo"))
         keys += [("^R", "rename"), ("^D", "delete"), ("^S", "sort")]
@@ -207,7 +207,7 @@ class SessionPicker(QueryPicker[str | None]):
     # -- keys ------------------------------------------------------------------------------------
 
     def action_scope(self) -> None:
-        self._feed.next_scope()
+        self._feed.next_breadth()
 
     def action_sort(self) -> None:
         self._feed.next_sort()
@@ -289,12 +289,12 @@ class SessionPicker(QueryPicker[str | None]):
         self._say(f"That failed: {explain_failure(error)}")
 
 
-_SCOPE_WORDS: dict[Scope, str] = {
+_BREADTH_WORDS: dict[Breadth, str] = {
     "project": "this project",
     "all": "all projects",
     "agents": "all agents",
 }
-_SHORT_SCOPE_WORDS: dict[Scope, str] = {"project": "project", "all": "all", "agents": "agents"}
+_SHORT_BREADTH_WORDS: dict[Breadth, str] = {"project": "project", "all": "all", "agents": "agents"}
 _ROOMY = 90
 """Columns from which on the key bar uses whole words."""
 
@@ -324,18 +324,13 @@ class PickerApp(ThemedApp[str | None]):
 
 
 def pick_session(
-    *,
-    cwd: str,
-    profile: Profile,
-    session_dir: str | None = None,
-    candidates: Sequence[SessionInfo] | None = None,
-    query: str = "",
+    scope: Scope, *, candidates: Sequence[SessionInfo] | None = None, query: str = ""
 ) -> str | None:
-    """Let the user choose a session; return its path, or None on Esc.
+    """Let a person choose a session; return its path or ref, or None on Esc.
 
     Ctrl+C restores the terminal and ends the program with SystemExit(0).
     """
-    shelf = SessionShelf(cwd, profile, session_dir, candidates)
+    shelf = SessionShelf(scope, candidates)
     app = PickerApp(lambda: SessionPicker(shelf, query=query))
     path = app.run()
     if app.was_left:

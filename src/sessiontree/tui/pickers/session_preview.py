@@ -11,8 +11,8 @@ from rich.text import Text
 
 from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.errors import SessionTreeError
-from sessiontree.export.view import open_view
-from sessiontree.profiles import Profile
+from sessiontree.export.view import read_view
+from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 
@@ -32,10 +32,10 @@ class Preview:
     problem: str | None = None
 
 
-def load_preview(path: str, profile: Profile) -> Preview:
+def load_preview(ref: Ref, store: SessionStore) -> Preview:
     """Read the last messages of a session file; a failure becomes the preview's ``problem``."""
     try:
-        with open_view(path, profile=profile) as view:
+        with read_view(store, ref) as view:
             parents = {entry.parent_id for entry in view.tree.entries}
             branches = sum(
                 1 for e in view.tree.entries if e.id not in parents and e.type == "message"

@@ -33,6 +33,7 @@ from sessiontree.maintenance.renaming import rename_session
 from sessiontree.profiles import get_profile
 from sessiontree.storage import sqlite
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.store import FileStore
 
 Finder = Callable[..., SearchResults]
 ROADS = {"index": None, "scan": 0.0}
@@ -289,11 +290,11 @@ def test_a_new_name_is_found_and_the_old_one_no_more(project: Path, find: Finder
     by_entry = say(project, "b", "hello " * 2_000)
     add(by_entry, entry("session_info", "e0000001", "a0000000", name="Quokka"))
     assert ids(find("quokka")) == {"a", "b"}
-    rename_session(FileSessionStorage(), str(by_header), "Marmot")
+    rename_session(FileStore(), str(by_header), "Marmot")
     add(by_entry, entry("session_info", "e0000002", "e0000001", name="Marmot"))
     assert find("quokka").total == 0
     assert ids(find("marmot")) == {"a", "b"}
-    rename_session(FileSessionStorage(), str(by_header), "")
+    rename_session(FileStore(), str(by_header), "")
     assert ids(find("marmot")) == {"b"}
 
 
