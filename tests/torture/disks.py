@@ -2,7 +2,7 @@
 every state that could be found afterwards.
 
 ``RecordingOs`` stands in for the ``os`` module inside the storage. Everything really happens, in a
-real folder, and is written down in order. ``states`` then plays the record back as a file system
+real folder, and is written down in order. ``Disk`` then plays the record back as a file system
 might have kept it at some moment: of each file the bytes up to its last fsync and any part of what
 came later; of each folder the names up to its last fsync and any prefix of the later changes.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,17 @@ class _File:
     pending: list[Event] = field(default_factory=list)
 
 
+State = Mapping[str, bytes]
+"""The files of a medium: path below its root to content."""
+
+
+def write_state(state: State, root: Path) -> None:
+    for path, data in state.items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
+
 class Disk:
     """What is surely on the medium after some events, and what may be."""
 
@@ -153,8 +165,8 @@ class Disk:
     def _change_name(self, path: str, event: Event) -> None:
         self._pending_names.setdefault(os.path.dirname(path), []).append(event)
 
-    def write_state(self, root: Path, base: str, rng: random.Random) -> None:
-        """One state that a power cut at this moment could leave, below ``root``."""
+    def make_state(self, base: str, rng: random.Random) -> State:
+        """One state that a power cut at this moment could leave below ``base``."""
         names: dict[str, int] = {}
         for folder in {*self._durable_names, *self._pending_names}:
             kept = dict(self._durable_names.get(folder, {}))
@@ -162,6 +174,7 @@ class Disk:
             for event in pending[: rng.randint(0, len(pending))]:
                 _rename(kept, event)
             names |= kept
+        state = {}
         for path, inode in names.items():
             if inode == _FOLDER or not _is_reachable(path, names, base):
                 continue
@@ -172,9 +185,8 @@ class Disk:
                 _change(data, change, None)
             if done < len(file.pending):
                 _change(data, file.pending[done], rng)
-            place = root / os.path.relpath(path, base)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
+            state[os.path.relpath(path, base)] = bytes(data)
+        return state
 
 
 _FOLDER = -1
