@@ -233,7 +233,7 @@ def in_order(found: Iterable[tuple[FileStat, SessionInfo]]) -> list[SessionInfo]
 
 
 def _read_text(storage: SessionStorage, path: str) -> str:
-    from sessiontree.discovery.search.texts import read_all_text
+    from sessiontree.discovery.texts import read_all_text
 
     return read_all_text(storage, path)
 

@@ -15,8 +15,8 @@ import msgspec
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery.catalogue.leaves import Status, judge_message
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
-from sessiontree.discovery.search.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.discovery.search.times import to_datetime
+from sessiontree.discovery.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, get_cwd, get_timestamp, get_title

@@ -22,13 +22,13 @@ from sessiontree.discovery.search.scan import (
     make_snippet,
     roles_for,
 )
-from sessiontree.discovery.search.texts import (
+from sessiontree.discovery.search.times import Since, to_datetime, to_ms
+from sessiontree.discovery.texts import (
     SPOKEN_ROLES,
     TOOL_ROLES,
     SaidText,
     texts_of_line,
 )
-from sessiontree.discovery.search.times import Since, to_datetime, to_ms
 from sessiontree.model.entries import Entry
 
 _HALF_LIFE_DAYS = 30.0

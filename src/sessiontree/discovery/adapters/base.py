@@ -32,7 +32,7 @@ from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageRea
 from sessiontree.storage.descriptors import to_stat
 
 if TYPE_CHECKING:
-    from sessiontree.discovery.search.texts import SaidText
+    from sessiontree.discovery.texts import SaidText
 
 StrPath = str | os.PathLike[str]
 

@@ -40,7 +40,7 @@ from sessiontree.discovery.adapters.records import (
 from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, make_key, twin_of
 from sessiontree.discovery.catalogue.leaves import Leaf, Status
 from sessiontree.discovery.catalogue.summary import Summary
-from sessiontree.discovery.search.texts import SaidText, join_strings
+from sessiontree.discovery.texts import SaidText, join_strings
 from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.regular import open_for_reading
 

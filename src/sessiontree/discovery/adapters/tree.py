@@ -19,7 +19,7 @@ from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, ma
 from sessiontree.discovery.catalogue.summary import read_summary
 from sessiontree.discovery.paths import list_session_folders
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.discovery.search.texts import SaidText, texts_of_line
+from sessiontree.discovery.texts import SaidText, texts_of_line
 from sessiontree.model.header import is_header
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line

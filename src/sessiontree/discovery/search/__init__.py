@@ -29,8 +29,8 @@ from sessiontree.discovery.search.scan import (
     roles_for,
 )
 from sessiontree.discovery.search.scope import SearchScope, find_scope
-from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.discovery.search.times import Since, to_datetime, to_ms
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.profiles import Profile
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorage

@@ -33,8 +33,8 @@ import msgspec
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.search import names
 from sessiontree.discovery.search.query import Term
-from sessiontree.discovery.search.texts import SPOKEN_ROLES, read_texts
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
+from sessiontree.discovery.texts import SPOKEN_ROLES, read_texts
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.search.query import Term
-from sessiontree.discovery.search.texts import SaidText
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
+from sessiontree.discovery.texts import SaidText
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import FileStat, SessionStorage
 

@@ -14,8 +14,8 @@ from itertools import chain
 from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
 from sessiontree.discovery.search.query import Query, Term
-from sessiontree.discovery.search.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, texts_of_line
 from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, texts_of_line
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
 

@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sessiontree.discovery.search.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.discovery.search.words import split_words
+from sessiontree.discovery.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.rows import cut_word, spell_words

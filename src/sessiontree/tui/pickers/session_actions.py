@@ -14,7 +14,7 @@ from typing import Literal
 from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.discovery.paths import belongs_to, session_folders
 from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
-from sessiontree.discovery.search.texts import read_all_text
+from sessiontree.discovery.texts import read_all_text
 from sessiontree.errors import SessionTreeError
 from sessiontree.maintenance.renaming import rename_session
 from sessiontree.scope import Scope
