@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,3 +307,15 @@ def test_the_scripted_agent_comes_when_it_is_named() -> None:
     assert "sessiontree.testing.scripted_agent" in loaded(
         "from sessiontree.testing import ScriptedAgent"
     )
+
+
+def test_the_typing_tests_use_every_public_name() -> None:
+    folder = Path(__file__).parents[1] / "typing"
+    imported = {
+        alias.name
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "sessiontree"
+        for alias in node.names
+    }
+    assert set(sessiontree.__all__) - imported == {"__version__"}
