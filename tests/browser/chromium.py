@@ -22,7 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",

@@ -1,6 +1,24 @@
 """Open a session file: create, read, migrate it, or recover it after damage.
 
-Owns opening a path and the writing half of migrations (docs/format.md#versions).
+**What may be at a path**, and what opening does with it:
+
+- nothing: a new session begins there, and is on disk at once. If another process is quicker, its
+  session is read instead;
+- a draft, under either of its names: it is read, and the session goes on as a draft;
+- a session of version 3: it is read, and nothing is written;
+- an older version (docs/format.md#versions): it is migrated in memory, then rewritten as a whole;
+- lines that another program wrote to the place a session was moved from: they are brought to the
+  session, and that is opened;
+- a damaged session, whose header can't be read: the damaged file is kept whole under another name,
+  and its entries go to a new file (docs/decisions/0004-recovery.md);
+- another program's file: NotASessionError, and the file stays as it is.
+
+**Who may do it.** Reading needs no lock. A recovery takes the file's lock first and reads again,
+because another process may have recovered it meanwhile.
+
+**What a crash leaves.** A recovery writes a copy of the damaged file under another name, and only
+when that is complete does the new file take the old one's place, by one rename. At no moment is
+there neither; a recovery that was cut off is done again by the next process that opens the file.
 """
 
 from __future__ import annotations
