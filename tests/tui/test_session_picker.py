@@ -240,6 +240,25 @@ async def test_tab_goes_on_to_the_sessions_of_other_agents(stocked: Shop, home: 
         assert await rig.ended() == path
 
 
+async def test_a_project_without_sessions_shows_those_of_all_projects(shop: Shop) -> None:
+    shop.session("asked there", title="Elsewhere", cwd=shop.other_project)
+    async with picking(shop) as rig:
+        assert rig.names == ["Elsewhere"]
+        assert "all projects" in rig.text
+        await rig.press("tab")
+        assert rig.names == []
+        assert "No sessions in this project yet" in rig.text
+
+
+async def test_a_user_of_another_agent_sees_its_sessions_at_once(shop: Shop, home: Path) -> None:
+    theirs = Shop(shop.root)
+    theirs.profile = Profile("pi", str(home / ".pi" / "agent"), "pi")
+    theirs.session("asked of pi", title="From pi")
+    async with picking(shop) as rig:
+        assert rig.names == ["From pi"]
+        assert "all agents" in rig.text
+
+
 async def test_sort_named_only_and_path(stocked: Shop) -> None:
     parent = stocked.session("root", title="Root", age_s=500)
     stocked.session("child", title="Child", parent=parent, age_s=5)
@@ -282,11 +301,11 @@ def is_there(path: str) -> bool:
 
 async def test_no_sessions_say_so_and_only_leaving_works(shop: Shop) -> None:
     async with picking(shop) as rig:
-        assert "No sessions in this project yet · Tab shows all projects" in rig.text
+        assert "No sessions yet" in rig.text
         await rig.press("enter", "down", "ctrl+d", "ctrl+r", "ctrl+z")
         assert not rig.app._exit
         await rig.press("tab")
-        assert "No sessions yet" in rig.text
+        assert "No sessions in this project yet · Tab shows all projects" in rig.text
         await press(rig.pilot, "escape")
         assert await rig.ended() is None
 

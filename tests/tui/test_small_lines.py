@@ -297,8 +297,15 @@ def line_of(query: str = "", width: int = 90, **fields: Any) -> str:
 
 
 def test_a_session_shows_name_project_messages_and_age() -> None:
-    line = line_of(name="Fix the login", message_count=1_234, age_s=7_300)
-    assert line.split() == ["Fix", "the", "login", "/home/me/app", "1,234", "msgs", "2h", "ago"]
+    line = line_of(width=120, name="Fix the login", message_count=1_234, age_s=7_300)
+    assert line.split() == ["Fix", "the", "login", "/home/me/app", "1,234", "msgs", "2h"]
+
+
+def test_in_a_list_beside_a_preview_the_title_gets_half_of_the_room() -> None:
+    title = "The cart loses its rows when the page is loaded again"
+    shown = line_of(width=69, name=title, age_s=7_300)
+    assert shown.split()[-2:] == ["app", "2h"]
+    assert title[:44] in shown
 
 
 def test_a_match_in_the_talk_is_shown_beside_the_name() -> None:
@@ -327,7 +334,15 @@ def test_the_heading_says_how_a_session_ended() -> None:
     found = index.rows(Query(""), "recent")
     assert found
     lines = [line.plain for line in draw_heading(found[0], 60, DARK, NOW)]
-    assert lines == ["a", "2 messages · just now · no answer yet", "/home/me/app · id-a"]
+    assert lines == ["a", "2 messages · just now · no answer yet", "id-a · /home/me/app"]
+
+
+def test_a_narrow_heading_keeps_the_head_of_the_id() -> None:
+    session_id = "01a1f170-5f5a-77fe-bdb7-c485aa799f56"
+    found = SessionIndex([make_info("a", id=session_id)]).rows(Query(""), "recent")
+    assert found
+    place = [line.plain for line in draw_heading(found[0], 40, DARK, NOW)][2]
+    assert place == "01a1f170-5f5a… · /home/me/app"
 
 
 def test_paths_below_home_are_short() -> None:

@@ -25,7 +25,18 @@ from sessiontree.tui.pickers.session_actions import SessionShelf
 from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
 from sessiontree.tui.pickers.tree_picker import TreePicker
 
-from .support import NOW, Shop, assistant, call, press, result, running_chat, type_text, until, user
+from .support import (
+    NOW,
+    Shop,
+    assistant,
+    call,
+    result,
+    running_chat,
+    screen_text,
+    type_text,
+    until,
+    user,
+)
 
 FOLDER = Path(__file__).with_name("snapshots")
 
@@ -96,7 +107,8 @@ async def picture_picker(
         await until(lambda: isinstance(app.screen, SessionPicker), pilot)
         picker = app.screen
         assert isinstance(picker, SessionPicker)
-        await press(pilot, "tab")
+        # The files lie in a folder of no project, so the list of all projects opens by itself.
+        await until(lambda: "all projects" in screen_text(app), pilot)
         await type_text(pilot, query)
         await until(lambda: not picker.is_busy, pilot)
         await until(lambda: picker.query_one(PreviewPane).is_ready, pilot)

@@ -76,3 +76,19 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
     if seconds < 7 * 86_400:
         return f"{int(seconds // 86_400)}d ago"
     return f"{to_local(moment):%Y-%m-%d}"
+
+
+def format_short_age(moment: datetime, now: datetime) -> str:
+    """Return ``now``, ``5m``, ``2h``, ``3d``; then ``Nov 10``, or ``2025-11``."""
+    shown = format_time_ago(moment, now)
+    if not shown[:1].isdigit():
+        return "now"
+    if shown.endswith(" ago"):
+        return shown.removesuffix(" ago")
+    local = to_local(moment)
+    # Not strftime's %b: month names would follow the locale, the rest of the screen doesn't.
+    is_this_year = local.year == to_local(now).year
+    return f"{_MONTHS[local.month - 1]} {local.day}" if is_this_year else shown[:7]
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

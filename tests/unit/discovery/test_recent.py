@@ -15,7 +15,7 @@ from tests.unit.discovery.places import put, session_name, talk
 from sessiontree import find_most_recent_session, get_recent_sessions
 from sessiontree.storage.base import FileStat, SessionStorageReader, StrPath
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.text.words import format_time_ago, make_name
+from sessiontree.text.words import format_short_age, format_time_ago, make_name
 
 
 class CountingStorage(FileSessionStorage):
@@ -162,6 +162,21 @@ def test_a_name_is_always_printable_and_short(text: str) -> None:
 def test_ages_are_short(ago: timedelta, said: str) -> None:
     now = datetime(2026, 2, 16, 12, tzinfo=UTC)
     assert format_time_ago(now - ago, now) == said
+
+
+@pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(seconds=5), "now"),
+        (timedelta(minutes=5), "5m"),
+        (timedelta(days=3), "3d"),
+        (timedelta(days=14), "Feb 2"),
+        (timedelta(days=90), "2025-11"),
+    ],
+)
+def test_ages_in_a_column_are_shorter(ago: timedelta, said: str) -> None:
+    now = datetime(2026, 2, 16, 12, tzinfo=UTC)
+    assert format_short_age(now - ago, now) == said
 
 
 def test_what_is_older_than_a_week_has_its_date() -> None:

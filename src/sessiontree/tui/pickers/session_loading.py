@@ -63,6 +63,7 @@ class SessionFeed:
         self.query = Query(query)
         self.breadth: Breadth = shelf.breadths[0]
         self.named_only = False
+        self._is_looking_wider = True
         self.progress: tuple[int, int] | None = None
         self._shelf = shelf
         self._owner = owner
@@ -148,6 +149,24 @@ class SessionFeed:
 
     def enter_breadth(self, breadth: Breadth) -> None:
         """List this project's sessions, or all."""
+        self._is_looking_wider = False
+        self._enter(breadth)
+
+    def start(self) -> None:
+        """List this project's sessions; if it has none, those of all projects, then all agents."""
+        self._is_looking_wider = True
+        self._enter(self.breadth)
+
+    def _look_wider(self) -> bool:
+        """List the next breadth, since this first one is empty; return whether there was one."""
+        breadths = self._shelf.breadths
+        at = breadths.index(self.breadth) + 1
+        if not self._is_looking_wider or at == len(breadths):
+            return False
+        self._enter(breadths[at])
+        return True
+
+    def _enter(self, breadth: Breadth) -> None:
         self.breadth = breadth
         if breadth not in self._lists and breadth not in self._loading:
             self._load(breadth)
@@ -247,6 +266,9 @@ class SessionFeed:
         self.progress = None
         self._lists[breadth] = found
         self._indexes.setdefault(breadth, SessionIndex(words=self._words)).replace_all(found)
+        if breadth == self.breadth and not found and not found.moved and self._look_wider():
+            return
+        self._is_looking_wider = self._is_looking_wider and breadth != self.breadth
         if breadth == self.breadth:
             self._read_texts()
             self.filter()

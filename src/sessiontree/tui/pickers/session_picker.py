@@ -102,7 +102,7 @@ class SessionPicker(QueryPicker[str | None]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self._feed.enter_breadth(self._feed.breadth)
+        self._feed.start()
 
     @property
     def row_list(self) -> RowList[SessionRow]:

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
-from sessiontree.text.words import clean_line, format_time_ago
+from sessiontree.text.words import clean_line, format_short_age, format_time_ago
 from sessiontree.tui import safe_text
 from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable, WordField, distinct_words
 from sessiontree.tui.palette import Palette
@@ -318,8 +318,13 @@ def _newest_in_thread(
     return newest
 
 
-_AGE_WIDTH = 10
-_COUNT_WIDTH = 10
+_AGE_WIDTH = 9
+_AGENT_WIDTH = 8
+_COUNT_WIDTH = 11
+_ID_WIDTH = 14
+_LEAST_PROJECT = 8
+_ROOMY = 100
+"""Columns from which on a row also counts messages; narrower rows leave the room to the title."""
 _STATES = {
     "interrupted": "no answer yet",
     "error": "ended with an error",
@@ -364,7 +369,9 @@ def draw_session(
     info = row.info
     right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
     if agent and width >= 50:
-        right = Text.assemble((f"{agent} ".ljust(12), palette.of("secondary")), right)
+        # "claude-code" is told from the others by its first word.
+        shown = safe_text.fit(safe_text.one_line(agent).partition("-")[0], _AGENT_WIDTH - 1)
+        right = Text.assemble((safe_text.fill(shown, _AGENT_WIDTH), palette.of("secondary")), right)
     room = max(1, width - cell_len(right.plain) - 4)
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
     line.append(row.guides, palette.rule)
@@ -403,14 +410,15 @@ def _right_side(
         room = min(60, width // 2)
         side.append(safe_text.fit_middle(safe_text.one_line(short_path(info.path)), room))
     elif with_project and width >= 60:
-        room = min(32, width // 4)
-        project = safe_text.fit_end(safe_text.one_line(short_path(info.cwd)), room)
-        side.append(safe_text.fill(project, room))
-    if width >= 70 and not with_path:
+        room = min(24, width // 6)
+        project = info.cwd.rstrip(os.sep) if width < _ROOMY else short_path(info.cwd)
+        name = safe_text.one_line(os.path.basename(project) if width < _ROOMY else project) or "?"
+        side.append(safe_text.fill(safe_text.fit_end(name, room), room))
+    if width >= _ROOMY and not with_path:
         count = count_text(info.message_count, "msg") if info.message_count else ""
         side.append(count.rjust(_COUNT_WIDTH))
     if width >= 30:
-        side.append("  " + format_time_ago(info.modified, now).rjust(_AGE_WIDTH))
+        side.append(format_short_age(info.modified, now).rjust(_AGE_WIDTH))
     side.stylize(palette.dim)
     return side
 
@@ -452,6 +460,17 @@ def _draw_reason(reason: Reason, palette: Palette, room: int) -> Text:
     return drawn
 
 
+def _draw_place(info: SessionInfo, width: int) -> str:
+    """The id and the project: the id's head is what commands take, so the project is cut first."""
+    session_id, project = safe_text.one_line(info.id), safe_text.one_line(short_path(info.cwd))
+    if cell_len(session_id) + cell_len(project) + 3 > width:
+        session_id = safe_text.fit(session_id, _ID_WIDTH)
+    room = width - cell_len(session_id) - 3
+    if room < _LEAST_PROJECT:
+        return safe_text.fit(session_id, width)
+    return f"{session_id} · {safe_text.fit_end(project, room)}"
+
+
 def draw_heading(row: SessionRow, width: int, palette: Palette, now: datetime) -> list[Text]:
     """Draw the lines above a preview: the whole name, the facts, and why it matched."""
     info = row.info
@@ -463,12 +482,7 @@ def draw_heading(row: SessionRow, width: int, palette: Palette, now: datetime) -
     lines = [
         Text(safe_text.fit(safe_text.one_line(row.name), width), palette.strong),
         Text(safe_text.fit(" · ".join(facts), width), palette.dim),
-        Text(
-            safe_text.fit_middle(
-                f"{safe_text.one_line(short_path(info.cwd))} · {safe_text.one_line(info.id)}", width
-            ),
-            palette.dim,
-        ),
+        Text(_draw_place(info, width), palette.dim),
     ]
     reason = explain(row)
     if reason is not None:
