@@ -369,7 +369,7 @@ def draw_session(
     info = row.info
     right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
     if agent and width >= 50:
-        # "claude-code" is told from the others by its first word.
+        # The first word is enough: "claude" for "claude-code".
         shown = safe_text.fit(safe_text.one_line(agent).partition("-")[0], _AGENT_WIDTH - 1)
         right = Text.assemble((safe_text.fill(shown, _AGENT_WIDTH), palette.of("secondary")), right)
     room = max(1, width - cell_len(right.plain) - 4)
