@@ -33,6 +33,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "restore": ("commands.restore", "Bring sessions back from the trash."),
     "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
     "gc": ("commands.gc", "Remove files that no session needs."),
+    "mcp": ("commands.mcp", "Let agents search and read earlier sessions (MCP)."),
     "push": ("commands.push", "Bring sessions to another store, such as a database."),
     "pull": ("commands.pull", "Bring sessions here from another store."),
     "store": ("commands.store", "Set up and look after a database of sessions."),

@@ -1,0 +1,251 @@
+"""The sessions that a server shows: those of a scope, of all agents, to list, search and read.
+
+A server knows a session by its ``key``: a hash of the agent and of the store's ref. So a request
+names only sessions that the listing has; no path that a client makes up is ever opened.
+
+Listings are kept for a moment, because one page asks several times.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from sessiontree.discovery.paths import same_cwd
+from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
+from sessiontree.export.view import SessionView, read_view
+from sessiontree.scope import Scope
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.search.hits import SearchHit
+
+KEEP_S = 2.0
+_LEAST_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One session in a listing. ``is_own``: an agent of pi's family, whose sessions we write."""
+
+    key: str
+    agent: str
+    ref: str
+    id: str
+    cwd: str
+    title: str
+    """Its name, else its first prompt; untrusted, and of any length."""
+    is_named: bool
+    message_count: int
+    created: datetime | None
+    modified: datetime
+    size: int
+    status: str = "complete"
+    is_own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A session with the words of a search, and the message that shows them best."""
+
+    row: Row
+    entry_id: str
+    role: str
+    time: datetime | None
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class Hits:
+    """What a search found. ``total`` is None if not all sessions were looked at."""
+
+    hits: list[Hit] = field(default_factory=list)
+    total: int | None = 0
+    is_indexing: bool = False
+
+
+class ServedSessions:
+    """The sessions of a scope. May be used from several threads."""
+
+    def __init__(self, scope: Scope) -> None:
+        is_one = scope.is_profile_named or scope.session_dir is not None or scope.url is not None
+        self.scope = scope.reaching("all", agents=not is_one)
+        self._has_foreign = not is_one
+        self._lock = threading.Lock()
+        self._rows: list[Row] = []
+        self._by_key: dict[str, Row] = {}
+        self._listed_at = float("-inf")
+
+    @property
+    def is_files(self) -> bool:
+        """Whether the sessions are files."""
+        return self.scope.files is not None
+
+    def list(self, *, fresh: bool = False) -> Sequence[Row]:
+        """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``."""
+        with self._lock:
+            if fresh or time.monotonic() - self._listed_at > KEEP_S:
+                found = [*self._list_own(), *(self._list_foreign() if self._has_foreign else ())]
+                found.sort(key=lambda row: (row.modified, row.ref), reverse=True)
+                self._rows = found
+                self._by_key = {row.key: row for row in found}
+                self._listed_at = time.monotonic()
+            return self._rows
+
+    def forget(self) -> None:
+        """Drop the listing: a session was changed."""
+        with self._lock:
+            self._listed_at = float("-inf")
+
+    def get(self, key: str) -> Row:
+        """The session with this key. Raises SessionNotFoundError."""
+        self.list()
+        row = self._by_key.get(key)
+        if row is None:
+            self.list(fresh=True)
+            row = self._by_key.get(key)
+        if row is None:
+            raise SessionNotFoundError(key, "There is no such session any more.")
+        return row
+
+    def find(self, value: str, agent: str | None = None) -> Row:
+        """The session with this key, id, beginning of an id, or name.
+
+        Raises SessionNotFoundError, AmbiguousSessionError with the rows.
+        """
+        wanted = value.strip()
+        rows = [row for row in self.list() if agent is None or row.agent == agent]
+        can_begin = len(wanted) >= _LEAST_PREFIX
+        for found in (
+            [row for row in rows if wanted in (row.key, row.id)],
+            [row for row in rows if can_begin and row.id.startswith(wanted)],
+            [row for row in rows if wanted and row.is_named and row.title.strip() == wanted],
+        ):
+            if len(found) > 1:
+                raise AmbiguousSessionError(value, found)
+            if found:
+                return found[0]
+        raise SessionNotFoundError(value)
+
+    def search(
+        self,
+        query: str,
+        *,
+        project: str | None = None,
+        agent: str | None = None,
+        role: str | None = None,
+        since: datetime | None = None,
+        include_tools: bool = False,
+        limit: int = 20,
+    ) -> Hits:
+        """Find sessions by what was said in them, best first. Raises ValueError for a bad role."""
+        scope = self.scope
+        if project is not None:
+            scope = replace(scope, cwd=project, reach="project")
+        found = scope.search(
+            query,
+            role=role,
+            since=since,
+            include_tools=include_tools,
+            limit=limit if agent is None else None,
+        )
+        hits = [self._hit(hit) for hit in found if agent in (None, hit.profile)]
+        total = found.total if agent is None else len(hits)
+        return Hits(hits[:limit], total, found.is_indexing and self.is_files)
+
+    @contextmanager
+    def open(self, row: Row) -> Iterator[SessionView]:
+        """Read a session; nothing is written.
+
+        Raises SessionNotFoundError, NotASessionError, PersistenceError.
+        """
+        if row.is_own:
+            with read_view(self.scope.store_of(row.ref), row.ref) as view:
+                yield view
+        else:
+            yield read_foreign(row.ref)
+
+    # -- making rows -----------------------------------------------------------------------
+
+    def _list_own(self) -> Iterator[Row]:
+        for store in self.scope.stores:
+            agent = store.profile.name
+            for info in store.list(scope=self.scope.key):
+                yield _row(agent, info)
+
+    def _list_foreign(self) -> Iterator[Row]:
+        from sessiontree.importers.foreign_listing import find_foreign_sessions
+
+        for found in find_foreign_sessions():
+            yield Row(
+                make_key(found.agent, found.path),
+                found.agent,
+                found.path,
+                found.id,
+                found.cwd or "",
+                found.title or found.first_message or "",
+                bool(found.title),
+                found.message_count,
+                found.created,
+                found.modified,
+                found.size,
+                is_own=False,
+            )
+
+    def _hit(self, hit: SearchHit) -> Hit:
+        row = self._by_key.get(make_key(hit.profile, hit.path)) or _row(hit.profile, hit.session)
+        return Hit(row, hit.entry_id, hit.role, hit.time, hit.snippet, hit.marks)
+
+
+def read_foreign(path: str) -> SessionView:
+    """A view of another agent's session. Raises NotASessionError, PersistenceError."""
+    from sessiontree.importers.foreign import load_foreign
+
+    document = load_foreign(path)
+    return SessionView(
+        header={**document.header},
+        name=document.title,
+        file=path,
+        tree=document.tree,
+        path=document.get_branch(),
+    )
+
+
+def make_key(agent: str, ref: str) -> str:
+    """What a server calls a session: the same after a restart, and no path."""
+    named = f"{agent}\0{ref}".encode("utf-8", "surrogatepass")
+    return blake2b(named, digest_size=8).hexdigest()
+
+
+def is_in(row: Row, project: str) -> bool:
+    """Whether a session belongs to a project."""
+    return row.cwd == project or same_cwd(row.cwd, project)
+
+
+def to_time(text: str) -> datetime:
+    """A day or a time as an aware one; without a zone it is local. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)
+
+
+def _row(agent: str, info: Any) -> Row:
+    return Row(
+        make_key(agent, info.path),
+        agent,
+        info.path,
+        info.id,
+        info.cwd,
+        info.title or info.first_message,
+        bool(info.title),
+        info.message_count,
+        info.created,
+        info.modified,
+        info.size,
+        info.status,
+    )
