@@ -81,13 +81,9 @@ def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> lis
     while True:
         wanted = make()
         try:
-            ids = manager.append_many(wanted, expected_revision=manager.revision)
+            return manager.append_many(wanted, expected_revision=manager.revision, to_last=True)
         except ConflictError:
             manager.catch_up()
-            continue
-        if ids:
-            manager.branch(ids[-1])
-        return ids
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ import msgspec
 
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.errors import EntryNotFoundError
-from sessiontree.model.entries import Entry
+from sessiontree.model.entries import Entry, is_leaf_marker
 from sessiontree.model.ids import derived_entry_id, parse_timestamp
 from sessiontree.model.lines import PREVIOUS, SessionWarning
 
@@ -81,6 +81,14 @@ class SessionTree:
         if entry is None:
             raise EntryNotFoundError(entry_id)
         return entry
+
+    def marked_leaf(self, entry_id: str | None) -> str | None:
+        """The entry that a leaf marker marks; any other entry itself."""
+        entry = self.by_id.get(entry_id) if entry_id is not None else None
+        while entry is not None and is_leaf_marker(entry):
+            entry_id = entry.parent_id
+            entry = self.by_id.get(entry_id) if entry_id is not None else None
+        return entry_id
 
     def path(self, from_id: str | None) -> list[Entry]:
         """Return the entries from the root down to ``from_id``; [] for None."""

@@ -234,6 +234,14 @@ LEAF_MARKER = "sessiontree.leaf"
 """The type of the `custom` entry that stands last so that its parent is the leaf for others."""
 
 
+def is_leaf_marker(entry: Entry) -> bool:
+    """Whether an entry says nothing but where the leaf is."""
+    if entry.type != "custom":
+        return False
+    data = entry.cached if entry.cached is not None else entry.decode()
+    return data.get("customType") == LEAF_MARKER
+
+
 def is_answer(data: WireEntry) -> bool:
     """Whether an entry is an assistant's message: what makes a session worth a file."""
     message = data.get("message")

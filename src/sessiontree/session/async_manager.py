@@ -15,8 +15,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
+from sessiontree.model.header import Header
 from sessiontree.session.manager import SessionManager
-from sessiontree.session.worker import DiskThread
+from sessiontree.session.worker import DiskThread, run_to_end
+from sessiontree.stores.base import SessionStore
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -54,6 +56,17 @@ def _opened(
             worker.close()
             raise
         return cls(made[0], worker)
+
+    return run
+
+
+def _elsewhere(function: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _R]]:
+    """The same function, run on any thread but the event loop's."""
+
+    @functools.wraps(function)
+    async def run(*args: _P.args, **options: _P.kwargs) -> _R:
+        work = asyncio.to_thread(function, *args, **options)
+        return await run_to_end(asyncio.ensure_future(work))
 
     return run
 
@@ -107,6 +120,7 @@ class AsyncSessionManager:
 
     branch = _awaitable(SessionManager.branch)
     reset_leaf = _awaitable(SessionManager.reset_leaf)
+    put_leaf_back = _awaitable(SessionManager.put_leaf_back)
     persist_leaf = _awaitable(SessionManager.persist_leaf)
     branch_with_summary = _awaitable(SessionManager.branch_with_summary)
 
@@ -123,11 +137,26 @@ class AsyncSessionManager:
     flush = _awaitable(SessionManager.flush)
     recover = _awaitable(SessionManager.recover)
     delete = _awaitable(SessionManager.delete)
+    leave_breadcrumb = _awaitable(SessionManager.leave_breadcrumb)
+
+    list = staticmethod(_elsewhere(SessionManager.list))
+    list_all = staticmethod(_elsewhere(SessionManager.list_all))
+
+    async def abandon(self) -> None:
+        """Leave the session without writing anything, after an error that was raised already."""
+        await self._end(self.manager.abandon)
+
+    async def discard(self) -> None:
+        """Leave a fork or branched session that was made in vain, and remove it. Best effort."""
+        await self._end(self.manager.discard)
 
     async def close(self) -> None:
         """Leave the session, keeping its leaf, and end its thread."""
+        await self._end(self.manager.close)
+
+    async def _end(self, leave: Callable[[], None]) -> None:
         try:
-            await self.run(self.manager.close)
+            await self.run(leave)
         finally:
             self._worker.close()
 
@@ -164,6 +193,36 @@ class AsyncSessionManager:
     def session_file(self) -> str | None:
         """Where the session is or will be kept; None if nowhere."""
         return self.manager.session_file
+
+    @property
+    def ref(self) -> str:
+        """What its store calls the session."""
+        return self.manager.ref
+
+    @property
+    def address(self) -> str:
+        """What to call the session where anybody may read it: its path, or ``URL#REF``."""
+        return self.manager.address
+
+    @property
+    def store(self) -> SessionStore:
+        """Where it is kept, among others."""
+        return self.manager.store
+
+    @property
+    def cwd(self) -> str:
+        """The project that the session belongs to."""
+        return self.manager.cwd
+
+    @property
+    def scope(self) -> str | None:
+        """The scope that the session belongs to, if it has one."""
+        return self.manager.scope
+
+    @property
+    def header(self) -> Header:
+        """The header as a wire object."""
+        return self.manager.header
 
     @property
     def leaf_id(self) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiontree.errors import EntryExistsError, EntryNotFoundError
-from sessiontree.model.entries import Entry
+from sessiontree.model.entries import LEAF_MARKER, Entry
 from sessiontree.model.ids import format_timestamp, new_entry_id
 from sessiontree.stores.base import SessionLog
 
@@ -17,15 +17,21 @@ _FRAME = ("type", "id", "parentId", "parent_id", "timestamp")
 
 
 def make_entries(
-    log: SessionLog, wanted: Sequence[Mapping[str, Any]], leaf_id: str | None
+    log: SessionLog,
+    wanted: Sequence[Mapping[str, Any]],
+    leaf_id: str | None,
+    *,
+    keeps_leaf: bool = True,
 ) -> tuple[list[Entry], str | None]:
     """The entries for these objects, in their order, and where the leaf goes from ``leaf_id``.
 
     One without a parent hangs on the last one before it that has none either, the first of them on
     the leaf; the leaf follows these. One with a parent (an entry of the session, an earlier one of
-    these, or None for a root) leaves the leaf alone. Raises EntryExistsError for an id that is
-    taken, EntryNotFoundError for a parent that is not there, TypeError and ValueError for what is
-    no entry.
+    these, or None for a root) leaves the leaf alone: if the last is such a one, and the session
+    ``keeps_leaf``, a leaf marker follows, since for every reader the last entry is the leaf.
+
+    Raises EntryExistsError for an id that is taken, EntryNotFoundError for a parent that is not
+    there, TypeError and ValueError for what is no entry.
     """
     tree = log.tree
     time = format_timestamp(log.store.clock())
@@ -50,7 +56,15 @@ def make_entries(
         made.append(entry)
         if not is_placed:
             leaf_id = entry_id
+    if keeps_leaf and leaf_id != made[-1].id:
+        made.append(_make_marker(leaf_id, taken, time))
     return made, leaf_id
+
+
+def _make_marker(leaf_id: str | None, taken: Mapping[str, Entry], stamp: str) -> Entry:
+    entry_id = new_entry_id(taken, os.urandom)
+    frame = {"type": "custom", "id": entry_id, "parentId": leaf_id, "timestamp": stamp}
+    return Entry("custom", entry_id, leaf_id, stamp, cached=frame | {"customType": LEAF_MARKER})
 
 
 def _type_of(wanted: Mapping[str, Any]) -> str:

@@ -94,7 +94,7 @@ class LiveSession:
         Our own leaf, unless others have appended since it was chosen.
         """
         tree = self.log.tree
-        return tree.last_id if len(tree.entries) > self._known else tree.leaf_id
+        return tree.marked_leaf(tree.last_id) if len(tree.entries) > self._known else tree.leaf_id
 
     # -- appending -------------------------------------------------------------------------
 
@@ -118,32 +118,39 @@ class LiveSession:
         wanted: Sequence[Mapping[str, Any]],
         expected_leaf: str | EllipsisType | None = ...,
         expected_revision: str | None = None,
+        *,
+        to_last: bool = False,
     ) -> list[str]:
         """Add entries in one write, all or none; their ids. ConflictError, EntryNotFoundError.
 
         What was compared is what the entries continue: after others have written, that is their
-        last entry, not the one where this session stood.
+        last entry, not the one where this session stood. ``to_last`` moves the leaf to the last
+        entry, whatever its parent.
         """
-        if not wanted:
-            self.log.check()
-            return []
         if expected_leaf is ... and expected_revision is None:
-            return self._append_many(wanted, self.tree.leaf_id)
+            return self._append_many(wanted, self.tree.leaf_id, to_last)
 
         def compare_and_append() -> list[str]:
             self._compare(expected_leaf, expected_revision)
-            return self._append_many(wanted, self.latest_leaf)
+            return self._append_many(wanted, self.latest_leaf, to_last)
 
         return self.log.settle(compare_and_append)
 
-    def _append_many(self, wanted: Sequence[Mapping[str, Any]], start_id: str | None) -> list[str]:
-        entries, leaf_id = make_entries(self.log, wanted, start_id)
+    def _append_many(
+        self, wanted: Sequence[Mapping[str, Any]], start_id: str | None, to_last: bool
+    ) -> list[str]:
+        if not wanted:
+            self.log.check()
+            return []
+        entries, leaf_id = make_entries(self.log, wanted, start_id, keeps_leaf=not to_last)
+        made = [entry.id for entry in entries[: len(wanted)]]
+        if to_last:
+            leaf_id = made[-1]
         self.log.append(entries)
         # with parents of their own the entries leave the leaf where it was
         self._stand_at(self.tree.leaf_id if leaf_id == start_id else leaf_id)
-        made = [entry.id for entry in entries]
         for own in self._own:
-            own.update(made)
+            own.update(entry.id for entry in entries)
         return made
 
     def note_own(self) -> set[str]:
@@ -154,7 +161,8 @@ class LiveSession:
 
     def _compare(self, leaf_id: str | EllipsisType | None, revision: str | None) -> None:
         found_leaf, found_revision = self.latest_leaf, self.log.revision
-        is_leaf = leaf_id is ... or leaf_id == found_leaf
+        marked = self.tree.marked_leaf
+        is_leaf = isinstance(leaf_id, EllipsisType) or marked(leaf_id) == marked(found_leaf)
         if not is_leaf or revision not in (None, found_revision):
             raise ConflictError(self.log.ref, found_leaf, found_revision)
 
@@ -292,7 +300,8 @@ class LiveSession:
         """Make the leaf the last entry, since for other agents the last entry is the leaf."""
 
         def mark() -> None:
-            if self.tree.leaf_id != self.tree.last_id:
+            tree = self.tree
+            if tree.leaf_id not in (tree.last_id, tree.marked_leaf(tree.last_id)):
                 self.append("custom", {"customType": LEAF_MARKER})
 
         self.log.settle(mark)

@@ -385,13 +385,16 @@ class SessionManager:
         *,
         expected_leaf: str | EllipsisType | None = ...,
         expected_revision: str | None = None,
+        to_last: bool = False,
     ) -> builtins.list[str]:
         """Add entries, all in one write or none of them; their ids.
 
         Each is a dictionary with ``type`` and its fields, perhaps an ``id`` of your own, and
         perhaps a ``parentId`` (or ``parent_id``): an entry of the session, one before it in this
         call, or None. Those without a parent continue the conversation, one after the other; those
-        with one leave the leaf where it is.
+        with one leave the leaf where it is, also for others who have the session open: if the last
+        entry is one of these, a marker behind it says where the leaf has stayed. ``to_last`` moves
+        the leaf to the last entry, whatever its parent.
 
         With ``expected_leaf`` or ``expected_revision`` nothing is appended, and ConflictError tells
         what is there now, if others have written since. Read what they wrote, and try again with
@@ -399,7 +402,7 @@ class SessionManager:
         EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what is no
         entry.
         """
-        return self._session.append_many(entries, expected_leaf, expected_revision)
+        return self._session.append_many(entries, expected_leaf, expected_revision, to_last=to_last)
 
     def append_message(self, message: WireMessage) -> str:
         """Add a message of the user, the model or a tool, as it stands in the file."""

@@ -45,6 +45,20 @@ def require_id(session_id: str) -> str:
     return session_id
 
 
+def require_scope(scope: str | None) -> None:
+    """TypeError or ValueError for what no store can keep as a scope: it would never be found."""
+    if scope is None:
+        return
+    if not isinstance(scope, str):
+        raise TypeError(f"A scope is a string, not {type(scope).__name__}")
+    try:
+        is_kept = bool(scope) and b"\0" not in scope.encode()
+    except UnicodeEncodeError:
+        is_kept = False
+    if not is_kept:
+        raise ValueError(f"{scope!r} is no scope: use text without NUL and lone surrogates")
+
+
 def require_durability(durability: str) -> None:
     """ValueError for a word that names none: what is misspelt would never be synced."""
     if durability not in get_args(Durability):
@@ -62,6 +76,7 @@ def new_header(
     scope: str | None = None,
 ) -> Header:
     """The header of a new session."""
+    require_scope(scope)
     timestamp = format_timestamp(clock())
     made_id = session_id or make_session_id(dialect, clock)
     header = make_header(made_id, timestamp, cwd, parent_session=parent_session)
@@ -81,6 +96,7 @@ def derive_header(
     scope: str | None = None,
 ) -> Header:
     """The header of a session made from another: its own identity, the other's fields."""
+    require_scope(scope)
     wire: dict[str, Any] = {
         "type": "session",
         "version": max(get_version(source), CURRENT_VERSION),

@@ -223,6 +223,14 @@ class StoreContract:
             assert again.get_entries()[0].data["message"]["content"] == "tenant/bob asks"
         assert len(store.search("asks", scope="tenant/bob")) == 1
 
+    def test_what_is_no_scope_is_refused(self, store: SessionStore) -> None:
+        for kind, wrong in ((ValueError, ""), (ValueError, "a\0b"), (TypeError, 5)):
+            raises(
+                kind,
+                partial(SessionManager.create, CWD, scope=wrong, storage=store),  # type: ignore[arg-type]
+            )
+        assert len(store.list()) == 0
+
     def test_sessions_and_entries_are_found(self, store: SessionStore) -> None:
         with SessionManager.create(CWD, id="first-one", storage=store) as session:
             session.append_many([{"type": "message", "message": user("needle"), "id": "entry-1"}])
@@ -271,6 +279,27 @@ class StoreContract:
             assert parents == [leaf, root, "mine"]
         with self.reopen(store, session) as again:
             assert [entry.id for entry in again.get_entries()][2:5] == made
+
+    def test_an_own_parent_moves_nobodys_leaf(self, store: SessionStore) -> None:
+        with self.talk(store) as mine, self.reopen(store, mine) as theirs:
+            root, leaf = (entry.id for entry in mine.get_entries())
+            aside = {"type": "custom", "customType": "x", "parentId": root}
+            (made,) = mine.append_many([aside])
+            assert mine.leaf_id == leaf
+            with self.reopen(store, mine) as late:  # it was killed, say, and opened again
+                assert leaf in [entry.id for entry in late.get_branch()]
+                assert made not in [entry.id for entry in late.get_branch()]
+            assert theirs.catch_up() >= 1
+            assert theirs.leaf_id == leaf
+            mine.append_many([aside])
+            message = {"type": "message", "message": user("on")}
+            (on,) = theirs.append_many([message], expected_leaf=leaf)
+            assert [entry.id for entry in theirs.get_branch()] == [root, leaf, on]
+            mine.append_many([aside], to_last=True)
+            theirs.catch_up()
+            assert theirs.leaf_id == mine.leaf_id
+            assert theirs.get_branch()[0].id == root
+            assert len(theirs.get_branch()) == 2
 
     def test_a_batch_is_all_or_nothing(self, store: SessionStore) -> None:
         good = {"type": "message", "message": user("good")}
@@ -324,6 +353,27 @@ class StoreContract:
             session.set_record("k", {"n": 2})
         with self.reopen(store, session) as again:
             assert (again.get_record("k"), again.get_record("other")) == ({"n": 2}, "x")
+
+    def test_a_record_that_json_cannot_hold_is_refused(self, store: SessionStore) -> None:
+        endless: list[object] = []
+        endless.append(endless)
+        with self.talk(store) as session:
+            session.set_record("k", 1)
+            revision, count = session.revision, len(session.get_entries())
+            for kind, wrong in (
+                (ValueError, float("nan")),
+                (ValueError, {"a": [float("inf")]}),
+                (ValueError, 1 << 20_000),
+                (ValueError, endless),
+                (TypeError, {1: "number"}),
+                (TypeError, {"a": object()}),
+                (TypeError, b"bytes"),
+            ):
+                error = raises(kind, partial(session.set_record, "k", wrong))
+                assert str(error).startswith('The record "k" ')
+                assert "\n" not in str(error)
+            assert (session.revision, len(session.get_entries())) == (revision, count)
+            assert session.get_record("k") == 1
 
     # -- several at once -------------------------------------------------------------------
 

@@ -14,10 +14,8 @@ from tests.samples import assistant, user
 from sessiontree import AsyncSessionManager, MemoryStore, SessionManager
 from sessiontree.session.worker import SessionClosedError
 
-NOT_AWAITED = {
-    *("abandon", "close", "discard", "leave_breadcrumb", "list", "list_all", "news"),
-    "put_leaf_back",
-}
+NOT_AWAITED = {"news"}
+"""``follow`` is what there is for it."""
 
 
 def test_every_method_of_a_session_has_an_awaitable_of_its_name() -> None:
@@ -90,3 +88,30 @@ def test_the_package_does_not_load_asyncio_for_it() -> None:
     told = "import sys, sessiontree; sessiontree.SessionManager; print('asyncio' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+async def test_sessions_are_listed_off_the_event_loop() -> None:
+    store = MemoryStore()
+    async with await AsyncSessionManager.create("/work", storage=store, scope="anna") as session:
+        await session.append_message(assistant("hello"))
+        (found,) = await AsyncSessionManager.list(None, scope="anna", storage=store)
+        (same,) = await AsyncSessionManager.list_all(storage=store)
+        assert found.id == same.id == session.session_id
+        assert (found.path, session.scope, session.cwd) == (session.ref, "anna", "/work")
+        assert session.store is store
+        assert session.address == f"{store.url}#{session.ref}"
+
+
+async def test_a_session_that_is_abandoned_or_discarded_takes_no_more_calls() -> None:
+    store = MemoryStore()
+    session = await AsyncSessionManager.create("/work", storage=store)
+    await session.append_message(assistant("hello"))
+    first = session.ref
+    await session.fork()
+    await session.discard()
+    other = await AsyncSessionManager.open(first, storage=store)
+    await other.abandon()
+    for each in (session, other):
+        with pytest.raises(SessionClosedError):
+            await each.append_message(user("late"))
+    assert [info.path for info in store.list()] == [first]
