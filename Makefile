@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROGRAM := $(VENV)/.program
 TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy psutil ruff import-linter codespell pytest-cov
+# An S3 server for the tests of large blobs.
+TOOLS += 'moto[s3]' flask flask-cors
 # What the tests of the adapters take beside the frameworks themselves.
 FRAMEWORK_TOOLS := langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-conformance
 
@@ -90,7 +92,7 @@ $(PROGRAM): $(INPUTS)
 $(STAMP): $(INPUTS)
 	$(venv)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[all,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
+		--editable '.[all,s3,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
 	@touch $(STAMP) $(PROGRAM)
 
 .PHONY: release-tools

@@ -33,6 +33,8 @@ _COMPATIBLE = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7ff\uf900-\ufaff
 
 _RUN = re.compile(f"(?P<pairs>[{_UNSPACED}]+)|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_ASCII_RUN = re.compile("[0-9a-z]+")
+_ANY_RUN = re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
 _FOLDABLE = re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}{_COMPATIBLE}]")
 _NON_ASCII = re.compile("[^\\x00-\\x7f]+")
 _ASCII = bytes(range(128))
@@ -59,6 +61,14 @@ def split_words(text: str) -> Iterator[Word]:
             continue
         for at in range(start, end):
             yield Word(_fold_pair(text[at : min(at + 2, end)]), at, min(at + 2, end), True)
+
+
+def find_words(text: str) -> set[str]:
+    """The different words of a text: what ``split_words`` gives, many times quicker."""
+    if text.isascii():
+        return set(_ASCII_RUN.findall(text.lower()))
+    runs = set(_ANY_RUN.findall(text))
+    return {word.text for run in runs for word in split_words(run)}
 
 
 def fold(word: str) -> str:

@@ -326,7 +326,9 @@ BEGIN
     WITH used AS (
         DELETE FROM st_blob_use u WHERE u.sid = ANY (p_sids) AND u.tenant = t RETURNING u.sha
     ) DELETE FROM st_blob b USING (SELECT DISTINCT sha FROM used) d
-       WHERE b.tenant = t AND b.sha = d.sha AND b.place IS NULL AND NOT EXISTS (
+       WHERE b.tenant = t AND b.sha = d.sha AND b.place IS NULL
+         -- a younger one may be about to be named by an append
+         AND b.touched < now() - interval '1 hour' AND NOT EXISTS (
              SELECT FROM st_blob_use o
               WHERE o.tenant = t AND o.sha = b.sha AND o.sid <> ALL (p_sids));
     DELETE FROM st_session x WHERE x.sid = ANY (p_sids) AND x.tenant = t;

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sessiontree.discovery.search.words import split_words
+from sessiontree.discovery.search.words import find_words
 from sessiontree.discovery.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.stores.postgres.database import Statement
@@ -102,7 +102,7 @@ def _words_of(line: bytes, number: int) -> list[tuple[str, int | None, str]]:
     times: dict[str, int | None] = {}
     for said in texts_of_line(line, number, include_tools=True):
         found = said_by.setdefault(said.role, set())
-        found.update(cut_word(word.text) for word in split_words(said.text))
+        found.update(map(cut_word, find_words(said.text)))
         times[said.role] = said.time_ms
     return [
         (role, times[role], spell_words(_as_many_as_fit(found)))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import psycopg
 from psycopg import sql
 
-from sessiontree.errors import StoreError
+from sessiontree.errors import PersistenceError, StoreError
+from sessiontree.stores.postgres.blobs import DatabaseBlobs
 from sessiontree.stores.postgres.schema import read_state
 from sessiontree.stores.postgres.statements import OURS
 from sessiontree.stores.postgres.texts import index_session, unindexed
@@ -156,12 +157,7 @@ def vacuum(database: Database, on_progress: OnProgress | None = None) -> Cleanin
             trash_days,
         )
     made.indexed = _index_all(database, on_progress)
-    ((made.blobs,),) = database.run(
-        "WITH gone AS (DELETE FROM st_blob b WHERE b.tenant = (SELECT st_tenant()) "
-        "AND b.place IS NULL AND b.touched < now() - interval '1 day' AND NOT EXISTS (SELECT FROM "
-        "st_blob_use u WHERE u.tenant = b.tenant AND u.sha = b.sha) RETURNING 1) "
-        "SELECT count(*) FROM gone"
-    )
+    made.blobs = DatabaseBlobs(database).drop_unused()
     return made
 
 
@@ -245,7 +241,11 @@ def check(database: Database, *, repair: bool = False) -> list[Finding]:
     ((lost,),) = database.run(_LOST_BLOBS)
     if lost:
         found.append(Finding(f"{lost} blobs that sessions name are missing"))
-    return found
+    try:
+        gone = DatabaseBlobs(database).find_lost()
+    except PersistenceError as error:
+        return [*found, Finding(f"large blobs were not looked at: {error}")]
+    return [*found, *(Finding(f"blob {digest}: its object is not there") for digest in gone)]
 
 
 # -- roles ---------------------------------------------------------------------------------------
