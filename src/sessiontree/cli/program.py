@@ -22,7 +22,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "tree": ("commands.tree", "Show a session's branches."),
     "search": ("commands.search", "Search the text of all sessions."),
     "history": ("commands.history", "List or search the prompts you typed."),
-    "open": ("commands.open", "Open a session in its own agent: pi, Claude Code, Codex, …"),
+    "open": ("commands.open", "Open a session in its own agent."),
     "usage": ("commands.usage", "Show tokens and cost, by session, model or day."),
     "export": ("commands.export", "Write a session as Markdown, HTML, JSON or a bundle."),
     "import": ("commands.import_", "Import sessions of Claude Code and Codex, or a bundle."),
