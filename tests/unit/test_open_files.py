@@ -126,6 +126,48 @@ def test_opening_or_forking_that_fails_leaves_no_file_open(
             assert _open_below(folder) == [], f"{fault} no. {at}"
 
 
+def test_a_switch_that_fails_leaves_the_other_file_closed_while_the_error_is_kept(
+    tmp_path: Path,
+) -> None:
+    for name in ("x", "other"):
+        write(tmp_path / f"{name}.jsonl", header(id=name), *TALK)
+    storage = FaultyStorage(FileSessionStorage())
+    session = SessionManager.open(tmp_path / "x.jsonl", storage=storage)
+    session.branch("a1")
+    storage.fail("write_line", errno.ENOSPC)
+    with pytest.raises(PersistenceError) as caught:
+        session.set_session_file(tmp_path / "other.jsonl")
+    assert caught.value.path == session.session_file
+    assert [Path(path).name for path in _open_below(tmp_path)].count("other.jsonl") == 0
+
+
+def test_a_closed_session_has_no_file_open_and_can_still_be_read(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    session = SessionManager.open(file)
+    session.append_message(user("4"))
+    session.close()
+    assert _open_below(tmp_path) == []
+    assert [entry.data["message"]["content"] for entry in session.get_branch()][::3] == ["1", "4"]
+    session.append_message(user("5"))
+    session.close()
+    assert _open_below(tmp_path) == []
+    assert len(SessionManager.open(file).get_entries()) == 5
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_closed_session_says_so_when_another_file_has_its_name(
+    length: int, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    session = SessionManager.open(file)
+    session.close()
+    content = file.read_bytes()
+    file.write_bytes(content[::-1] + b"x" * length)  # the same file to the system
+    with pytest.raises(PersistenceError, match="replaced after the session was closed") as caught:
+        _ = session.get_entries()[0].data
+    assert caught.value.path == str(file)
+
+
 def _fail_to_write() -> None:
     try:
         raise OSError(errno.ENOSPC, "full", "/x")

@@ -11,6 +11,7 @@ happens before the move. One thread at a time.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType, TracebackType
@@ -750,11 +751,17 @@ class SessionManager:
 
         A session whose writing had failed before has said so, and does not hold us back.
         """
-        if self._session.log.has_failed:
-            self._session.abandon()
-        else:
-            self._session.close()
-        self._session = session
+        try:
+            if self._session.log.has_failed:
+                self._session.abandon()
+            else:
+                self._session.close()
+            self._session = session
+        except BaseException:
+            if self._session is not session:
+                with contextlib.suppress(SessionTreeError):
+                    session.abandon()  # else its file stays open for as long as the error is kept
+            raise
         self._note_use()
 
     def leave_breadcrumb(self) -> None:

@@ -17,39 +17,68 @@ from sessiontree.storage.handles import Handle
 from sessiontree.storage.open_elsewhere import has_writers
 from sessiontree.storage.syncing import sync_folder
 
+_TAIL_BYTES = 256
+
 
 class FileReader:
     def __init__(self, path: StrPath) -> None:
         self._path = path = os.fspath(path)
         self._handle = regular.open_to_read(path)
         self._fd = self._handle.number
+        self._released: tuple[os.stat_result, bytes] | None = None
 
     def fileno(self) -> int:
+        if self._fd < 0 and self._released is not None:
+            self._reopen(*self._released)
         return self._fd
 
     def stat(self) -> FileStat:
-        return to_stat(self._path, os.fstat(self._fd))
+        return to_stat(self._path, os.fstat(self.fileno()))
 
     def has_writers(self) -> bool | None:
         """Whether any process can write to this file; None if the system can't tell."""
-        return has_writers(self._fd)
+        return has_writers(self.fileno())
 
     def read_at(self, offset: int, length: int) -> bytes:
-        data = os.pread(self._fd, length, offset)
+        fd = self.fileno()
+        data = os.pread(fd, length, offset)
         if len(data) == length or not data:
             return data
         pieces = [data]  # the system gives at most about 2 GB a call, and may give less
         got = len(data)
         while got < length:
-            data = os.pread(self._fd, length - got, offset + got)
+            data = os.pread(fd, length - got, offset + got)
             if not data:
                 break
             pieces.append(data)
             got += len(data)
         return b"".join(pieces)
 
+    def release(self) -> None:
+        """Close the descriptor until it is needed again.
+
+        It stays open if the file can no longer be found by its name.
+        """
+        with contextlib.suppress(OSError):
+            found = os.fstat(self._fd)
+            if _is_same(found, os.stat(self._path)):
+                self._released = found, _read_tail(self._fd, found.st_size)
+                self._fd = -1
+                self._handle.close()
+
+    def _reopen(self, released: os.stat_result, tail: bytes) -> None:
+        handle = regular.open_to_read(self._path)
+        # the tail, too: the number of a deleted file is given to a new one
+        is_same = _is_same(os.fstat(handle.number), released)
+        if not is_same or _read_tail(handle.number, released.st_size) != tail:
+            handle.close()
+            told = "was replaced after the session was closed; open it again"
+            raise OSError(errno.ESTALE, told, self._path)
+        self._handle, self._fd = handle, handle.number
+
     def close(self) -> None:
         self._fd = -1
+        self._released = None
         self._handle.close()
 
 
@@ -89,8 +118,17 @@ class FileWriter:
             self._drop()
 
     def _drop(self) -> None:
-        if self._fd >= 0 and self.has_locks:
-            locks.unlock(self._fd)
+        if self._fd >= 0 and self.has_locks and not locks.unlock(self._fd):
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Open the same file again and close this one, to which a lock is stuck."""
+        with contextlib.suppress(OSError):
+            handle, _ = regular.open_to_append(self._path, create=False)
+            if _is_same(os.fstat(handle.number), self._own):
+                stuck = self._handle
+                self._handle, self._fd = handle, handle.number
+                stuck.close()
 
     def owns(self, found: FileStat) -> bool:
         return found.inode == self._own.st_ino and found.device == self._own.st_dev
@@ -159,6 +197,11 @@ class FileWriter:
 
     def get_error(self) -> OSError | None:
         return self._error
+
+
+def _read_tail(fd: int, size: int) -> bytes:
+    start = max(0, size - _TAIL_BYTES)
+    return os.pread(fd, size - start, start)
 
 
 def to_stat(path: str, found: os.stat_result) -> FileStat:

@@ -30,27 +30,29 @@ if sys.platform == "win32":  # pragma: no cover - exercised on Windows only
     def _try_lock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
-    def unlock(fd: int) -> None:
+    def unlock(fd: int) -> bool:
         """Release the lock on an open file; see below."""
         try:
             msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
         except OSError:
-            pass
+            return False
+        return True
 else:
     import fcntl
 
     def _try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def unlock(fd: int) -> None:
-        """Let go of the lock on an open file.
+    def unlock(fd: int) -> bool:
+        """Release the lock on an open file; False if the system refuses.
 
-        What was written is written: a lock that cannot be let go of goes with its descriptor.
+        What was written is written, so this is no error: the lock goes when the file is closed.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_UN)
         except OSError:
-            pass
+            return False
+        return True
 
 
 def lock(

@@ -234,6 +234,11 @@ class _FaultyReader:
         self._faults.check("read_at", self._path)
         return self._inside.read_at(offset, length)
 
+    def release(self) -> None:
+        release = getattr(self._inside, "release", None)
+        if release is not None:
+            release()
+
     def close(self) -> None:
         self._inside.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import processes
 
-from sessiontree import SessionBusyError
+from sessiontree import FileSessionStorage, SessionBusyError
 from sessiontree.storage import locks
 
 HOLD = """
@@ -113,3 +113,25 @@ def test_a_true_error_is_raised(fd: int, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(fcntl, "flock", fail)
     with pytest.raises(OSError, match="Input/output"):
         locks.lock(fd, "x")
+
+
+def test_a_lock_that_the_system_does_not_release_is_let_go_of_all_the_same(
+    file: Path, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise everybody else would wait for the life of this process."""
+    writer = FileSessionStorage().open_writer(file, create=False)
+    writer.lock()
+
+    def refuse(number: int, what: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(fcntl, "flock", refuse)
+        writer.unlock()
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    assert writer.lock() == 0
+    writer.write_line(b"still ours\n")
+    writer.unlock()
+    writer.close()
+    assert file.read_bytes() == b"still ours\n"

@@ -543,11 +543,17 @@ class FileLog(SharedFile):
             raise
 
     def close(self) -> None:
-        """Let go of the file; entries stay readable, unless it was only read. PersistenceError."""
+        """Let go of the file; entries stay readable, unless it was only read. PersistenceError.
+
+        Reading one that was not read before opens the file again.
+        """
         self._wait_for_late_lines()
         self._old_files.close(self._reader())
-        if self._is_read_only and self.document is not None:
-            self.document.payloads.reader.close()
+        reader = self._reader()
+        if reader is not None and self._is_read_only:
+            reader.close()
+        elif reader is not None and hasattr(reader, "release"):
+            reader.release()
         error = self._close_writer()
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
