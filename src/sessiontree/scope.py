@@ -131,7 +131,8 @@ class Scope:
     ) -> SearchResults:
         """Find the sessions in question that contain the words of a query, best first."""
         cwd = self.cwd if self.reach == "project" else None
-        if self.agents and self.url is None and self.session_dir is None:
+        is_usual = self.url is None and self.profile == get_profile(self.profile.name)
+        if self.agents and is_usual and self.session_dir is None:
             from sessiontree.discovery.search import search
 
             return search(  # one index has the files of all agents

@@ -10,14 +10,14 @@ subclasses see to the stores::
         async def texts(self, session_id: str) -> list[str]:         # the text of each message
         async def close(self) -> None: ...
 
-    class TestFooOnFiles(AdapterOnFiles):
+    class TestFooOnFiles(AsyncAdapterOnFiles):
         driver = Driver
 
     class TestFooInMemory(AdapterContract):
         driver = Driver
 
-Other processes import the driver by its module and name, so it must stand at the top of a module
-below ``tests``.
+``tests/postgres/test_adapters.py`` runs ``SharedAdapterContract`` on PostgreSQL. Other processes
+import the driver by its module and name, so it must stand at the top of a module below ``tests``.
 """
 
 from __future__ import annotations
@@ -163,12 +163,8 @@ class AdapterContract:
         await driver.close()
 
 
-class AdapterOnFiles(AdapterContract):
-    """On files, which other processes write to as well, and the command reads."""
-
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"file:{tmp_path / 'agent'}"
+class SharedAdapterContract(AdapterContract):
+    """On a store that other processes write to as well, and the command reads."""
 
     def start(self, url: str, session_id: str, marks: str, count: int) -> list[Any]:
         """A process for each mark, which writes that often as soon as it is told to."""
@@ -215,6 +211,31 @@ class AdapterOnFiles(AdapterContract):
         assert await driver.texts("s") == [*texts, "and on"]
         await driver.close()
 
+    async def test_the_command_shows_finds_exports_and_counts_it(
+        self, url: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        driver = self.make(url)
+        await driver.add("s", "is the kettle on?")
+        await driver.answer("s", "It whistles.")
+        await driver.close()
+        monkeypatch.setenv("SESSIONTREE_STORE", url)
+        for command in ("show", "tree"):
+            shown = await asyncio.to_thread(_command, command, "s")
+            assert "kettle" in shown
+            assert "whistles" in shown
+        assert "whistles" in await asyncio.to_thread(_command, "search", "whistles")
+        await asyncio.to_thread(_command, "export", "s", "-o", str(tmp_path / "s.md"))
+        assert "kettle" in (tmp_path / "s.md").read_text(encoding="utf-8")
+        assert await asyncio.to_thread(_command, "usage", "s")
+
+
+class AdapterOnFiles(SharedAdapterContract):
+    """On files."""
+
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"file:{tmp_path / 'agent'}"
+
     async def test_a_broken_line_is_no_reason_to_stop(self, url: str, tmp_path: Path) -> None:
         driver = self.make(url)
         await driver.add("s", "before")
@@ -227,6 +248,10 @@ class AdapterOnFiles(AdapterContract):
         await again.add("s", "after")
         assert await again.texts("s") == ["before", "answered", "after"]
         await again.close()
+
+
+class AsyncAdapterOnFiles(AdapterOnFiles):
+    """On files, for a framework whose protocol is asynchronous."""
 
     async def test_the_event_loop_never_waits_for_the_disk(
         self, url: str, monkeypatch: pytest.MonkeyPatch
@@ -256,23 +281,6 @@ class AdapterOnFiles(AdapterContract):
         await task
         assert await driver.texts("s") == ["quick", "slow"]
         await driver.close()
-
-    async def test_the_command_shows_finds_exports_and_counts_it(
-        self, url: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        driver = self.make(url)
-        await driver.add("s", "is the kettle on?")
-        await driver.answer("s", "It whistles.")
-        await driver.close()
-        monkeypatch.setenv("SESSIONTREE_AGENT_DIR", str(tmp_path / "agent"))
-        for command in ("show", "tree"):
-            shown = await asyncio.to_thread(_command, command, "s")
-            assert "kettle" in shown
-            assert "whistles" in shown
-        assert "whistles" in await asyncio.to_thread(_command, "search", "whistles")
-        await asyncio.to_thread(_command, "export", "s", "-o", str(tmp_path / "s.md"))
-        assert "kettle" in (tmp_path / "s.md").read_text(encoding="utf-8")
-        assert await asyncio.to_thread(_command, "usage", "s")
 
 
 def _command(*arguments: str) -> str:

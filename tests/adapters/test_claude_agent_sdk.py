@@ -14,7 +14,7 @@ import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.adapters.contract import AdapterContract, AdapterOnFiles
+from tests.adapters.contract import AdapterContract, AsyncAdapterOnFiles
 
 from sessiontree import MemoryStore, SessionManager, open_store
 from sessiontree.adapters.claude_agent_sdk import SessiontreeSessionStore
@@ -75,7 +75,7 @@ class Driver:
         await self._store.append(key, [record])
 
 
-class TestOnFiles(AdapterOnFiles):
+class TestOnFiles(AsyncAdapterOnFiles):
     driver = Driver
     session_scope = PROJECT
 

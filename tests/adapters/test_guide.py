@@ -65,3 +65,12 @@ def test_the_claude_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> Non
     assert "Resumed with 2 messages." in printed
     assert "\n  user: Fix it.\n" in printed
     assert "\n  user: Only show me the line.\n" in printed
+
+
+def test_the_strands_program_is_killed_resumes_and_branches(tmp_path: Path) -> None:
+    printed = run("strands_sessions.py", tmp_path)
+    assert re.findall(r"(.*) -> Message (\d)", printed) == [
+        *(("Where did we leave off?", "2"), ("And now?", "4"), ("Or rather this?", "4")),
+    ]
+    assert re.search(r"├─ ○ \S+ you And now\?", printed)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", printed)

@@ -19,7 +19,7 @@ from agents.memory import (
 from agents.testing import ScriptedModel, assistant_message, function_call
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.adapters.contract import AdapterContract, AdapterOnFiles
+from tests.adapters.contract import AdapterContract, AsyncAdapterOnFiles
 from tests.adapters.test_verbatim import same
 
 from sessiontree import MemoryStore, SessionManager
@@ -57,7 +57,7 @@ class TestInMemory(AdapterContract):
     driver = Driver
 
 
-class TestOnFiles(AdapterOnFiles):
+class TestOnFiles(AsyncAdapterOnFiles):
     driver = Driver
 
 

@@ -39,7 +39,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.usage import RequestUsage, RunUsage
-from tests.adapters.contract import AdapterContract, AdapterOnFiles
+from tests.adapters.contract import AdapterContract, AsyncAdapterOnFiles
 
 from sessiontree import MemoryStore, SessionManager
 from sessiontree.adapters.pydantic_ai import SessiontreeConversationStore
@@ -80,7 +80,7 @@ class TestInMemory(AdapterContract):
     driver = Driver
 
 
-class TestOnFiles(AdapterOnFiles):
+class TestOnFiles(AsyncAdapterOnFiles):
     driver = Driver
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import Enum, IntEnum
 from typing import Any
 
 import pytest
@@ -87,3 +88,13 @@ def test_what_a_message_may_hold_is_made_of_anything() -> None:
 def test_a_text_in_a_changed_message_is_the_changed_one() -> None:
     packed = pack({"text": TEXT}, {"content": TEXT})
     assert unpack(packed, {"content": "[redacted]"}) == {"text": "[redacted]"}
+
+
+def test_enums_are_kept_by_their_value() -> None:
+    class Kind(str, Enum):  # noqa: UP042 - the frameworks' own are like this
+        AGENT = "agent"
+
+    class Level(IntEnum):
+        HIGH = 3
+
+    assert same(pack({"kind": Kind.AGENT, "level": Level.HIGH}), {"kind": "agent", "level": 3})

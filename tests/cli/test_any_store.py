@@ -218,3 +218,11 @@ def test_a_store_of_the_command_line_wins_and_is_named_again(shelf: Machine) -> 
     assert made not in ids(shelf)
     crumbs = list((shelf.agent_dir / "terminal-sessions").glob("pts-*"))
     assert [crumb.read_text().splitlines()[1] for crumb in crumbs] == [f"{other}#{made}"]
+
+
+def test_files_elsewhere_are_searched(machine: Machine, tmp_path: Path) -> None:
+    url = f"file:{tmp_path / 'elsewhere'}"
+    talk(machine, "--store", url, "-p", "the words elsewhere")
+    (hit,) = machine.run("search", "elsewhere", "--json", "--store", url).json
+    assert hit["id"] == ids(machine, "--store", url)[0]
+    assert machine.run("search", "elsewhere").code == 1

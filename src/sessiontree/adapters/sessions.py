@@ -114,7 +114,8 @@ class _Slot:
             self.thread.close()
             if manager is not None:
                 try:
-                    manager.flush()
+                    if manager.store.exists(manager.ref):  # else it was deleted, here or elsewhere
+                        manager.flush()
                 finally:
                     manager.abandon()
 

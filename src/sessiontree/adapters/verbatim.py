@@ -38,7 +38,7 @@ _ODD_KEYS = frozenset((MARK, "partialJson", "jsonlEvents", "lineCount"))
 _POINTER_COST = len('{"$":""}')
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INT = 2**63
-_BASES: tuple[type[Any], ...] = (str, int, float, dict, list)
+_BASES: tuple[type[Any], ...] = (int, float, dict, list)
 
 
 class UnpackError(ValueError):
@@ -110,7 +110,9 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
         if math.isfinite(value):
             return value
         return {MARK: "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
-    for base in _BASES:  # subclasses, such as enums
+    if isinstance(value, str):  # a subclass, such as an enum, whose str() is its name
+        return _pack(str.__str__(value), texts, objects)
+    for base in _BASES:
         if isinstance(value, base):
             return _pack(base(value), texts, objects)
     raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -176,6 +176,9 @@ def _candidates(
     for project in (cwd, None) if scope is None else (None,):
         listed = store.list(project, scope=scope)
         yield [info for info in listed if info.title and info.title.strip() == value.strip()]
+    if scope is None:  # the sessions of scopes, which no project has
+        found = [info for info in listed if info.id.startswith(value)]
+        yield [info for info in found if info.id == value] or found
 
 
 def _resolved(info: SessionInfo, cwd: str) -> ResolvedSession:
