@@ -55,12 +55,15 @@ _HOMES = {
     "SessionExistsError": "errors",
     "InvalidIdError": "errors",
     "StoreError": "errors",
+    "MissingSchemaError": "errors",
     "SessionNotFoundError": "errors",
     "AmbiguousSessionError": "errors",
     "SessionBusyError": "errors",
     "PersistenceError": "errors",
     "ClockError": "errors",
     "UnknownProfileError": "profiles",
+    "UnknownAgentError": "discovery.adapters",
+    "NoNativeCommandError": "discovery.native_agent",
     "CompactionError": "core.compaction",
     "AlreadyCompactedError": "core.compaction",
     "NothingToCompactError": "core.compaction",
@@ -86,7 +89,9 @@ if TYPE_CHECKING:
     from sessiontree.core.context import build_session_context as build_session_context
     from sessiontree.core.llm import convert_to_llm as convert_to_llm
     from sessiontree.core.tree import SessionTreeNode as SessionTreeNode
+    from sessiontree.discovery.adapters import UnknownAgentError as UnknownAgentError
     from sessiontree.discovery.listing import SessionInfo as SessionInfo
+    from sessiontree.discovery.native_agent import NoNativeCommandError as NoNativeCommandError
     from sessiontree.discovery.recent import RecentSessionInfo as RecentSessionInfo
     from sessiontree.discovery.recent import find_most_recent_session as find_most_recent_session
     from sessiontree.discovery.recent import get_recent_sessions as get_recent_sessions
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from sessiontree.errors import EntryExistsError as EntryExistsError
     from sessiontree.errors import EntryNotFoundError as EntryNotFoundError
     from sessiontree.errors import InvalidIdError as InvalidIdError
+    from sessiontree.errors import MissingSchemaError as MissingSchemaError
     from sessiontree.errors import NotASessionError as NotASessionError
     from sessiontree.errors import PersistenceError as PersistenceError
     from sessiontree.errors import SessionBusyError as SessionBusyError

@@ -8,6 +8,7 @@
     ├── SessionExistsError       a session of that id is there already
     ├── InvalidIdError           no session can have that id
     ├── StoreError               no store can be opened by that URL
+    │   └── MissingSchemaError   its database lacks our tables, or has older ones
     ├── SessionNotFoundError     no session of that id, name or path
     ├── AmbiguousSessionError    several sessions match; ``candidates`` names them
     ├── SessionBusyError         another process holds what is needed
@@ -15,6 +16,8 @@
     ├── PersistenceError         a read or write failed; ``path`` says where
     │                            and, defined where they are raised:
     ├── UnknownProfileError      ``profiles``: no profile of that name
+    ├── NoNativeCommandError     ``discovery.native_agent``: its own agent can't open a session
+    ├── UnknownAgentError        ``discovery.adapters``: no agent of that name has an adapter
     ├── CompactionError          ``core.compaction``: nothing was compacted
     │   ├── AlreadyCompactedError
     │   ├── NothingToCompactError
@@ -143,6 +146,10 @@ class InvalidIdError(SessionTreeError, ValueError):
 
 class StoreError(SessionTreeError, ValueError):
     """No store can be opened by this URL."""
+
+
+class MissingSchemaError(StoreError):
+    """The database has no tables of ours, or not those that this version needs."""
 
 
 class SessionNotFoundError(SessionTreeError):

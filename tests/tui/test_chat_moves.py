@@ -579,7 +579,7 @@ async def test_exporting_never_overwrites(shop: Shop) -> None:
 
 async def test_exporting_to_an_ending_that_no_format_has_is_refused(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
-        await rig.send("/export page.html")
+        await rig.send("/export page.pdf")
         await rig.until_said("Can't export to")
     assert files_in(shop.project) == []
 
@@ -675,7 +675,8 @@ async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:
 
 async def test_samples_of_another_project_are_told_with_the_way_to_them(shop: Shop) -> None:
     create_samples(shop.other_project, FileStore(profile=shop.profile))
-    async with running_chat(shop.create(), size=(160, 30)) as rig:
+    talked(shop, "another", "a").close()  # an empty project's picker shows all without Tab
+    async with running_chat(talked(shop, "one", "1"), size=(160, 30)) as rig:
         await rig.send("/demo")
         await rig.until_said("there already")
         assert f"in {short_path(shop.other_project)}: /resume, then Tab, opens one" in rig.said

@@ -21,7 +21,9 @@ from sessiontree import (
     EntryExistsError,
     EntryNotFoundError,
     InvalidIdError,
+    MissingSchemaError,
     ModelNotFoundError,
+    NoNativeCommandError,
     NotAPromptError,
     NotASessionError,
     NothingToCompactError,
@@ -34,6 +36,7 @@ from sessiontree import (
     SessionNotFoundError,
     SessionTreeError,
     StoreError,
+    UnknownAgentError,
     UnknownProfileError,
 )
 
@@ -46,13 +49,20 @@ of_sessions: list[type[SessionTreeError]] = [
     SessionClosedError,
     AgentBusyError,
     ModelNotFoundError,
+    NoNativeCommandError,
 ]
 of_compactions: list[type[CompactionError]] = [
     AlreadyCompactedError,
     CompactionCancelledError,
     NothingToCompactError,
 ]
-of_wrong_values: list[type[ValueError]] = [InvalidIdError, StoreError, UnknownProfileError]
+of_wrong_values: list[type[ValueError]] = [
+    InvalidIdError,
+    MissingSchemaError,
+    StoreError,
+    UnknownAgentError,
+    UnknownProfileError,
+]
 
 
 def answer(error: SessionTreeError) -> None:

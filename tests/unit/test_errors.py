@@ -22,6 +22,8 @@ from sessiontree.agents.tools.base import ToolError
 from sessiontree.agents.tools.confinement import ConfinementError
 from sessiontree.cli.output import Failed
 from sessiontree.core import compaction
+from sessiontree.discovery.adapters import UnknownAgentError
+from sessiontree.discovery.native_agent import NoNativeCommandError
 from sessiontree.errors import SessionTreeError
 from sessiontree.export.bundle_archive import BundleError
 from sessiontree.profiles import UnknownProfileError
@@ -30,6 +32,7 @@ from sessiontree.runtime.models import AmbiguousModelError, ModelNotFoundError
 from sessiontree.runtime.navigation import NotAPromptError
 from sessiontree.runtime.operations import OperationInProgressError
 from sessiontree.runtime.sessions import NothingToForkError
+from sessiontree.serving.listener import PortError
 from sessiontree.session.worker import SessionClosedError
 
 EXAMPLES = [
@@ -41,11 +44,14 @@ EXAMPLES = [
     errors.SessionExistsError("abc", "/x/y"),
     errors.InvalidIdError("a/b"),
     errors.StoreError("no such store"),
+    errors.MissingSchemaError("no tables"),
     errors.SessionNotFoundError("abc", "No session at all."),
     errors.AmbiguousSessionError("abc", ["one", "two"]),
     errors.SessionBusyError("/x/y", 2.5),
     errors.PersistenceError("/x/y", "the disk is full"),
     UnknownProfileError("emacs"),
+    UnknownAgentError("emacs"),
+    NoNativeCommandError("Codex is not installed: no codex in PATH"),
     compaction.CompactionError("no"),
     compaction.AlreadyCompactedError(),
     compaction.NothingToCompactError(),
@@ -63,6 +69,7 @@ EXAMPLES = [
     BrokenOffError(),
     errors.ClockError(253_402_300_800_000),
     ConfinementError("../x", "outside of the project"),
+    PortError("port 80 is taken"),
     ToolError("exit code 1", {"exitCode": 1}),
     Failed("nothing found", 3),
 ]
@@ -98,8 +105,8 @@ def test_there_is_an_example_of_every_error() -> None:
     assert set(defined_errors()) == {type(error) for error in EXAMPLES}
 
 
-INNER = ("sessiontree.agents.", "sessiontree.cli.")
-"""What tells a model that a tool failed, what ends an agent's answer, what ends a command."""
+INNER = ("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.")
+"""What tells a model that a tool failed, ends an agent's answer, a command or a server."""
 
 
 def test_every_other_error_can_be_imported_from_the_package() -> None:

@@ -51,8 +51,7 @@ class Review:
 
 def _read() -> str | None:
     """What was typed, in lower case; None at the end of the input."""
-    sys.stderr.write("   [r]edact? ")
-    sys.stderr.flush()
+    output.write_prompt("   [r]edact? ")
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):

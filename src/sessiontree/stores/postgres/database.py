@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import pq
 
-from sessiontree.errors import PersistenceError, StoreError
+from sessiontree.errors import MissingSchemaError, PersistenceError, StoreError
 from sessiontree.stores.postgres.address import Address, hide_password
 from sessiontree.stores.postgres.pool import Connection, Row, connect, find_pool
 from sessiontree.text.escaping import one_line
@@ -58,10 +58,6 @@ class Statement:
     sql: str
     parameters: Parameters = ()
     again: Parameters | None = None
-
-
-class MissingSchemaError(StoreError):
-    """The database has no tables of ours, or not those that this version needs."""
 
 
 class Database:
