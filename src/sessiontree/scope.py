@@ -6,8 +6,9 @@ folder of them, or the store of a URL), where the person stands, and how far to 
 - ``"project"``: the sessions of the folder ``cwd``; with ``session_dir`` all of that folder.
 - ``"all"``: those of all projects.
 
-With ``agents`` those of other agents' profiles count, too. ``key`` narrows all of it to a scope
-that programs give their sessions, such as a tenant's.
+``agents`` are the agents whose sessions count: ``"all"``, a name, or several; without, those of the
+profile or the store. Sessions of all agents are read where they lie (see ``discovery.adapters``).
+``key`` narrows all of it to a scope that programs give their sessions, such as a tenant's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile, list_profiles
 
 if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is there sooner
+    from sessiontree.discovery.adapters import Agents
     from sessiontree.discovery.listing import SessionList
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
@@ -45,7 +47,7 @@ class Scope:
     session_dir: str | None = None
     url: str | None = None
     reach: Reach = "project"
-    agents: bool = False
+    agents: Agents = None
     key: str | None = None
     is_profile_named: bool = False
     """Whether a person chose the profile: then it holds for files that lie elsewhere, too."""
@@ -70,7 +72,7 @@ class Scope:
         is_given = self.is_profile_named or self.session_dir is not None
         return store.like(has_given_profile=is_given)
 
-    def reaching(self, reach: Reach, *, agents: bool = False) -> Scope:
+    def reaching(self, reach: Reach, *, agents: Agents = None) -> Scope:
         """The same place, looked at so far."""
         return replace(self, reach=reach, agents=agents)
 
@@ -112,12 +114,22 @@ class Scope:
         """List the sessions in question, newest first. Raises what the store raises."""
         is_near = self.reach == "project"
         cwd = self.cwd if is_near and self.key is None else None
+        if self._is_of_agents:
+            from sessiontree.discovery.agent_sessions import list_agent_sessions
+
+            found = list_agent_sessions(self.agents, cwd, on_progress)
+            if limit is not None:
+                del found[limit:]
+            return found
         # one folder of sessions is looked at whole, and told what is of this project
         near = self.cwd if self.session_dir is not None else cwd
-        found = self.store.list(near, scope=self.key, limit=limit, on_progress=on_progress)
-        for other in self.stores[1:]:
-            _add(found, other.list(cwd, scope=self.key, limit=limit, on_progress=on_progress))
-        return found
+        return self.store.list(near, scope=self.key, limit=limit, on_progress=on_progress)
+
+    @property
+    def _is_of_agents(self) -> bool:
+        """Whether agents are asked for; a store, or one folder, has none but its own."""
+        is_usual = self.url is None and self.profile == get_profile(self.profile.name)
+        return bool(self.agents) and is_usual and self.session_dir is None
 
     def search(
         self,
@@ -131,13 +143,13 @@ class Scope:
     ) -> SearchResults:
         """Find the sessions in question that contain the words of a query, best first."""
         cwd = self.cwd if self.reach == "project" else None
-        is_usual = self.url is None and self.profile == get_profile(self.profile.name)
-        if self.agents and is_usual and self.session_dir is None:
+        if self._is_of_agents:
             from sessiontree.discovery.search import search
 
             return search(  # one index has the files of all agents
                 query,
                 cwd=cwd,
+                agents=self.agents,
                 role=role,
                 since=since,
                 include_tools=include_tools,
@@ -214,15 +226,6 @@ def _choose_files(
         shown = open_store(url, profile=profile).url
         raise StoreError(f"--session-dir is for files: {shown} has no folders")
     return url, profile
-
-
-def _add(found: SessionList, theirs: SessionList) -> None:
-    found += theirs
-    found.unreadable += theirs.unreadable
-    found.empty_count += theirs.empty_count
-    found.empty += theirs.empty
-    known = found.total is not None and theirs.total is not None
-    found.total = (found.total or 0) + (theirs.total or 0) if known else None
 
 
 __all__ = ["Reach", "Scope", "choose_scope"]

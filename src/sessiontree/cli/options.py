@@ -19,6 +19,8 @@ from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.text.words import to_utc
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from sessiontree.scope import Scope
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -73,6 +75,40 @@ def since_option(command: _Command) -> _Command:
     """Add ``--since``."""
     return click.option(
         "--since", metavar="DATE", type=Day(), help="Only from this day on, such as 2026-01-31."
+    )(command)
+
+
+class AgentName(click.ParamType[str]):
+    """The name of an agent whose sessions can be read."""
+
+    name = "agent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from sessiontree.discovery.adapters import UnknownAgentError, get_adapter
+
+        try:
+            return get_adapter(str(value)).name
+        except UnknownAgentError as error:
+            self.fail(f"{error}.", param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from sessiontree.discovery.adapters import agent_names
+
+        del ctx, param
+        return [CompletionItem(name) for name in agent_names() if name.startswith(incomplete)]
+
+
+def agent_option(command: _Command) -> _Command:
+    """Add ``--agent``."""
+    return click.option(
+        "--agent",
+        metavar="NAME",
+        type=AgentName(),
+        help="Only sessions of this agent, such as claude-code, codex or pi.",
     )(command)
 
 

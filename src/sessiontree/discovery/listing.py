@@ -32,6 +32,7 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.text.words import to_moment
 
 if TYPE_CHECKING:  # loaded only when there is something to say of it: listings start quicker
+    from sessiontree.discovery.adapters.base import AgentAdapter
     from sessiontree.discovery.moved_projects import MovedProject
 
 NO_MESSAGES = "(no messages)"
@@ -43,6 +44,7 @@ class SessionInfo:
 
     __slots__ = (
         "_text",
+        "agent",
         "created",
         "cwd",
         "first_message",
@@ -72,6 +74,7 @@ class SessionInfo:
         size: int,
         status: Status,
         is_local: bool = True,
+        agent: str = "",
     ) -> None:
         self.path = path
         self.id = id
@@ -87,6 +90,8 @@ class SessionInfo:
         self.status: Status = status
         self.is_local = is_local
         """Whether the session belongs to the project that was asked about, if one was."""
+        self.agent = agent
+        """The agent that wrote it, by its name; empty if that was not asked."""
 
     @property
     def all_messages_text(self) -> str:
@@ -193,9 +198,14 @@ def list_all_sessions(
 
 
 def make_session_info(
-    stat: FileStat, summary: Summary, dialect: Dialect, storage: SessionStorage
+    stat: FileStat,
+    summary: Summary,
+    dialect: Dialect,
+    storage: SessionStorage,
+    *,
+    adapter: AgentAdapter | None = None,
 ) -> SessionInfo:
-    """Make the listing's line for one summarized file."""
+    """Make the listing's line for one summarized file, which ``adapter`` read."""
     path = stat.path
     named = parse_session_file_name(path) if summary.session_id is None else None
     session_id = summary.session_id
@@ -213,9 +223,10 @@ def make_session_info(
         modified,
         summary.message_count,
         NO_MESSAGES if summary.first_message is None else summary.first_message,
-        partial(_read_text, storage, path),
+        partial(_read_text, storage, path, adapter),
         stat.size,
         summary.status,
+        agent=adapter.name if adapter is not None else "",
     )
 
 
@@ -232,10 +243,10 @@ def in_order(found: Iterable[tuple[FileStat, SessionInfo]]) -> list[SessionInfo]
     return [info for _, info in sorted(found, key=key, reverse=True)]
 
 
-def _read_text(storage: SessionStorage, path: str) -> str:
+def _read_text(storage: SessionStorage, path: str, adapter: AgentAdapter | None) -> str:
     from sessiontree.discovery.texts import read_all_text
 
-    return read_all_text(storage, path)
+    return read_all_text(storage, path, adapter)
 
 
 def _created(timestamp: str | None, path: str) -> datetime | None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sessiontree.discovery.adapters import Agents, get_adapters
 from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places
 from sessiontree.discovery.catalogue import OnProgress, Survey, survey, survey_answers
 from sessiontree.discovery.catalogue.answers import Answers
 from sessiontree.discovery.catalogue.summary import Summary
-from sessiontree.storage.base import FileStat
+from sessiontree.discovery.listing import SessionInfo, make_session_info
+from sessiontree.profiles import Dialect
+from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -25,20 +27,36 @@ class Source:
 
     adapter: AgentAdapter
     places: Places
+    storage: SessionStorage = field(default_factory=FileSessionStorage)
 
     def survey(self, on_progress: OnProgress | None = None) -> Survey:
         """Summarize all files, parts included, reading only what has changed."""
         files = list(self.places.files())
-        return survey(files, FileSessionStorage(), on_progress, adapter=self.adapter)
+        return survey(files, self.storage, on_progress, adapter=self.adapter)
 
     def survey_some(self, files: Sequence[FileStat]) -> Survey:
         """Summarize some of the files."""
-        return survey(files, FileSessionStorage(), is_complete=False, adapter=self.adapter)
+        return survey(files, self.storage, is_complete=False, adapter=self.adapter)
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.adapter.dialect
+
+    def title(self, summary: Summary) -> str | None:
+        """The name of a session: in its file, else where the agent keeps it."""
+        named = summary.title(self.dialect)
+        return named or self.places.titles.get(summary.session_id or "")
+
+    def make_info(self, stat: FileStat, summary: Summary) -> SessionInfo:
+        """Make a listing's line of one session."""
+        made = make_session_info(stat, summary, self.dialect, self.storage, adapter=self.adapter)
+        made.title = self.title(summary)
+        return made
 
     def survey_answers(self, on_progress: OnProgress | None = None) -> dict[str, Answers]:
         """Return what was paid for in each file, by path, reading only what has changed."""
         files = list(self.places.files())
-        return survey_answers(files, FileSessionStorage(), self.adapter, on_progress)
+        return survey_answers(files, self.storage, self.adapter, on_progress)
 
 
 def survey_sources(

@@ -1,22 +1,25 @@
 """Read the texts of a session's messages, for searches and whole-text filters.
 
 Reads through a storage's reader and skips tool results by their frames unless they are wanted. A
-text that was trimmed on disk stays trimmed here.
+text that was trimmed on disk stays trimmed here. Lines of other agents go to their adapters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
+from sessiontree.discovery.catalogue.fast_lines import line_end, read_blocks
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
 from sessiontree.model.messages import text_of
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.adapters.base import AgentAdapter
 
 SPOKEN_ROLES = frozenset(("user", "assistant"))
 TOOL_ROLES = frozenset(("toolCall", "toolResult", "bashExecution"))
@@ -71,26 +74,49 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_tool_line = msgspec.json.Decoder(_ToolLine).decode
 
 
-def read_texts(
-    reader: SessionStorageReader, start: int, size: int, *, include_tools: bool = False
-) -> Iterator[SaidText]:
-    """Yield the texts between ``start``, the beginning of a line, and ``size``, in file order."""
+IsSilent = Callable[[bytes, int, int], bool]
+"""Whether a line, a range of some bytes, certainly says nothing but tool output."""
+
+
+def speaking_lines(
+    reader: SessionStorageReader, start: int, size: int, is_silent: IsSilent | None
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the lines from ``start``, the beginning of one, to ``size``, with their offsets.
+
+    With ``is_silent`` those are left out that say nothing but tool output.
+    """
     for block in read_blocks(reader, start, size):
-        if not block.is_long_line:
-            yield from texts_of_block(block, include_tools)
-        elif include_tools:
-            whole = reader.read_at(block.offset, block.length)
-            yield from texts_of_line(whole, block.offset, include_tools=True)
+        if block.is_long_line:
+            if is_silent is None:
+                yield reader.read_at(block.offset, block.length), block.offset
+            continue
+        data, at, cut = block.data, 0, block.cut
+        while at < cut:
+            end = line_end(data, at, cut)
+            if is_silent is None or not is_silent(data, at, end):
+                yield data[at:end], block.offset + at
+            at = end + 1
 
 
-def texts_of_block(block: Block, include_tools: bool = False) -> Iterator[SaidText]:
-    """Yield the texts of a block's lines."""
-    data, at, cut = block.data, 0, block.cut
-    while at < cut:
-        end = line_end(data, at, cut)
-        if include_tools or not fast_lines.is_tool_result(data, at, end):
-            yield from texts_of_line(data[at:end], block.offset + at, include_tools=include_tools)
-        at = end + 1
+def read_texts(
+    reader: SessionStorageReader,
+    start: int,
+    size: int,
+    *,
+    include_tools: bool = False,
+    adapter: AgentAdapter | None = None,
+) -> Iterator[SaidText]:
+    """Yield the texts between ``start``, the beginning of a line, and ``size``, in file order.
+
+    ``adapter`` reads another agent's lines.
+    """
+    is_silent = fast_lines.is_tool_result if adapter is None else adapter.is_silent
+    spoken = adapter.texts_of_line if adapter is not None else texts_of_line
+    lines = speaking_lines(reader, start, size, None if include_tools else is_silent)
+    texts = (
+        said for line, offset in lines for said in spoken(line, offset, include_tools=include_tools)
+    )
+    return adapter.drop_repeated(texts) if adapter is not None else texts
 
 
 def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> Iterator[SaidText]:
@@ -125,14 +151,14 @@ def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> I
         yield SaidText(entry_id, message.role, time_ms, text, offset)
 
 
-def read_all_text(storage: SessionStorage, path: str) -> str:
+def read_all_text(storage: SessionStorage, path: str, adapter: AgentAdapter | None = None) -> str:
     """Read all user and assistant text of a session; empty if the file can't be read."""
     try:
-        reader = storage.open_reader(path)
+        reader = adapter.open(path, storage) if adapter is not None else storage.open_reader(path)
     except OSError:
         return ""
     try:
-        said = read_texts(reader, 0, reader.stat().size)
+        said = read_texts(reader, 0, reader.stat().size, adapter=adapter)
         return " ".join(item.text for item in said if item.role in SPOKEN_ROLES and item.text)
     except OSError:
         return ""

@@ -42,6 +42,7 @@ from sessiontree.stores.finding import latest_in, leave_breadcrumb
 from sessiontree.stores.identity import new_header, require_durability, require_id
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.adapters import Agents
     from sessiontree.discovery.listing import SessionList
 
 Progress = Callable[[int, int], object]
@@ -220,9 +221,17 @@ class SessionManager:
         on_progress: Progress | None = None,
         *,
         profile: str | Profile | None = None,
+        agents: Agents = None,
         storage: Storage | None = None,
     ) -> SessionList:
-        """The sessions of all projects and scopes of a profile or a store, newest first."""
+        """The sessions of all projects and scopes of a profile or a store, newest first.
+
+        With ``agents`` (``"all"``, a name, or several) those of these agents, where they lie.
+        """
+        if agents is not None:
+            from sessiontree.discovery.agent_sessions import list_agent_sessions
+
+            return list_agent_sessions(agents, on_progress=on_progress)
         return choose_store(storage, profile).list(on_progress=on_progress)
 
     def __repr__(self) -> str:

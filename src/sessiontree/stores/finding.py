@@ -24,6 +24,7 @@ from sessiontree.stores.base import Ref, SessionStore, StrPath
 from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.adapters import Agents
     from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
@@ -39,6 +40,7 @@ def search(
     cwd: StrPath | None = None,
     scope: str | None = None,
     profile: str | Profile | None = None,
+    agents: Agents = None,
     role: str | None = None,
     since: Since | None = None,
     include_tools: bool = False,
@@ -49,15 +51,17 @@ def search(
 ) -> SearchResults:
     """Find the sessions that contain the words of a query, best first; any text is a query.
 
-    By default the files of all profiles are searched; ``profile`` narrows it to one agent,
-    ``storage`` to a store or its URL, ``cwd`` to a project, ``scope`` to one of the store's scopes.
+    By default the sessions of all agents are searched, where they lie; ``agents`` narrows it to
+    some by their names, ``profile`` to one of pi's family, ``storage`` to a store or its URL,
+    ``cwd`` to a project, ``scope`` to one of the store's scopes.
     Words may stand in messages and in the session's name; where only the name has them, the hit's
     role is ``name`` and it has no entry id. With a ``role`` (what users, the model or tools said:
     ``user``, ``assistant``, ``tool``) names don't count; with ``since`` those of sessions written
     to from then on do. Calls of tools and their output count only with ``include_tools`` or a role
     of theirs. The index of files is brought up to date for at most ``max_indexing_s`` (None: until
     done); ``on_progress`` hears of sessions indexed or read, and their number. Raises ValueError
-    for an unknown role and for a ``since`` that is no time, StoreError for a wrong URL.
+    for an unknown role and for a ``since`` that is no time, StoreError for a wrong URL,
+    UnknownAgentError.
     """
     if scope is None and not isinstance(storage, str | SessionStore):
         from sessiontree.discovery.search import search as search_files
@@ -66,6 +70,7 @@ def search(
             query,
             cwd=cwd,
             profile=profile,
+            agents=agents,
             role=role,
             since=since,
             include_tools=include_tools,

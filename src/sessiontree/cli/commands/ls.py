@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import limit_option, with_scope
+from sessiontree.cli.options import agent_option, limit_option, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.scope import Scope
 
@@ -25,13 +25,20 @@ _STATUS = {
 @click.option(
     "-a", "--all", "all_projects", is_flag=True, help="Include the sessions of all projects."
 )
-@click.option("--all-agents", is_flag=True, help="Include Claude Code and Codex, in all projects.")
+@click.option("--all-agents", is_flag=True, help="Include all agents, in all projects.")
+@agent_option
 @click.option("--empty", is_flag=True, help="Include sessions without messages.")
 @limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_scope
 def ls_command(
-    scope: Scope, all_projects: bool, all_agents: bool, empty: bool, limit: int, as_json: bool
+    scope: Scope,
+    all_projects: bool,
+    all_agents: bool,
+    agent: str | None,
+    empty: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """List the sessions of this project, newest first.
 
@@ -40,17 +47,17 @@ def ls_command(
       sessiontree ls                      this project's sessions
       sessiontree ls --all -n 50          the 50 newest of all projects
       sessiontree ls --profile pi         pi's sessions of this project
+      sessiontree ls --all-agents         every agent's sessions, wherever they are
       sessiontree ls --json | jq '.[].id' for a program
     """
     everywhere = all_projects or all_agents
-    found = _find(scope, everywhere, limit)
+    agents = "all" if all_agents else agent
+    found = _find(scope, everywhere, agents, limit)
     if _bring_home(scope, found):
-        found = _find(scope, everywhere, limit)
+        found = _find(scope, everywhere, agents, limit)
     sessions: list[Any] = list(found)
     if empty:
         sessions += found.empty
-    if all_agents:
-        sessions += _foreign()
     sessions.sort(key=lambda info: info.modified, reverse=True)
     shown = sessions[:limit] if limit else sessions
     if as_json:
@@ -60,11 +67,11 @@ def ls_command(
     else:
         output.write_line("No sessions found")
     total = len(sessions) if found.total is None else found.total + len(sessions) - len(found)
-    _write_rest(scope, found, total - len(shown), everywhere, empty)
+    _write_rest(scope, found, total - len(shown), everywhere or agent is not None, empty)
 
 
-def _find(scope: Scope, everywhere: bool, limit: int) -> Any:
-    reached = scope.reaching("all" if everywhere else "project")
+def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any:
+    reached = scope.reaching("all" if everywhere else "project", agents=agents)
     # Files are read to be sorted; a database is asked for no more than is shown.
     return reached.list(limit=limit or None if scope.files is None else None)
 
@@ -87,12 +94,6 @@ def _bring_home(scope: Scope, found: Any) -> bool:
     return bool(brought)
 
 
-def _foreign() -> list[Any]:
-    from sessiontree.importers.foreign_listing import find_foreign_sessions
-
-    return list(find_foreign_sessions())
-
-
 def _is_mixed(shown: list[Any]) -> bool:
     """Whether some of these belong to other projects, as a folder of one's own may hold them."""
     return not all(getattr(info, "is_local", True) for info in shown)
@@ -113,7 +114,7 @@ def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents:
     for info in shown:
         row = [short[info.id], tables.age(info.modified), f"{info.message_count:,}"]
         if all_agents:
-            row.append(getattr(info, "agent", "sessiontree"))
+            row.append(info.agent)
         row.append(tables.session_name(info))
         if has_status:
             row.append(_status(info))
@@ -185,7 +186,7 @@ def _to_wire(info: Any) -> dict[str, Any]:
     return {
         "id": info.id,
         "path": info.path,
-        "agent": getattr(info, "agent", None),
+        "agent": info.agent or None,
         "cwd": info.cwd,
         "title": info.title,
         "firstMessage": info.first_message,

@@ -28,6 +28,7 @@ import msgspec
 
 from sessiontree.discovery.catalogue.answers import Answers, Reading
 from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.profiles import Dialect
 from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.descriptors import to_stat
 
@@ -76,6 +77,8 @@ class AgentAdapter:
 
     ``importers.foreign`` calls it with the path and a reader of files; see ``docs/importing.md``.
     """
+    dialect: Dialect = "omp"
+    """Where names come first: of pi's family, its profile's (see ``model.dialects``)."""
     can_read_on = True
     """Whether ``read`` can go on from a ``known`` reading; without, a grown file is read whole."""
 

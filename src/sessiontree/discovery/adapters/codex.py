@@ -399,11 +399,15 @@ def _drop_copies(texts: Iterator[SaidText]) -> Iterator[SaidText]:
             if key not in items_said:
                 waiting.append(said)
                 if len(waiting) > _NEAR:
-                    yield waiting.pop(0)
+                    yield _unnamed(waiting.pop(0))
             continue
         if said.role in ("user", "assistant"):
             items_said.append(key)
             del items_said[:-_NEAR]
             waiting = [each for each in waiting if (each.role, each.text) != key]
         yield said
-    yield from waiting
+    yield from map(_unnamed, waiting)
+
+
+def _unnamed(said: SaidText) -> SaidText:
+    return msgspec.structs.replace(said, entry_id="")

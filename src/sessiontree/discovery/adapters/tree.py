@@ -23,7 +23,7 @@ from sessiontree.discovery.texts import SaidText, texts_of_line
 from sessiontree.model.header import is_header
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
-from sessiontree.profiles import Profile, list_profiles
+from sessiontree.profiles import Profile, get_profile, list_profiles
 from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
@@ -38,12 +38,18 @@ class TreeAgent(AgentAdapter):
 
     is_own = True
 
-    def __init__(self, name: str, title: str | None = None) -> None:
+    def __init__(
+        self, name: str, title: str | None = None, *, profile: Profile | None = None
+    ) -> None:
         self.name = name
         self.title = title or name
+        self._profile = profile
+        self.dialect = (profile if profile is not None else get_profile(name)).dialect
 
     def profile(self, home: StrPath | None = None) -> Profile:
         """Return the profile; the environment may name another folder for it."""
+        if self._profile is not None:
+            return self._profile
         found = next(each for each in list_profiles() if each.name == self.name)
         if home is None:
             return found

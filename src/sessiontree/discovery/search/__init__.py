@@ -1,4 +1,4 @@
-"""Search the text of all sessions of all profiles (docs/discovery.md#search).
+"""Search the text of all sessions of all agents (docs/discovery.md#search).
 
 A search selects the files, updates the index as far as the time allows, and asks it. It reads the
 files that the index does not hold yet. So the answer is the same with or without an index; only
@@ -14,22 +14,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sessiontree.discovery.catalogue import OnProgress, survey
-from sessiontree.discovery.listing import SessionInfo, make_session_info
+from sessiontree.discovery.adapters import Agents
+from sessiontree.discovery.catalogue import OnProgress
+from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import names
+from sessiontree.discovery.search.asking import Candidate, Wanted, ask, name_bonus, rarity
 from sessiontree.discovery.search.hits import IndexProgress, SearchHit, SearchResults
 from sessiontree.discovery.search.query import Query, parse_query
 from sessiontree.discovery.search.scan import (
     Matcher,
-    Range,
+    Piece,
     Scanner,
     SessionMatch,
     make_snippet,
     roles_for,
 )
-from sessiontree.discovery.search.scope import SearchScope, find_scope
 from sessiontree.discovery.search.times import Since, to_datetime, to_ms
+from sessiontree.discovery.selection import Selection, select_sessions
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.profiles import Profile
 from sessiontree.storage import sqlite
@@ -39,19 +41,7 @@ from sessiontree.storage.file import FileSessionStorage
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
 _HALF_LIFE_DAYS = 30.0
-# More than any number of occurrences in messages: bm25 stays below 2.2 times the rarity.
-_NAME_WEIGHT = 3.0
 _NAMES_AT_ONCE = 32
-
-
-@dataclass(slots=True)
-class _Candidate:
-    """A session that matches, or may match until it is read."""
-
-    stat: FileStat
-    relevance: float
-    ranges: list[Range] | None = None
-    match: SessionMatch | None = None
 
 
 def search(
@@ -59,6 +49,7 @@ def search(
     *,
     cwd: str | os.PathLike[str] | None = None,
     profile: str | Profile | None = None,
+    agents: Agents = None,
     role: str | None = None,
     since: Since | None = None,
     include_tools: bool = False,
@@ -73,33 +64,27 @@ def search(
     Words may stand in messages and in the session's name; where only the name has them, the hit's
     role is ``name`` and it has no entry id. With a ``role`` names don't count; with ``since`` those
     of sessions written to from then on do.
-    ``cwd`` narrows it to a project, ``profile`` to one agent, ``role`` to what users, the model or
-    tools (``tool``) said, ``since`` to what was said from then on. Calls of tools and their output
-    count only with ``include_tools`` or a role of theirs. The index is brought up to date for at
-    most ``max_indexing_s`` (None: until done). ``folders`` stands for a project: just the sessions
-    in these; ``on_progress`` hears of sessions indexed or read,
-    and their number.
+    ``cwd`` narrows it to a project, ``agents`` to some agents (without: all), ``profile`` to one of
+    pi's family, ``role`` to what users, the model or tools (``tool``) said, ``since`` to what was
+    said from then on. Calls of tools and their output count only with ``include_tools`` or a role
+    of theirs. The index is brought up to date for at most ``max_indexing_s`` (None: until done).
+    ``folders`` stands for a project: just the sessions in these; ``on_progress`` hears of sessions
+    indexed or read, and their number.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()
-    scope = find_scope(cwd, profile, store, folders)
+    scope = select_sessions(cwd, profile, store, folders, agents)
     results = SearchResults()
     if not parsed.wanted or not scope.files:
         return results
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
-    read_names = names.names_reader(scope.profile_of, store)
-    run = _Run(parsed, scope, store, scanner, read_names, role, to_ms(since), on_progress)
-    can_index = (
-        isinstance(store, FileSessionStorage)
-        and not include_tools
-        and not parsed.needs_scan
-        and (role is None or role in SPOKEN_ROLES)
-    )
+    wanted = Wanted(role, role is None and include_tools, to_ms(since))
+    run = _Run(parsed, scope, store, scanner, wanted, on_progress)
     pending = scope.files
-    candidates: list[_Candidate] = []
-    if can_index:
+    candidates: list[Candidate] = []
+    if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
         candidates, pending = run.ask_index(max_indexing_s)
         done = len(scope.files) - len(pending)
         results.indexing = IndexProgress(done, len(scope.files))
@@ -111,6 +96,7 @@ def search(
 def update_search_index(
     *,
     profile: str | Profile | None = None,
+    agents: Agents = None,
     on_progress: OnProgress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> IndexProgress:
@@ -118,22 +104,21 @@ def update_search_index(
 
     Another process that holds the index is waited for, unless that was just done in vain.
     """
-    store = FileSessionStorage()
-    scope = find_scope(None, profile, store)
+    scope = select_sessions(None, profile, FileSessionStorage(), agents=agents)
     left = scope.files
     try:
         with search_index.open_index(is_patient=not is_index_held()) as index:
             if index is not None:
                 left = index.update(
                     index.find_stale(scope.by_folder),
-                    store,
-                    names.names_reader(scope.profile_of, store),
+                    scope,
                     should_stop=should_stop,
                     on_progress=on_progress,
                 )
     except sqlite.FAILURES as error:
         _give_up(error)
-    return IndexProgress(len(scope.files) - len(left), len(scope.files))
+    missing = len({scope.session_of(stat.path) for stat in left})
+    return IndexProgress(len(scope.files) - missing, len(scope.files))
 
 
 def is_index_held() -> bool:
@@ -151,130 +136,73 @@ class _Run:
     """One running search."""
 
     query: Query
-    scope: SearchScope
+    scope: Selection
     storage: SessionStorage
     scanner: Scanner
-    read_names: names.ReadNames
-    role: str | None
-    since_ms: int | None
+    wanted: Wanted
     on_progress: OnProgress | None
 
-    def ask_index(self, max_indexing_s: float | None) -> tuple[list[_Candidate], list[FileStat]]:
-        """Return the index's matches, and the files it does not hold."""
+    def ask_index(self, max_indexing_s: float | None) -> tuple[list[Candidate], list[FileStat]]:
+        """Return the index's matches, and the sessions that it does not hold."""
         deadline = time.monotonic() + max_indexing_s if max_indexing_s is not None else None
         try:
             with search_index.open_index() as index:
                 if index is not None:
                     stale = index.find_stale(self.scope.by_folder)
-                    left = index.update(
-                        stale,
-                        self.storage,
-                        self.read_names,
-                        deadline=deadline,
-                        on_progress=self.on_progress,
+                    files = index.update(
+                        stale, self.scope, deadline=deadline, on_progress=self.on_progress
                     )
+                    left = {self.scope.session_of(stat.path) for stat in files}
                     with index.snapshot():
-                        found = self._ask(index, {stat.path for stat in left})
+                        found = ask(index, self.query, self.wanted, self.scope, left)
                     if index.is_worn_out():
                         sqlite.replace(search_index.SCHEMA)
-                    return found, [stat for stat in left if self.scope.find(stat.path) is not None]
+                    pending = map(self.scope.find, sorted(left))
+                    return found, [stat for stat in pending if stat is not None]
         except sqlite.FAILURES as error:
             _give_up(error)
         return [], self.scope.files
 
-    def _ask(self, index: search_index.SearchIndex, left: set[str]) -> list[_Candidate]:
-        sessions: set[int] | None = None
-        relevance: dict[int, float] = {}
-        segments: dict[int, set[int]] = {}
-        for term in self.query.wanted:
-            best: dict[int, float] = {}
-            for rowid, score in index.match(term, self.role).items():
-                no, segment = search_index.session_of(rowid)
-                segments.setdefault(no, set()).add(segment)
-                if score > best.get(no, -1.0):
-                    best[no] = score
-            called = index.match_names(term) if self.role is None else ()
-            for no in called:
-                segments.setdefault(no, set())
-                best[no] = best.get(no, 0.0) + self._name_bonus(len(called))
-            sessions = set(best) if sessions is None else sessions.intersection(best)
-            for no, score in best.items():
-                relevance[no] = relevance.get(no, 0.0) + score
-        assert sessions is not None
-        excluded = self._unwanted(index, segments)
-        found = []
-        for no, (path, row) in index.get_sessions(sorted(sessions)).items():
-            stat = self.scope.find(path)
-            if stat is None or path in left:
-                continue
-            if no in excluded and self.since_ms is None:
-                continue
-            chosen = [row.segments[at] for at in sorted(segments[no]) if at < len(row.segments)]
-            if self.since_ms is not None and not any(
-                time_ms >= self.since_ms
-                for time_ms in (_mtime_ms(stat), *(segment.newest_ms for segment in chosen))
-            ):
-                continue
-            ranges = [(segment.start, segment.end) for segment in chosen]
-            found.append(_Candidate(stat, relevance[no], ranges))
-        return found
-
-    def _unwanted(self, index: search_index.SearchIndex, segments: dict[int, set[int]]) -> set[int]:
-        """Sessions with an unwanted term. With ``since`` it may be too old to count: then read."""
-        excluded: set[int] = set()
-        for term in self.query.unwanted:
-            for rowid in index.match(term, self.role):
-                no, segment = search_index.session_of(rowid)
-                excluded.add(no)
-                if no in segments:
-                    segments[no].add(segment)
-            if self.role is None:
-                excluded |= index.match_names(term)
-        return excluded
-
-    def _name_bonus(self, called: int) -> float:
-        """Return the score of a word in the name that this many sessions have in theirs."""
-        return _NAME_WEIGHT * _rarity(called, len(self.scope.files))
-
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
         """The name of a session, if it counts."""
-        is_old = self.since_ms is not None and _mtime_ms(stat) < self.since_ms
-        return [] if self.role is not None or is_old else names.as_text(name)
+        since_ms = self.wanted.since_ms
+        is_old = since_ms is not None and _mtime_ms(stat) < since_ms
+        return [] if not self.wanted.in_names or is_old else names.as_text(name)
 
-    def scan(self, pending: list[FileStat]) -> list[_Candidate]:
+    def scan(self, pending: list[FileStat]) -> list[Candidate]:
         """Search the files themselves."""
-        found: list[_Candidate] = []
+        found: list[Candidate] = []
         called: dict[str, str] = {}
+        read_names = names.names_reader(self.scope.source_of)
         for done, stat in enumerate(pending):
             if done % _NAMES_AT_ONCE == 0:
-                called |= self.read_names(pending[done : done + _NAMES_AT_ONCE])
-            match = self._read(stat, called.get(stat.path))
-            if match is not None:
-                found.append(_Candidate(stat, 0.0, match=match))
+                called |= read_names(pending[done : done + _NAMES_AT_ONCE])
+            files = self.scope.pieces_of(stat)
+            pieces = [Piece(each.path, self.scope.adapter_of(each.path)) for each in files]
+            candidate = Candidate(stat, 0.0, pieces, is_sure=False)
+            candidate.match = self._read(candidate, called.get(stat.path))
+            if candidate.match is not None:
+                found.append(candidate)
             if self.on_progress is not None:
                 self.on_progress(done + 1, len(pending))
+        total = len(self.scope.files)
         for candidate in found:
             assert candidate.match is not None
             name = self._name(candidate.stat, called.get(candidate.stat.path))
             in_name = sum(self.scanner.count_terms(said) for said in name)
-            candidate.relevance = _bm25(candidate.match.counts, len(found), len(self.scope.files))
-            candidate.relevance += in_name * self._name_bonus(len(found))
+            candidate.relevance = _bm25(candidate.match.counts, len(found), total)
+            candidate.relevance += in_name * name_bonus(len(found), total)
         return found
 
-    def _read(
-        self, stat: FileStat, name: str | None, ranges: list[Range] | None = None
-    ) -> SessionMatch | None:
-        said = self._name(stat, name)
+    def _read(self, candidate: Candidate, name: str | None) -> SessionMatch | None:
+        said = self._name(candidate.stat, name)
+        look = self.scanner.locate if candidate.is_sure else self.scanner.scan
         try:
-            if ranges is None:
-                return self.scanner.scan(self.storage, stat.path, said)
-            if self.since_ms is None:
-                return self.scanner.locate(self.storage, stat.path, ranges, said)
-            return self.scanner.check(self.storage, stat.path, ranges, said)
+            return look(self.storage, candidate.pieces, said)
         except OSError:
             return None
 
-    def fill(self, results: SearchResults, candidates: list[_Candidate], limit: int | None) -> None:
+    def fill(self, results: SearchResults, candidates: list[Candidate], limit: int | None) -> None:
         """Turn the best candidates into hits."""
         now_ns = time.time_ns()
         scored = sorted(
@@ -295,31 +223,35 @@ class _Run:
                 if info is None or match is None or self._is_too_old(match, info):
                     wrong += 1
                 else:
-                    profile = self.scope.profile_of(candidate.stat.path)
-                    results.append(_make_hit(info, match, score, profile))
-        is_all = len(results) + wrong == len(scored)
-        results.total = len(scored) - wrong if is_all or self.since_ms is None else None
+                    results.append(_make_hit(info, match, score))
+        rest = scored[len(results) + wrong :]
+        is_known = all(each.is_sure or each.match is not None for _, each in rest)
+        if self.wanted.since_ms is not None:
+            is_known = not rest
+        results.total = len(scored) - wrong if is_known else None
 
-    def _match(self, candidate: _Candidate, info: SessionInfo) -> SessionMatch | None:
-        return candidate.match or self._read(candidate.stat, info.title, candidate.ranges)
+    def _match(self, candidate: Candidate, info: SessionInfo) -> SessionMatch | None:
+        return candidate.match or self._read(candidate, info.title)
 
     def _is_too_old(self, match: SessionMatch, info: SessionInfo) -> bool:
         """Whether a name is all that was found, and nothing was said since the time asked for."""
-        if self.since_ms is None or match.said.role != names.NAME_ROLE:
+        if self.wanted.since_ms is None or match.said.role != names.NAME_ROLE:
             return False
-        return info.modified.timestamp() * 1000 < self.since_ms
+        return info.modified.timestamp() * 1000 < self.wanted.since_ms
 
     def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
-        surveyed = survey(stats, self.storage, is_complete=False)
-        return {
-            stat.path: make_session_info(
-                stat, summary, self.scope.profile_of(stat.path).dialect, self.storage
-            )
-            for stat, summary in surveyed.found
-        }
+        found: dict[str, SessionInfo] = {}
+        by_source: dict[int, list[FileStat]] = {}
+        for stat in stats:
+            by_source.setdefault(id(self.scope.source_of(stat.path)), []).append(stat)
+        for group in by_source.values():
+            source = self.scope.source_of(group[0].path)
+            for stat, summary in source.survey_some(group).found:
+                found[stat.path] = source.make_info(stat, summary)
+        return found
 
 
-def _score(candidate: _Candidate, now_ns: int) -> float:
+def _score(candidate: Candidate, now_ns: int) -> float:
     """Return the relevance, up to doubled for new sessions; the bonus halves every month."""
     age_days = max(0.0, (now_ns - candidate.stat.mtime_ns) / 86_400e9)
     return candidate.relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
@@ -329,17 +261,13 @@ def _mtime_ms(stat: FileStat) -> int:
     return stat.mtime_ns // 1_000_000
 
 
-def _rarity(matching: int, total: int) -> float:
-    return max(1e-6, math.log((max(total - matching, 0) + 0.5) / (matching + 0.5)))
-
-
 def _bm25(counts: list[int], matching: int, total: int) -> float:
     """Estimate the index's score of a session of average length."""
-    rarity = _rarity(matching, total)
-    return sum(rarity * count * 2.2 / (count + 1.2) for count in counts)
+    weight = rarity(matching, total)
+    return sum(weight * count * 2.2 / (count + 1.2) for count in counts)
 
 
-def _make_hit(info: SessionInfo, match: SessionMatch, score: float, profile: Profile) -> SearchHit:
+def _make_hit(info: SessionInfo, match: SessionMatch, score: float) -> SearchHit:
     snippet = make_snippet(match.said.text, match.spans)
     return SearchHit(
         info,
@@ -349,7 +277,7 @@ def _make_hit(info: SessionInfo, match: SessionMatch, score: float, profile: Pro
         snippet.text,
         snippet.marks,
         score,
-        profile.name,
+        info.agent,
     )
 
 

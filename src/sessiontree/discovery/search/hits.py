@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sessiontree.discovery.listing import SessionInfo
-from sessiontree.profiles import DEFAULT_PROFILE
+from sessiontree.profiles import DEFAULT_PROFILE, PROFILE_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,13 @@ class SearchHit:
 
     @property
     def resume_command(self) -> str:
-        """Return a shell command that resumes the session from any folder."""
+        """Return a shell command that resumes the session from any folder, in its own agent."""
+        if self.profile not in PROFILE_NAMES:
+            from sessiontree.discovery.adapters import get_adapter
+
+            session = self.session
+            spelled = get_adapter(self.profile).spell_resume(self.path, session.id, session.cwd)
+            return spelled or shlex.join(["sessiontree", "import", self.path])
         command = ["sessiontree"]
         if self.profile != DEFAULT_PROFILE:
             command += ["--profile", self.profile]

@@ -3,7 +3,11 @@
 **Content.** A session's text is cut into segments of about equal size, each a row of an FTS5 table
 with the users' words in one column and the model's in the other. The table is contentless: it holds
 words and positions, not the text. Each segment has a byte range in its session file, and hits are
-read from there. ``names`` keeps the sessions' names in a second table.
+read from there. ``names`` keeps the sessions' names in a second table, and ``tools`` what tools
+were asked and printed (see ``tool_words``): so a search of what was said stays exact and quick.
+
+**Agents.** Every agent's sessions are indexed where they lie, through their adapters (see
+``discovery.adapters``). A session's parts are rows of their own; the search joins them.
 
 **Updates.** Each session has a row with a number and a stamp (see ``catalogue.freshness``). If its
 file has grown, new segments are added under the same number. If it was rewritten, the session gets
@@ -30,17 +34,20 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import freshness
-from sessiontree.discovery.search import names
+from sessiontree.discovery.search import names, tool_words
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
-from sessiontree.discovery.texts import SPOKEN_ROLES, read_texts
+from sessiontree.discovery.selection import Selection
+from sessiontree.discovery.sources import Source
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, read_texts
 from sessiontree.storage import sqlite
-from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
+from sessiontree.storage.base import FileStat, SessionStorageReader
 
 SCHEMA = sqlite.Schema(
     "search",
-    3,
+    4,
     (
         (
             "CREATE TABLE sessions (no INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, "
@@ -54,6 +61,7 @@ SCHEMA = sqlite.Schema(
             f"tokenize={TOKENIZER})"
         ),
         names.TABLE,
+        tool_words.TABLE,
     ),
 )
 _SEGMENT_BITS = 12
@@ -68,6 +76,7 @@ OnProgress = Callable[[int, int], object]
 
 
 _SEGMENT_CHARS = 1 << 18
+_TOOL_CHARS = 1 << 22
 # Stands between two messages, so that no phrase reaches from one into the next.
 _BOUNDARY = " ꙮ "
 
@@ -81,46 +90,72 @@ class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class SegmentText(msgspec.Struct, gc=False, frozen=True):
-    """A segment, and the users' and the model's words in it, spelled for the index."""
+    """A segment, and the words in it of users, the model and tools, spelled for the index."""
 
     segment: Segment
     user: str
     assistant: str
+    tools: str
 
     @property
     def size(self) -> int:
-        return len(self.user) + len(self.assistant)
+        return len(self.user) + len(self.assistant) + len(self.tools)
+
+
+class _Cutter:
+    """Gathers texts and cuts them into segments."""
+
+    def __init__(self, start: int, most: int) -> None:
+        self.made: list[SegmentText] = []
+        self._most = most
+        self._begin = start
+        self._clear()
+
+    def _clear(self) -> None:
+        self._spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
+        self._tools = tool_words.Gathering()
+        self._length = self._newest_ms = 0
+        # Agents that write a text twice may have it yielded late, after the texts that follow it.
+        self._lowest: int | None = None
+        self._highest = -1
+
+    def add(self, said: SaidText) -> None:
+        """Add one text; where a segment is full, it begins the next."""
+        is_full = self._length >= _SEGMENT_CHARS or self._tools.size >= _TOOL_CHARS
+        if is_full and len(self.made) + 1 < self._most and said.offset > self._highest:
+            self.close(said.offset)
+        if said.role in self._spoken:
+            text = spell_for_index(said.text)
+            self._spoken[said.role].append(text)
+            self._length += len(text) + 1
+        elif said.role in TOOL_ROLES:
+            self._tools.add(said.text)
+        else:
+            return
+        self._newest_ms = max(self._newest_ms, said.time_ms or 0)
+        self._lowest = min(said.offset, self._lowest if self._lowest is not None else said.offset)
+        self._highest = max(said.offset, self._highest)
+
+    def close(self, end: int) -> None:
+        """End the present segment."""
+        if self._lowest is not None:
+            segment = Segment(min(self._begin, self._lowest), end, self._newest_ms)
+            user, assistant = (_BOUNDARY.join(self._spoken[role]) for role in ("user", "assistant"))
+            self.made.append(SegmentText(segment, user, assistant, self._tools.spell()))
+        self._begin = end
+        self._clear()
 
 
 def cut_segments(
-    reader: SessionStorageReader, start: int, size: int, most: int
+    reader: SessionStorageReader, start: int, size: int, most: int, adapter: AgentAdapter
 ) -> list[SegmentText]:
     """What was said between ``start``, the beginning of a line, and ``size``: at most ``most``."""
-    made: list[SegmentText] = []
-    spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
-    length = newest_ms = 0
-    begin = start
-
-    def close(end: int) -> None:
-        nonlocal length, newest_ms, begin
-        if length:
-            user, assistant = (_BOUNDARY.join(spoken[role]) for role in ("user", "assistant"))
-            made.append(SegmentText(Segment(begin, end, newest_ms), user, assistant))
-        for texts in spoken.values():
-            texts.clear()
-        length, newest_ms, begin = 0, 0, end
-
-    for said in read_texts(reader, start, size):
-        if said.role not in spoken or not said.text:
-            continue
-        if length >= _SEGMENT_CHARS and len(made) + 1 < most:
-            close(said.offset)
-        text = spell_for_index(said.text)
-        spoken[said.role].append(text)
-        length += len(text) + 1
-        newest_ms = max(newest_ms, said.time_ms or 0)
-    close(size)
-    return made
+    cutter = _Cutter(start, most)
+    for said in read_texts(reader, start, size, include_tools=True, adapter=adapter):
+        if said.text:
+            cutter.add(said)
+    cutter.close(size)
+    return cutter.made
 
 
 class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -201,8 +236,7 @@ class SearchIndex:
     def update(
         self,
         stale: Sequence[FileStat],
-        storage: SessionStorage,
-        read_names: names.ReadNames,
+        scope: Selection,
         *,
         deadline: float | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -215,12 +249,13 @@ class SearchIndex:
         left: list[FileStat] = []
         batch: list[_Reading] = []
         chars = 0
+        read_names = names.names_reader(scope.source_of)
         for done, stat in enumerate(stale):
             is_late = deadline is not None and time.monotonic() >= deadline
             if is_late or (should_stop is not None and should_stop()):
                 left += stale[done:]
                 break
-            reading = self._read(stat, storage)
+            reading = self._read(stat, scope.source_of(stat.path))
             if reading is None:
                 left.append(stat)
             else:
@@ -235,10 +270,10 @@ class SearchIndex:
         self._seal({os.path.dirname(stat.path) for stat in left})
         return left
 
-    def _read(self, stat: FileStat, storage: SessionStorage) -> _Reading | None:
+    def _read(self, stat: FileStat, source: Source) -> _Reading | None:
         read_ns = freshness.read_clock_ns()
         try:
-            reader = storage.open_reader(stat.path)
+            reader = source.adapter.open(stat.path, source.storage)
         except OSError:
             return None
         try:
@@ -252,7 +287,7 @@ class SearchIndex:
             start = base.row.stamp.size if base is not None else 0
             is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
             most = (1 << _SEGMENT_BITS) - _MOST_SEGMENTS
-            texts = cut_segments(reader, start, found.size, most)
+            texts = cut_segments(reader, start, found.size, most, source.adapter)
             return _Reading(stat, found, base, stamp, is_whole, texts)
         except OSError:
             return None
@@ -301,7 +336,14 @@ class SearchIndex:
         first = (no << _SEGMENT_BITS) + len(segments)
         self._database.executemany(
             "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
-            [(first + at, text.user, text.assistant) for at, text in enumerate(reading.texts)],
+            [
+                (first + at, text.user, text.assistant)
+                for at, text in enumerate(reading.texts)
+                if text.user or text.assistant
+            ],
+        )
+        tool_words.put_words(
+            self._database, ((first + at, text.tools) for at, text in enumerate(reading.texts))
         )
         names.put_name(self._database, no, title)
         return True
@@ -391,9 +433,25 @@ class SearchIndex:
         )
         return dict(found)
 
+    def match_tools(self, term: Term) -> list[int]:
+        """Find the segments with all words of a term in what tools were asked and printed."""
+        return tool_words.match_words(self._database, term)
+
     def match_names(self, term: Term) -> set[int]:
         """Find the numbers of the sessions with a term in their name."""
         return names.match_names(self._database, term)
+
+    def get_paths(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the paths of files by number, without obsolete ones."""
+        found: dict[int, str] = {}
+        for start in range(0, len(numbers), 500):
+            some = numbers[start : start + 500]
+            marks = ",".join("?" * len(some))
+            for no, folder, name in self._database.execute(
+                f"SELECT no, folder, name FROM sessions WHERE no IN ({marks})", some
+            ):
+                found[no] = _path(folder, name)
+        return found
 
     def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
         """Return paths and rows of sessions by number, without obsolete ones."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
-from sessiontree.discovery.catalogue import survey
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
+from sessiontree.discovery.sources import Source
 from sessiontree.discovery.texts import SaidText
-from sessiontree.profiles import Profile
-from sessiontree.storage.base import FileStat, SessionStorage
+from sessiontree.storage.base import FileStat
 
 NAME_ROLE = "name"
 # As many as the catalogue looks up one by one, rather than reading all of their folders' rows.
@@ -25,17 +25,19 @@ ReadNames = Callable[[Sequence[FileStat]], dict[str, str]]
 """Gives the names of those of these files that have one, by their paths."""
 
 
-def names_reader(profile_of: Callable[[str], Profile], storage: SessionStorage) -> ReadNames:
-    """Read names in the dialect of each file's profile."""
+def names_reader(source_of: Callable[[str], Source]) -> ReadNames:
+    """Read names as each file's agent spells them."""
 
     def read(stats: Sequence[FileStat]) -> dict[str, str]:
         named: dict[str, str] = {}
-        for start in range(0, len(stats), _AT_ONCE):
-            some = stats[start : start + _AT_ONCE]
-            for stat, summary in survey(some, storage, is_complete=False).found:
-                title = summary.title(profile_of(stat.path).dialect)
-                if title is not None:
-                    named[stat.path] = title
+        for _, group in groupby(stats, lambda stat: id(source_of(stat.path))):
+            same = list(group)
+            source = source_of(same[0].path)
+            for start in range(0, len(same), _AT_ONCE):
+                for stat, summary in source.survey_some(same[start : start + _AT_ONCE]).found:
+                    title = source.title(summary)
+                    if title is not None:
+                        named[stat.path] = title
         return named
 
     return read

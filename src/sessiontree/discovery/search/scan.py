@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.fast_lines import Block, line_end, read_blocks
 from sessiontree.discovery.search.query import Query, Term
 from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
-from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, texts_of_line
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, speaking_lines
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
+
+if TYPE_CHECKING:
+    from sessiontree.discovery.adapters.base import AgentAdapter
 
 Range = tuple[int, int]
 
@@ -46,6 +49,15 @@ class SessionMatch:
     spans: list[Span]
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file of a session, and the ranges of it to look through; all of it without."""
+
+    path: str
+    adapter: AgentAdapter
+    ranges: Sequence[Range] | None = None
+
+
 class Scanner:
     """Search session files for one query."""
 
@@ -59,43 +71,27 @@ class Scanner:
         self._needles = [needle for needle in needles if needle is not None]
 
     def scan(
-        self, storage: SessionStorage, path: str, name: Sequence[SaidText] = ()
+        self, storage: SessionStorage, pieces: Sequence[Piece], name: Sequence[SaidText] = ()
     ) -> SessionMatch | None:
-        """Search a file; None if it does not match. Raises OSError.
+        """Search a session; None if it does not match. Raises OSError.
 
-        ``name`` is the session's name, if names count.
+        ``name`` is the session's name, if names count. Where the index knows all places of the
+        words, the pieces name them.
         """
-        reader = storage.open_reader(path)
-        try:
-            return self._judge(chain(name, self._read(reader, 0, reader.stat().size)))
-        finally:
-            reader.close()
-
-    def check(
-        self, storage: SessionStorage, path: str, ranges: Iterable[Range], name: Sequence[SaidText]
-    ) -> SessionMatch | None:
-        """As ``scan``, for a session of which the index knows where all its matches are."""
-        reader = storage.open_reader(path)
-        try:
-            said = (item for start, end in ranges for item in self._read(reader, start, end))
-            return self._judge(chain(name, said))
-        finally:
-            reader.close()
+        said = (item for piece in pieces for item in self._texts_of(piece, storage))
+        return self._judge(chain(name, said))
 
     def locate(
-        self, storage: SessionStorage, path: str, ranges: Sequence[Range], name: Sequence[SaidText]
+        self, storage: SessionStorage, pieces: Sequence[Piece], name: Sequence[SaidText]
     ) -> SessionMatch | None:
         """Find the message to show of a session that should match; None if it does not.
 
         Looks from the end and stops at a message that has all that is wanted. The name is shown if
         no message has as much of it.
         """
-        reader = storage.open_reader(path)
-        try:
-            said = chain(self._read_backwards(reader, ranges), name)
-            return self._judge(said, is_newest_first=True)
-        finally:
-            reader.close()
+        # A part is older than the session's own file, or as old: its caller goes on.
+        found = (item for piece in pieces for item in self._texts_backwards(piece, storage))
+        return self._judge(chain(found, name), is_newest_first=True)
 
     def count_terms(self, said: SaidText) -> int:
         """Count the wanted terms in a text."""
@@ -106,42 +102,38 @@ class Scanner:
     ) -> SessionMatch | None:
         return judge_texts(self._matcher, texts, is_newest_first=is_newest_first)
 
-    def _read(self, reader: SessionStorageReader, start: int, end: int) -> Iterator[SaidText]:
-        for block in read_blocks(reader, start, end):
-            if not block.is_long_line:
-                for line in self._lines(block):
-                    yield from self._texts(*line)
-            elif self._wants_tools:
-                yield from self._texts(reader.read_at(block.offset, block.length), block.offset)
+    def _texts_of(self, piece: Piece, storage: SessionStorage) -> Iterator[SaidText]:
+        with closing(piece.adapter.open(piece.path, storage)) as reader:
+            ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
+            for start, end in ranges:
+                yield from self._spoken(piece.adapter, self._lines(piece, reader, start, end))
 
-    def _read_backwards(
-        self, reader: SessionStorageReader, ranges: Sequence[Range]
+    def _texts_backwards(self, piece: Piece, storage: SessionStorage) -> Iterator[SaidText]:
+        with closing(piece.adapter.open(piece.path, storage)) as reader:
+            ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
+            for start, end in reversed(ranges):
+                lines = list(self._lines(piece, reader, start, end))
+                yield from self._spoken(piece.adapter, reversed(lines))
+
+    def _lines(
+        self, piece: Piece, reader: SessionStorageReader, start: int, end: int
+    ) -> Iterator[tuple[bytes, int]]:
+        """The lines that may match."""
+        is_silent = None if self._wants_tools else piece.adapter.is_silent
+        for line in speaking_lines(reader, start, end, is_silent):
+            if self._may_match(line[0]):
+                yield line
+
+    def _spoken(
+        self, adapter: AgentAdapter, lines: Iterable[tuple[bytes, int]]
     ) -> Iterator[SaidText]:
-        for start, end in reversed(ranges):
-            lines = [
-                line
-                for block in read_blocks(reader, start, end)
-                if not block.is_long_line
-                for line in self._lines(block)
-            ]
-            for line in reversed(lines):
-                yield from self._texts(*line)
-
-    def _texts(self, line: bytes, offset: int) -> Iterator[SaidText]:
-        if not self._may_match(line):
-            return
-        for said in texts_of_line(line, offset, include_tools=self._wants_tools):
-            if said.text and said.role in self._roles and self._is_recent(said):
-                yield said
-
-    def _lines(self, block: Block) -> Iterator[tuple[bytes, int]]:
-        """The lines that say something that counts."""
-        data, at, cut = block.data, 0, block.cut
-        while at < cut:
-            end = line_end(data, at, cut)
-            if self._wants_tools or not fast_lines.is_tool_result(data, at, end):
-                yield data[at:end], block.offset + at
-            at = end + 1
+        texts = (
+            said
+            for line, offset in lines
+            for said in adapter.texts_of_line(line, offset, include_tools=self._wants_tools)
+            if said.text and said.role in self._roles and self._is_recent(said)
+        )
+        return adapter.drop_repeated(texts)
 
     def _may_match(self, line: bytes) -> bool:
         """False only if none of the terms can stand in the line, however it is spelled."""

@@ -87,7 +87,7 @@ class SessionShelf:
     def _reaching(self, breadth: Breadth) -> Scope:
         if breadth == "project":
             return self.scope.reaching("project")
-        return self.scope.reaching("all", agents=breadth == "agents")
+        return self.scope.reaching("all", agents="all" if breadth == "agents" else None)
 
     def _newest_folders(self, files: FileStore, scope: Scope) -> list[str]:
         folders = [

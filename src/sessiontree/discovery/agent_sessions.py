@@ -1,0 +1,44 @@
+"""List the sessions of several agents together, where they lie."""
+
+from __future__ import annotations
+
+import os
+
+from sessiontree.core.gc import with_paused_gc
+from sessiontree.discovery.adapters import Agents
+from sessiontree.discovery.catalogue import OnProgress, Unreadable
+from sessiontree.discovery.listing import SessionInfo, SessionList, in_order
+from sessiontree.discovery.selection import select_sessions
+from sessiontree.discovery.sources import survey_sources
+from sessiontree.storage.base import FileStat
+from sessiontree.storage.file import FileSessionStorage
+
+
+@with_paused_gc  # thousands of objects are made, none of them garbage
+def list_agent_sessions(
+    agents: Agents = "all",
+    cwd: str | os.PathLike[str] | None = None,
+    on_progress: OnProgress | None = None,
+) -> SessionList:
+    """List the sessions of some agents or of all, newest first: of a project, or of every one.
+
+    Those without a message are only counted. Raises UnknownAgentError.
+    """
+    selected = select_sessions(cwd, None, FileSessionStorage(), agents=agents)
+    made = SessionList()
+    found: list[tuple[FileStat, SessionInfo]] = []
+    for source, surveyed in survey_sources(selected.sources, on_progress):
+        made.unreadable += [Unreadable(*each) for each in source.places.unreadable]
+        made.unreadable += surveyed.unreadable
+        for stat, summary in surveyed.found:
+            if selected.find(stat.path) is None:
+                continue
+            if summary.is_headless and not summary.message_count:
+                made.unreadable.append(Unreadable(stat.path, "no session header"))
+            else:
+                found.append((stat, source.make_info(stat, summary)))
+    for info in in_order(found):
+        (made if info.message_count else made.empty).append(info)
+    made.empty_count = len(made.empty)
+    made.total = len(made)
+    return made

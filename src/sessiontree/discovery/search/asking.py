@@ -1,0 +1,206 @@
+"""Ask the index which sessions match, and where.
+
+The index answers for files, term by term. A session may have several files (its parts), and a term
+may stand in what was said, in what tools printed, or in the name. So the answers for a term are
+joined by session first, and then sessions by term. Where the index can't be sure (a phrase in tool
+output, a time), the session becomes a candidate that is read before it is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sessiontree.discovery.search import tool_words
+from sessiontree.discovery.search.index import IndexRow, SearchIndex, session_of
+from sessiontree.discovery.search.query import Query, Term
+from sessiontree.discovery.search.scan import Piece, SessionMatch
+from sessiontree.discovery.selection import Selection
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES
+from sessiontree.storage.base import FileStat
+
+# More than any number of occurrences in messages: bm25 stays below 2.2 times the rarity.
+_NAME_WEIGHT = 3.0
+# What a tool printed says less about a session than what was said once.
+_TOOL_WEIGHT = 0.5
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A session that matches, or may match until it is read."""
+
+    stat: FileStat
+    relevance: float
+    pieces: list[Piece] = field(default_factory=list)
+    is_sure: bool = True
+    """Whether it certainly matches, read or not."""
+    match: SessionMatch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which texts count: whose, and from when on."""
+
+    role: str | None
+    with_tools: bool
+    since_ms: int | None
+
+    @property
+    def in_said(self) -> bool:
+        """Whether what users or the model said counts."""
+        return self.role is None or self.role in SPOKEN_ROLES
+
+    @property
+    def in_tools(self) -> bool:
+        """Whether calls of tools and their output count."""
+        return not self.in_said or (self.with_tools and self.role is None)
+
+    @property
+    def in_names(self) -> bool:
+        return self.role is None
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a file has a term."""
+
+    score: float = -1.0
+    is_sure: bool = False
+    segments: set[int] = field(default_factory=set)
+
+
+_Places = dict[int, _Place]
+"""The places of a term, by the numbers of files."""
+
+
+def name_bonus(called: int, total: int) -> float:
+    """Return the score of a word in the name that this many sessions have in theirs."""
+    return _NAME_WEIGHT * rarity(called, total)
+
+
+def rarity(matching: int, total: int) -> float:
+    """How much a word says that this many of all sessions have."""
+    return max(1e-6, math.log((max(total - matching, 0) + 0.5) / (matching + 0.5)))
+
+
+def ask(
+    index: SearchIndex, query: Query, wanted: Wanted, scope: Selection, left: set[str]
+) -> list[Candidate]:
+    """Find the sessions that match or may match, but for those ``left`` to be read."""
+    asked = [_find(index, term, wanted, len(scope.files)) for term in query.wanted]
+    shunned = [_find(index, term, wanted, len(scope.files)) for term in query.unwanted]
+    joined = _join_parts(index, scope, (*asked, *shunned))
+    by_term = [_by_session(places, joined) for places in asked]
+    sessions = set(by_term[0]).intersection(*by_term[1:])
+    doubtful: set[int] = set()
+    for found in (_by_session(places, joined) for places in shunned):
+        for session in sessions.intersection(found):
+            is_out = any(place.is_sure for _, place in found[session])
+            if is_out and wanted.since_ms is None:
+                sessions.discard(session)
+            else:
+                doubtful.add(session)  # it may be too old to count, or no match
+        by_term.append(found)
+    where = {session: _segments(by_term, session) for session in sessions}
+    rows = index.get_sessions(sorted(no for places in where.values() for no in places))
+    candidates = []
+    for session in sorted(sessions):
+        made = _make(where[session], rows, wanted, scope, left)
+        if made is not None:
+            hits = [found[session] for found in by_term[: len(asked)]]
+            made.relevance = sum(max(place.score for _, place in hit) for hit in hits)
+            made.is_sure = (
+                wanted.since_ms is None
+                and session not in doubtful
+                and all(any(place.is_sure for _, place in hit) for hit in hits)
+            )
+            candidates.append(made)
+    return candidates
+
+
+def _find(index: SearchIndex, term: Term, wanted: Wanted, total: int) -> _Places:
+    """Where a term is, by files."""
+    places: _Places = {}
+    if wanted.in_said:
+        for rowid, score in index.match(term, wanted.role).items():
+            no, segment = session_of(rowid)
+            place = places.setdefault(no, _Place())
+            place.segments.add(segment)
+            place.is_sure = True
+            place.score = max(place.score, score)
+    if wanted.in_tools:
+        is_sure = tool_words.is_exact(term) and wanted.role not in TOOL_ROLES
+        found = [session_of(rowid) for rowid in index.match_tools(term)]
+        score = _TOOL_WEIGHT * rarity(len({no for no, _ in found}), total)
+        for no, segment in found:
+            place = places.setdefault(no, _Place())
+            place.segments.add(segment)
+            place.is_sure = place.is_sure or is_sure
+            place.score = max(place.score, score)
+    if wanted.in_names:
+        called = index.match_names(term)
+        for no in called:
+            place = places.setdefault(no, _Place())
+            place.is_sure = True
+            place.score = max(place.score, 0.0) + name_bonus(len(called), total)
+    return places
+
+
+def _join_parts(index: SearchIndex, scope: Selection, terms: Iterable[_Places]) -> dict[int, int]:
+    """The number that stands for its session, for each file with a term that is a part."""
+    if not scope.parts:
+        return {}
+    paths = index.get_paths(sorted({no for places in terms for no in places}))
+    numbers = {path: no for no, path in paths.items() if path not in scope.parts}
+    joined = {}
+    for no, path in paths.items():
+        if path in scope.parts:
+            joined[no] = numbers.setdefault(scope.parts[path], no)
+    return joined
+
+
+def _by_session(places: _Places, joined: dict[int, int]) -> dict[int, list[tuple[int, _Place]]]:
+    found: dict[int, list[tuple[int, _Place]]] = {}
+    for no, place in places.items():
+        found.setdefault(joined.get(no, no), []).append((no, place))
+    return found
+
+
+def _segments(
+    by_term: Sequence[dict[int, list[tuple[int, _Place]]]], session: int
+) -> dict[int, set[int]]:
+    """The segments of a session's files that have a term."""
+    found: dict[int, set[int]] = {}
+    for term in by_term:
+        for no, place in term.get(session, ()):
+            found.setdefault(no, set()).update(place.segments)
+    return found
+
+
+def _make(
+    where: dict[int, set[int]],
+    rows: dict[int, tuple[str, IndexRow]],
+    wanted: Wanted,
+    scope: Selection,
+    left: set[str],
+) -> Candidate | None:
+    """The candidate, unless the session is not in question, to be read anyway, or too old."""
+    pieces: list[Piece] = []
+    stat = None
+    newest_ms = 0
+    for no, segments in where.items():
+        path, row = rows.get(no, ("", None))
+        stat = scope.find(scope.session_of(path)) if row is not None else None
+        if row is None or stat is None or stat.path in left:
+            return None
+        chosen = [row.segments[at] for at in sorted(segments) if at < len(row.segments)]
+        newest_ms = max(newest_ms, *(each.newest_ms for each in chosen), 0)
+        ranges = [(segment.start, segment.end) for segment in chosen]
+        piece = Piece(path, scope.adapter_of(path), ranges)
+        pieces.insert(0 if path == stat.path else len(pieces), piece)
+    if stat is None:
+        return None
+    newest_ms = max(newest_ms, stat.mtime_ns // 1_000_000)
+    is_old = wanted.since_ms is not None and newest_ms < wanted.since_ms
+    return None if is_old else Candidate(stat, 0.0, pieces)

@@ -1,0 +1,83 @@
+"""Index what tools were asked and printed: which words, not where.
+
+Tool output is most of what agents write, and the same code is printed again and again. So each
+segment has one row with its distinct words, in a table of its own. A single word is answered by
+that table alone. For a phrase, the segments with all of its words are read again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Iterable
+
+from sessiontree.discovery.search.query import Term
+from sessiontree.discovery.search.words import TOKENIZER, split_words
+
+TABLE = (
+    "CREATE VIRTUAL TABLE tools USING fts5(words, content='', detail='none', columnsize=0, "
+    f"tokenize={TOKENIZER})"
+)
+# Of ASCII, only letters and digits are in words, and their case doesn't count. What is beyond
+# ASCII stays for ``split_words``.
+_LOWERED = bytes(
+    byte if byte >= 0x80 or chr(byte).isalnum() else 0x20 for byte in bytes(range(256)).lower()
+)
+
+
+class Gathering:
+    """The distinct words of some texts."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._words: set[bytes] = set()
+
+    def add(self, text: str) -> None:
+        """Add the words of a text."""
+        self.size += len(text)
+        raw = text.encode("utf-8", "surrogatepass")
+        self._words.update(raw.translate(_LOWERED).split())
+
+    def spell(self) -> str:
+        """Return the words as the index takes them."""
+        plain = []
+        others: set[str] = set()
+        for word in self._words:
+            if word.isascii():
+                plain.append(word)
+            else:
+                text = word.decode("utf-8", "surrogatepass")
+                others.update(each.text for each in split_words(text))
+        return b" ".join(plain).decode() + " " * bool(others) + " ".join(sorted(others))
+
+
+def put_words(database: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    """Add the words of segments."""
+    database.executemany(
+        "INSERT INTO tools (rowid, words) VALUES (?, ?)", [row for row in rows if row[1]]
+    )
+
+
+def match_words(database: sqlite3.Connection, term: Term) -> list[int]:
+    """Find the segments that have all words of a term; see ``is_exact``."""
+    words = [f'"{word}"' for word in _split(term)]
+    if term.is_prefix:
+        words[-1] += " *"
+    found = database.execute("SELECT rowid FROM tools WHERE tools MATCH ?", (" AND ".join(words),))
+    return [rowid for (rowid,) in found]
+
+
+def is_exact(term: Term) -> bool:
+    """Whether the words alone tell that the term is there."""
+    return len(_split(term)) == 1
+
+
+def _split(term: Term) -> list[str]:
+    """The words as SQLite has them: folding can put a sign into one (a half becomes 1/2)."""
+    text = " ".join(term.words)
+    return "".join(char if _is_of_word(char) else " " for char in text).split()
+
+
+def _is_of_word(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category[0] in "LN" or category in ("Mn", "Mc")
