@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sessiontree.discovery.paths import same_cwd
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
 from sessiontree.export.view import SessionView, read_view
+from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ class ServedSessions:
 
     def __init__(self, scope: Scope) -> None:
         is_one = scope.is_profile_named or scope.session_dir is not None or scope.url is not None
-        self.scope = scope.reaching("all", agents=not is_one)
-        self._has_foreign = not is_one
+        self.scope = scope.reaching("all", agents=None if is_one else "all")
         self._lock = threading.Lock()
         self._rows: list[Row] = []
         self._by_key: dict[str, Row] = {}
@@ -91,10 +91,9 @@ class ServedSessions:
         """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``."""
         with self._lock:
             if fresh or time.monotonic() - self._listed_at > KEEP_S:
-                found = [*self._list_own(), *(self._list_foreign() if self._has_foreign else ())]
-                found.sort(key=lambda row: (row.modified, row.ref), reverse=True)
-                self._rows = found
-                self._by_key = {row.key: row for row in found}
+                profile = self.scope.store.profile.name
+                self._rows = [_row(info.agent or profile, info) for info in self.scope.list()]
+                self._by_key = {row.key: row for row in self._rows}
                 self._listed_at = time.monotonic()
             return self._rows
 
@@ -148,16 +147,13 @@ class ServedSessions:
         scope = self.scope
         if project is not None:
             scope = replace(scope, cwd=project, reach="project")
+        if agent is not None and scope.agents is not None:
+            scope = replace(scope, agents=agent)
         found = scope.search(
-            query,
-            role=role,
-            since=since,
-            include_tools=include_tools,
-            limit=limit if agent is None else None,
+            query, role=role, since=since, include_tools=include_tools, limit=limit
         )
         hits = [self._hit(hit) for hit in found if agent in (None, hit.profile)]
-        total = found.total if agent is None else len(hits)
-        return Hits(hits[:limit], total, found.is_indexing and self.is_files)
+        return Hits(hits, found.total, found.is_indexing and self.is_files)
 
     @contextmanager
     def open(self, row: Row) -> Iterator[SessionView]:
@@ -172,31 +168,6 @@ class ServedSessions:
             yield read_foreign(row.ref)
 
     # -- making rows -----------------------------------------------------------------------
-
-    def _list_own(self) -> Iterator[Row]:
-        for store in self.scope.stores:
-            agent = store.profile.name
-            for info in store.list(scope=self.scope.key):
-                yield _row(agent, info)
-
-    def _list_foreign(self) -> Iterator[Row]:
-        from sessiontree.importers.foreign_listing import find_foreign_sessions
-
-        for found in find_foreign_sessions():
-            yield Row(
-                make_key(found.agent, found.path),
-                found.agent,
-                found.path,
-                found.id,
-                found.cwd or "",
-                found.title or found.first_message or "",
-                bool(found.title),
-                found.message_count,
-                found.created,
-                found.modified,
-                found.size,
-                is_own=False,
-            )
 
     def _hit(self, hit: SearchHit) -> Hit:
         row = self._by_key.get(make_key(hit.profile, hit.path)) or _row(hit.profile, hit.session)
@@ -248,4 +219,5 @@ def _row(agent: str, info: Any) -> Row:
         info.modified,
         info.size,
         info.status,
+        agent in PROFILE_NAMES,
     )
