@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -236,21 +237,28 @@ def test_of_those_who_compare_and_append_one_wins_each_time(store: PostgresStore
         ref = session.ref
     won: list[str] = []
 
-    def compete() -> None:
-        with SessionManager.open(ref, storage=store) as own:
-            for _ in range(10):
-                own.refresh()
-                entry = {"type": "message", "message": user("mine")}
-                try:
-                    won.extend(own.append_many([entry], expected_revision=own.revision))
-                except ConflictError:
-                    continue
+    def compete(own: SessionManager) -> None:
+        for _ in range(10):
+            own.refresh()
+            entry = {"type": "message", "message": user("mine")}
+            try:
+                won.extend(own.append_many([entry], expected_revision=own.revision))
+            except ConflictError:
+                continue
 
-    threads = [threading.Thread(target=compete) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    # one that closes says where it stood, which is where others would go on: all close at the end
+    with contextlib.ExitStack() as stack:
+        threads = [
+            threading.Thread(
+                target=compete,
+                args=(stack.enter_context(SessionManager.open(ref, storage=store)),),
+            )
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     entries = store.read(ref).tree.entries
     found = [entry for entry in entries if entry.id in set(won)]
     assert len(found) == len(won) >= 10
