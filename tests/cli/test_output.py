@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import pty
 import re
+import select
+import struct
+import sys
+import termios
 import unicodedata
-from collections.abc import Iterator
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -298,3 +305,68 @@ def test_only_the_output_module_writes_to_the_terminal() -> None:
     assert [line.strip() for line in found["main.py"]] == [
         'sys.stdout.write(f"sessiontree {__version__}\\n")'
     ]
+
+
+# -- progress ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def terminal_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
+    """Standard error on a terminal of 60 columns; the function reads what was written so far."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(output.Progress, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(output.Progress, "_PAUSE_S", 0.0)
+    with open(slave, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+
+        def read() -> str:
+            stream.flush()
+            text = b""
+            while select.select([master], [], [], 0.05)[0]:
+                text += os.read(master, 1 << 16)
+            return text.decode()
+
+        yield read
+    os.close(master)
+
+
+def test_a_long_work_shows_a_bar_that_goes_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminal_errors(monkeypatch) as read:
+        with output.Progress("Reading\x1b[31m all") as progress:
+            progress(312, 1641)
+            shown = read()
+        plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+        assert "Reading\\x1b[31m all" in plain
+        assert "━" in plain
+        assert " 312 of 1641" in plain
+        # The line is erased and the cursor is visible again.
+        ending = read()
+        assert "\x1b[2K" in ending
+        assert "\x1b[?25h" in ending
+
+
+def test_without_rich_progress_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with terminal_errors(monkeypatch) as read:
+        with output.Progress("Reading sessions") as progress:
+            progress(3, 10)
+            assert read() == "\r\x1b[KReading sessions 3 of 10"
+        assert read() == "\r\x1b[K"
+
+
+def test_progress_is_for_terminals_that_can_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal_errors(monkeypatch) as read:
+        monkeypatch.setenv("TERM", "dumb")
+        with output.Progress("Reading sessions") as progress:
+            progress(3, 10)
+        assert read() == ""
+    errors = io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", errors)
+    with output.Progress("Reading sessions") as progress:
+        assert list(progress.count(["a", "b"])) == ["a", "b"]
+    assert errors.getvalue() == ""

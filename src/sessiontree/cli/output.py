@@ -267,17 +267,20 @@ def _paint(safe: str, style: str) -> str:
 
 
 class Progress:
-    """A line on the terminal that says how far a long work is, and goes when it is done.
+    """A bar on standard error that shows how far a long work is, and goes when the work is done.
 
-    Only on a terminal, and only if it takes a while. Call it with what is done and the total.
+    Only on a terminal, and only after half a second. Call it with what is done and the total.
+    Without rich (the extra ``tui``) it is a line of text.
     """
 
     _PATIENCE_S = 0.5
     _PAUSE_S = 0.1
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, is_size: bool = False) -> None:
         self._what = one_line(what)
-        self._is_shown = False
+        self._is_size = is_size
+        self._bar: Any = None
+        self._is_line = False
         self._next = 0.0
 
     def __enter__(self) -> Self:
@@ -285,18 +288,59 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_shown:
+        if self._bar is not None:
+            self._bar.stop()
+        elif self._is_line:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def __call__(self, done: int, total: int, *_: object) -> None:
+        """Show that so much is done; a total of 0 is not known yet."""
         now = time.monotonic()
         if now < self._next or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
             return
         self._next = now + self._PAUSE_S
-        self._is_shown = True
-        sys.stderr.write(f"\r\x1b[K{self._what} {done:,} of {total:,}")
+        if self._bar is None and not self._is_line:
+            self._bar = self._make_bar()
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
+            self._bar.refresh()
+            return
+        self._is_line = True
+        of = f" of {total:,}" if total else ""
+        sys.stderr.write(f"\r\x1b[K{self._what} {done:,}{of}")
         sys.stderr.flush()
+
+    def count(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Pass on the pieces of a document, and show how much of it there is so far."""
+        done = 0
+        for piece in pieces:
+            done += len(piece)
+            self(done, 0)
+            yield piece
+
+    def _make_bar(self) -> Any:
+        """The started bar, or None without rich."""
+        try:
+            from rich import progress
+            from rich.console import Console
+        except ImportError:
+            return None
+        amount = progress.DownloadColumn() if self._is_size else progress.MofNCompleteColumn(" of ")
+        bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            amount,
+            progress.TimeRemainingColumn(compact=True),
+            console=Console(file=sys.stderr),
+            transient=True,
+            auto_refresh=False,  # no thread, which would outlive an interrupt
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        bar.add_task(self._what, total=None)
+        bar.start()
+        return bar
 
 
 # -- asking --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -451,14 +451,23 @@ class RepairReport:
 
 
 def repair_findings(
-    findings: Iterable[Finding], profile: Profile, *, clock: Clock = now_ms
+    findings: Sequence[Finding],
+    profile: Profile,
+    *,
+    clock: Clock = now_ms,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> RepairReport:
-    """Repair what can be repaired; a failure does not stop the other repairs."""
+    """Repair what can be repaired; a failure does not stop the other repairs.
+
+    ``on_progress`` hears of findings dealt with, and their number.
+    """
     report = RepairReport()
     stamp = format_timestamp(clock()).replace(":", "-").replace(".", "-")
     backup = _Backup(profile, os.path.join(profile.agent_dir, "backups", stamp))
     done: set[tuple[str, str]] = set()
-    for finding in findings:
+    for number, finding in enumerate(findings):
+        if on_progress is not None:
+            on_progress(number, len(findings))
         if not finding.can_be_repaired:
             continue
         try:

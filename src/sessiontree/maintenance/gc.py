@@ -74,17 +74,22 @@ class Removal:
 
 
 def find_garbage(
-    profile: Profile, *, folders: Iterable[str] = (), clock: Clock = time.time
+    profile: Profile,
+    *,
+    folders: Iterable[str] = (),
+    clock: Clock = time.time,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> GarbageReport:
     """Report what can be removed from this profile. Changes nothing.
 
-    ``folders`` are further folders whose files may refer to its blobs. Raises PersistenceError if
-    a file that may hold a reference can't be read.
+    ``folders`` are further folders whose files may refer to its blobs; ``on_progress`` hears of
+    files searched for references, and their number. Raises PersistenceError if a file that may
+    hold a reference can't be read.
     """
     report = GarbageReport()
     blobs = list(_blobs(profile))
     if blobs:
-        named = find_references(profile, folders)
+        named = find_references(profile, folders, on_progress)
         for digest, item in blobs:
             size = item.stat().st_size
             if digest in named:

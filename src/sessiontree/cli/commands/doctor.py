@@ -44,7 +44,7 @@ def doctor_command(
     """
     if repair:
         require_files(scope, "doctor --repair", "Without --repair doctor checks any store.")
-    with output.Progress("Checking session") as progress:
+    with output.Progress("Checking sessions") as progress:
         if scope.files is None:
             checkup = check_store(scope.store, secrets=secrets, on_progress=progress)
         else:
@@ -107,7 +107,8 @@ def _write_summary(checkup: Checkup) -> None:
 
 
 def _repair(checkup: Checkup, scope: Scope, verbose: bool, as_json: bool) -> int:
-    report = repair_findings(checkup.findings, scope.profile)
+    with output.Progress("Repairing") as progress:
+        report = repair_findings(checkup.findings, scope.profile, on_progress=progress)
     left = [finding for finding in checkup.findings if _stays(finding)]
     if as_json:
         output.write_json(

@@ -104,7 +104,8 @@ def _export_text(
         if file is None:
             output.write_document(pieces, is_json=chosen == "json")
         else:
-            _write_file(file, pieces)
+            with output.Progress("Writing", is_size=True) as progress:
+                _write_file(file, progress.count(pieces))
             output.write_line("Wrote ", (tables.short_path(os.path.abspath(file)), "bold"))
 
 

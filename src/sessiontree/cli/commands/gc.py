@@ -45,7 +45,8 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
     folders = [scope.session_dir] if scope.session_dir else []
     trash = list_trash(scope.profile)
     expired = _expired(trash, trash_days)
-    report = find_garbage(scope.profile, folders=folders)
+    with output.Progress("Searching files for blobs in use") as progress:
+        report = find_garbage(scope.profile, folders=folders, on_progress=progress)
     if not report.garbage and not expired:
         output.write_line("Nothing to remove")
     else:

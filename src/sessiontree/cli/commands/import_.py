@@ -86,7 +86,7 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
 def _import_all(scope: Scope, agent: Any) -> None:
     from sessiontree.importers.imports import import_all
 
-    with output.Progress("Importing session") as progress:
+    with output.Progress("Importing sessions") as progress:
         report = import_all(agent, storage=scope.store, on_progress=progress)
     new = sum(1 for each in report.imported if each.is_new)
     same = sum(1 for each in report.imported if each.is_unchanged)

@@ -73,7 +73,8 @@ def ls_command(
 def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any:
     reached = scope.reaching("all" if everywhere else "project", agents=agents)
     # Files are read to be sorted; a database is asked for no more than is shown.
-    return reached.list(limit=limit or None if scope.files is None else None)
+    with output.Progress("Reading sessions") as progress:
+        return reached.list(progress, limit=limit or None if scope.files is None else None)
 
 
 def _bring_home(scope: Scope, found: Any) -> bool:

@@ -47,7 +47,7 @@ def bring(
     as_json: bool,
 ) -> int:
     """Bring the sessions over and tell what became of them."""
-    with output.Progress("Session") as progress:
+    with output.Progress("Bringing sessions") as progress:
         made = transfer(source, target, find_wanted(source, sessions, cwd), progress)
     if as_json:
         output.write_json(

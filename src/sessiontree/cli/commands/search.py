@@ -110,7 +110,7 @@ def _finish_index(scope: Scope, agents: str) -> None:
         output.write_note(("Another program holds the search index; the files were read", "dim"))
         return
     output.write_note(("Indexing, to make the next search fast; Ctrl+C stops it", "dim"))
-    with output.Progress("Indexed session") as progress:
+    with output.Progress("Indexing sessions") as progress:
         if agents == "own":
             update_search_index(profile=scope.profile, on_progress=progress)
         else:
@@ -130,7 +130,7 @@ def _search(
     reached = scope.reaching(
         "project" if here else "all", agents=None if agents == "own" else agents
     )
-    with output.Progress("Reading session") as progress:
+    with output.Progress("Reading sessions") as progress:
         return reached.search(
             text,
             role=role,

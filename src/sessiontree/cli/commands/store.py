@@ -176,7 +176,7 @@ def vacuum_command(url: str | None, as_json: bool) -> None:
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import vacuum
 
-    with output.Progress("Indexing session") as progress:
+    with output.Progress("Indexing sessions") as progress:
         made = vacuum(database, progress)
     if as_json:
         output.write_json(dataclasses.asdict(made))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile
@@ -15,11 +15,21 @@ _REF_BYTES = 12 + 64
 _CHUNK = 1 << 20
 
 
-def find_references(profile: Profile, folders: Iterable[str] = ()) -> set[str]:
-    """Return the hashes of all blobs that any file names. Raises PersistenceError."""
+def find_references(
+    profile: Profile,
+    folders: Iterable[str] = (),
+    on_progress: Callable[[int, int], object] | None = None,
+) -> set[str]:
+    """Return the hashes of all blobs that any file names. Raises PersistenceError.
+
+    ``on_progress`` hears of files read, and their number.
+    """
     named: set[str] = set()
-    for path in files_with_references(profile, folders):
+    files = list(files_with_references(profile, folders))
+    for done, path in enumerate(files, 1):
         named |= references_in(path)
+        if on_progress is not None:
+            on_progress(done, len(files))
     return named
 
 
