@@ -218,7 +218,7 @@ def make_machine(root: Path) -> Machine:
     for folder in (made.home, made.project):
         folder.mkdir(parents=True)
     made.env = {
-        "PATH": os.environ.get("PATH", ""),
+        "PATH": f"{os.path.dirname(PROGRAM)}:{os.environ.get('PATH', '')}",
         "HOME": str(made.home),
         "LANG": "C.UTF-8",
         "TZ": "UTC",

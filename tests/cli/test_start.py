@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Machine, Result, assistant, user
+from .conftest import PROGRAM, Machine, Result, assistant, user
 
 A, B, C = "0199a3f2c0de1234", "0199b000c0de5678", "0199c111c0de9abc"
 
@@ -22,7 +22,7 @@ def note(**facts):
     with open(os.environ["SEEN"], "a") as file:
         file.write(json.dumps(facts) + "\\n")
 
-def run_chat(manager, scope, *, model, work_dir, initial_prompt, notice):
+def run_chat(manager, scope, *, model, work_dir, initial_prompt, notice, spell_resume):
     note(screen="chat", file=manager.session_file, cwd=manager.cwd, name=manager.session_name,
          entries=len(manager.get_entries()), persisted=manager.is_persisted,
          profile=scope.profile.name,
@@ -101,6 +101,18 @@ def test_leaving_a_session_that_holds_something_says_how_to_come_back(
     assert again["entries"] >= 1
     nothing, _ = screens.start()
     assert "Resume with" not in nothing.out
+
+
+def test_a_program_that_is_not_on_the_path_is_named_by_its_own(
+    machine: Machine, screens: Screens
+) -> None:
+    source = machine.session(A, "hello", "hi")
+    beside = Path(PROGRAM).parent.parent
+    near, _ = screens.start("-r", str(source), cwd=beside, PATH="/usr/bin:/bin")
+    assert near.lines[-1].endswith(f" && {PROGRAM} --resume {A}")
+    machine.session(B, "hello", "hi", cwd=beside)
+    near, _ = screens.start("-r", B, cwd=beside, PATH="/usr/bin:/bin")
+    assert near.lines[-1] == f"Resume with: bin/sessiontree --resume {B}"
 
 
 def test_continuing_takes_the_newest_session_of_this_project(
@@ -305,29 +317,60 @@ def test_a_session_is_told_by_its_title_wherever_that_stands(
     assert resumed.lines[0] == f'Resuming "{title}" · just now · {machine.project}'
     forked, _ = screens.start("--fork", A)
     assert forked.lines[0] == f'Forked "{title}" · just now · {machine.project}'
-    asked, _ = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")], cwd=machine.home)
-    assert f'"{title}" · just now · {machine.project}\n{QUESTION}' in asked.out
+    asked, _ = screens.start("-r", A[:8], replies=[(QUESTION, "c\n")], cwd=machine.home)
+    assert f'"{title}" · just now · {machine.project}\n' in asked.out
     assert f'Forked "{title}" · just now' in asked.out
 
 
 # -- a match in another project ------------------------------------------------------------------
 
-QUESTION = "Fork into current directory? [y/N]"
+QUESTION = "Open there / Copy here / Cancel [o/c/N]?"
+COPY_QUESTION = "Fork into current directory? [y/N]"
 
 
-def test_a_session_of_another_project_is_forked_after_a_yes(
-    machine: Machine, screens: Screens
+@pytest.mark.parametrize("way", ["-r ID", "-r"])
+def test_a_session_of_another_project_is_copied_here(
+    machine: Machine, screens: Screens, way: str
 ) -> None:
     source = machine.session(A, "hello", "hi", cwd=machine.home, title="Elsewhere", age_s=60)
     before = source.read_bytes()
-    result, (chat,) = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")])
+    result, seen = _resume(screens, way, source, "c\n")
+    chat = seen[-1]
     assert result.code == 0
-    assert f'"Elsewhere" · 1m ago · ~\n{QUESTION} y\n' in result.out
+    assert '"Elsewhere" · 1m ago · ~\n' in result.out
+    assert f"c copy it into {machine.project}: the original stays\n{QUESTION} c\n" in result.out
     assert chat["cwd"] == str(machine.project)
     assert chat["file"] != str(source)
     assert chat["entries"] == 2
     assert chat["parent"] in (A, str(source))
     assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("way", ["-r ID", "-r"])
+def test_a_session_of_another_project_is_opened_there(
+    machine: Machine, screens: Screens, way: str
+) -> None:
+    source = machine.session(A, "hello", "hi", cwd=machine.home)
+    result, seen = _resume(screens, way, source, "o\n")
+    assert result.code == 0
+    assert "o open it in ~: the agent works there\n" in result.out
+    assert (seen[-1]["file"], seen[-1]["cwd"]) == (str(source), str(machine.home))
+
+
+def test_a_picked_session_of_another_project_stays_there_after_a_no(
+    machine: Machine, screens: Screens
+) -> None:
+    source = machine.session(A, "hello", "hi", cwd=machine.home)
+    result, (_picker,) = _resume(screens, "-r", source, "\n")
+    assert result.code == 1
+    assert f"Open it there: cd {machine.home} && sessiontree --resume {A}" in result.out
+
+
+def _resume(
+    screens: Screens, way: str, source: Path, answer: str
+) -> tuple[Result, list[dict[str, Any]]]:
+    words = ["-r", A[:8]] if way == "-r ID" else ["-r"]
+    return screens.start(*words, replies=[(QUESTION, answer)], PICKED=str(source))
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
@@ -398,7 +441,7 @@ def test_a_session_elsewhere_that_names_no_project_is_asked_about(
     result = machine.run("-r", A[:8])
     what = f'Session "{A[:8]}" is in another project'
     assert result.err == f"{what} (which one, its header does not say).\n"
-    _, (chat,) = screens.start("-r", A[:8], replies=[(QUESTION, "y\n")])
+    _, (chat,) = screens.start("-r", A[:8], replies=[(COPY_QUESTION, "y\n")])
     assert chat["cwd"] == str(machine.project)
 
 
@@ -413,7 +456,7 @@ def test_a_session_whose_folder_is_gone_can_be_forked_or_brought_here(
         f"The folder of this session no longer exists ({gone}). "
         f"Move the session here: sessiontree mv {A} .\n"
     )
-    _, (chat,) = screens.start("-r", str(path), replies=[(QUESTION, "y\n")])
+    _, (chat,) = screens.start("-r", str(path), replies=[(COPY_QUESTION, "y\n")])
     assert chat["cwd"] == str(machine.project)
     assert machine.run("mv", A, ".").code == 0
     assert A in machine.run("ls").out
@@ -447,7 +490,8 @@ def test_resume_alone_in_a_project_without_sessions_shows_the_others(
     machine: Machine, screens: Screens
 ) -> None:
     elsewhere = machine.session(A, "hello", "hi", cwd=machine.home)
-    _, (picker, chat) = screens.start("-r", PICKED=str(elsewhere))
+    asked = [(QUESTION, "o\n")]
+    _, (picker, chat) = screens.start("-r", replies=asked, PICKED=str(elsewhere))
     assert (picker["screen"], chat["file"]) == ("picker", str(elsewhere))
     piped = machine.run("--resume")
     assert (piped.code, piped.out) == (0, "No sessions found\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -263,14 +264,20 @@ async def test_a_copy_that_fails_on_the_way_is_removed(shop: Shop) -> None:
         assert rig.session.session_file == file
 
 
-async def test_a_session_of_another_project_stays_there_after_a_no(shop: Shop) -> None:
-    shop.session("over there", title="Elsewhere", cwd=shop.other_project)
+@pytest.mark.parametrize("no", [("escape",), ("down", "down", "enter")])
+async def test_a_session_of_another_project_stays_there_after_a_no(
+    shop: Shop, no: tuple[str, ...]
+) -> None:
+    path = shop.session("over there", title="Elsewhere", cwd=shop.other_project)
     async with running_chat(talked(shop, "here", "yes")) as rig:
+        rig.chat.setup = replace(
+            rig.chat.setup, spell_resume=lambda ref, _, cwd: f"cd {cwd} && resume {ref}"
+        )
         file = rig.session.session_file
         await choose_elsewhere(rig)
         await rig.until_screen(ChoiceDialog)
-        await rig.press("escape")
-        await rig.until_said('Session "Elsewhere" is in another project')
+        await rig.press(*no)
+        await rig.until_said(f"Open it there: cd {shop.other_project} && resume {path}")
         assert rig.session.session_file == file
         assert rig.agent.cwd == shop.project
 
@@ -680,7 +687,7 @@ async def test_samples_of_another_project_are_told_with_the_way_to_them(shop: Sh
         await rig.send("/demo")
         await rig.until_said("there already")
         assert f"in {short_path(shop.other_project)}: /resume, then Tab, opens one" in rig.said
-        await rig.send("/resume Sample")
+        await rig.send("/resume Sample:")  # the folder of this test has "samples" in its name
         await rig.until_screen(SessionPicker)
         await rig.press("tab")
         await rig.until(lambda: len(rig.app.screen.query_one("#sessions", RowList).rows) == 3)

@@ -215,21 +215,30 @@ def give_id(path: Path, new_id: str) -> None:
     path.rename(path.with_name(path.name.replace(old_id, new_id)))
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
-def test_a_session_of_another_project_is_forked_after_a_yes(
+@pytest.mark.parametrize(("answer", "code"), [("o", 0), ("c", 0), ("n", 1)])
+def test_a_session_of_another_project_is_opened_there_or_copied_here(
     terminal: Terminal, shop: Shop, answer: str, code: int
 ) -> None:
     path = shop.session("over there", "the answer", title="Elsewhere", cwd=shop.other_project)
     terminal.run(f"{PROGRAM} --resume {session_id(path)}")
-    terminal.until_shown("Fork into current directory? [y/N]")
+    terminal.until_shown("Open there / Copy here / Cancel [o/c/N]?")
     terminal.type(answer)
     terminal.keys("Enter")
-    if answer == "y":
+    if answer != "n":
         terminal.until_shown("over there", "the answer", "Ask anything, or type / for commands")
+        kept = len(list((terminal.root / "agent" / "sessions").rglob("*.jsonl")))
+        assert kept == (1 if answer == "o" else 2)
         terminal.keys("C-d")
     assert terminal.until_ended() == code
+    shown = terminal.text.replace("\n", "")
     if answer == "n":
-        assert f'Session "{session_id(path)}" is in another project' in terminal.text
+        assert f'Session "{session_id(path)}" is in another project' in shown
+        found = re.search(r"Open it there: (cd .+? --resume \w+)", shown)
+        assert found is not None
+        terminal.run(found[1])
+        terminal.until_shown("over there", "the answer", "Ask anything, or type / for commands")
+        terminal.keys("C-d")
+        assert terminal.until_ended() == 0
 
 
 def start_and_talk(terminal: Terminal) -> int:

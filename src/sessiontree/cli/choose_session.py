@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import store_words
+from sessiontree.cli.options import program_word, store_words
 from sessiontree.errors import AmbiguousSessionError, NotASessionError
 from sessiontree.scope import Scope
 
@@ -52,6 +52,9 @@ class Choice:
     ref: str | None = None
     notice: str | None = None
     work_dir: str | None = None
+
+
+WHERE = "Open there / Copy here / Cancel [o/c/N]?"
 
 
 class NothingChosen(Exception):  # noqa: N818 - an ordinary end
@@ -160,7 +163,7 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
     found = _resolve(value, scope)
     if found is None:
         raise NothingChosen("No session selected")
-    return _resuming(found.path, scope) if found.is_local else _offer_fork(value, found, scope)
+    return _resuming(found.path, scope) if found.is_local else _ask_where(value, found, scope)
 
 
 def _choose_path(value: str, scope: Scope) -> Choice:
@@ -225,8 +228,12 @@ def _choose_fork(value: str, scope: Scope) -> Choice:
     return Choice("fork", found.path, f"Forked {describe(found.path, scope)}")
 
 
-def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
-    """A copy of another project's session, if the person wants one and there can be one."""
+def _ask_where(value: str, found: ResolvedSession, scope: Scope) -> Choice:
+    """Another project's session: open it there or copy it here, as the person answers.
+
+    ``value`` is what a command line calls it. Ends the command if the person wants neither, with
+    the command that opens it there.
+    """
     from sessiontree.cli.resolve import repair_command
     from sessiontree.discovery.heads import read_head
 
@@ -235,16 +242,30 @@ def _offer_fork(value: str, found: ResolvedSession, scope: Scope) -> Choice:
         output.fail(
             f'Can\'t tell the project of session "{value}": its header is damaged. '
             f"Repair it: {repair_command(scope)}; or open it: "
-            + shlex.join(["sessiontree", "--resume", found.path])
+            + shlex.join([program_word(), "--resume", found.path])
         )
     project = found.cwd or "which one, its header does not say"
     refusal = f'Session "{value}" is in another project ({project}).'
-    if found.cwd and os.path.isdir(found.cwd):
-        from sessiontree.cli.start import resume_command
+    if not found.cwd or not os.path.isdir(found.cwd):
+        return _fork_or_fail(found.path, scope, refusal)
+    from sessiontree.cli.start import resume_command
 
-        profile = owner_of(found.path, scope)
-        refusal += f" Open it there: {resume_command(value, found.cwd, scope, profile)}"
-    return _fork_or_fail(found.path, scope, refusal)
+    command = resume_command(value, found.cwd, scope, owner_of(found.path, scope))
+    which = describe(found.path, scope)
+    if output.can_ask():
+        output.write_message(which)
+        output.write_message(
+            ("o", "bold"), f" open it in {tables.short_path(found.cwd)}: the agent works there"
+        )
+        output.write_message(
+            ("c", "bold"), f" copy it into {tables.short_path(scope.cwd)}: the original stays"
+        )
+    answer = output.ask_word(WHERE)
+    if answer in ("o", "open"):
+        return Choice("open", found.path, f"Resuming {which}")
+    if answer not in ("c", "copy"):
+        output.fail(f"{refusal} Open it there: {command}")
+    return Choice("fork", found.path, f"Forked {which}")
 
 
 def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
@@ -282,7 +303,18 @@ def _pick(scope: Scope) -> Choice:
     path = _open_picker(scope, None)
     if path is None:
         raise NothingChosen("No session selected")
-    return _resuming(path, scope)
+    return _resuming_picked(path, scope)
+
+
+def _resuming_picked(ref: str, scope: Scope) -> Choice:
+    """Open what was picked; a session of another project as an ID of it would be."""
+    from sessiontree.discovery.paths import same_cwd
+    from sessiontree.discovery.resume import ResolvedSession
+
+    session_id, cwd = _read_place(ref, scope)
+    if not cwd or not os.path.isdir(cwd) or same_cwd(cwd, scope.cwd):
+        return _resuming(ref, scope)
+    return _ask_where(session_id, ResolvedSession(ref, session_id, cwd, False), scope)
 
 
 def fail_without_screen(what: str, instead: str) -> NoReturn:
@@ -330,7 +362,7 @@ def _resuming(ref: str, scope: Scope) -> Choice:
     """Open this session, unless its project is no longer there to work in."""
     session_id, cwd = _read_place(ref, scope)
     if cwd and not os.path.isdir(cwd):
-        words = ["sessiontree", *store_words(scope), "mv", session_id, "."]
+        words = [program_word(), *store_words(scope), "mv", session_id, "."]
         refusal = (
             f"The folder of this session no longer exists ({cwd}). "
             f"Move the session here: {shlex.join(words)}"

@@ -172,6 +172,22 @@ def scope_words(scope: Scope) -> list[str]:
     return words
 
 
+def program_word(*, is_here: bool = True) -> str:
+    """What to type for this program: its path, if ``sessiontree`` alone would not find it.
+
+    A path below the current folder is given relative to it if the command ``is_here``, which means
+    that it does not change to another folder first.
+    """
+    import shutil
+    import sys
+
+    own = os.path.abspath(sys.argv[0])
+    if shutil.which("sessiontree") or os.path.basename(own) != "sessiontree":
+        return "sessiontree"
+    near = os.path.relpath(own)
+    return near if is_here and not near.startswith("..") else own
+
+
 def store_words(scope: Scope) -> list[str]:
     """``--store`` and its URL, if a command line needs it to mean the same store again."""
     return ["--store", scope.store.url] if scope.is_store_named else []

@@ -348,17 +348,22 @@ class Progress:
 
 def ask(question: str) -> bool:
     """Whether the person answers yes; no one there, no answer and anything else is a no."""
+    return ask_word(question) in ("y", "yes")
+
+
+def ask_word(question: str) -> str:
+    """Return what the person answers, in lower case; empty if nobody does."""
     if not can_ask():
-        return False
+        return ""
     sys.stderr.write(one_line(question) + " ")
     sys.stderr.flush()
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):
-        return False
+        return ""
     if not answer:
         sys.stderr.write("\n")
-    return answer.strip().casefold() in ("y", "yes")
+    return answer.strip().casefold()
 
 
 @contextlib.contextmanager

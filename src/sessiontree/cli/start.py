@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from functools import partial
 
 import click
 
@@ -20,7 +21,7 @@ from sessiontree.cli.choose_session import (
     open_choice,
     owner_of,
 )
-from sessiontree.cli.options import store_words
+from sessiontree.cli.options import program_word, store_words
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 from sessiontree.scope import Scope
 
@@ -76,23 +77,29 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         work_dir=choice.work_dir,
         initial_prompt=_readable(options.prompt),
         notice=choice.notice,
+        spell_resume=partial(spell_resume, scope=scope),
     )
     _write_farewell(left.session_file, left.session_id, left.cwd, scope, options.resume)
     return left.exit_code
+
+
+def spell_resume(ref: str, session_id: str, cwd: str, *, scope: Scope) -> str:
+    """The command that resumes a session of this user, of whichever profile it is."""
+    profile = owner_of(ref, scope) if scope.files is not None else scope.profile
+    return resume_command(session_id, cwd, scope, profile)
 
 
 def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
     """The command line that resumes a session from here; from where it was, if that still is."""
     from sessiontree.discovery.paths import same_cwd
 
-    there = _resume_words(session_id, scope, profile or scope.profile)
-    if same_cwd(cwd, scope.cwd) or not os.path.isdir(cwd):
-        return there
-    return f"cd {shlex.quote(cwd)} && {there}"
+    is_here = same_cwd(cwd, scope.cwd) or not os.path.isdir(cwd)
+    command = _resume_words(session_id, scope, profile or scope.profile, is_here=is_here)
+    return command if is_here else f"cd {shlex.quote(cwd)} && {command}"
 
 
-def _resume_words(value: str, scope: Scope, profile: Profile) -> str:
-    words = ["sessiontree"]
+def _resume_words(value: str, scope: Scope, profile: Profile, *, is_here: bool = True) -> str:
+    words = [program_word(is_here=is_here)]
     if profile.name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
         words += ["--profile", profile.name]
     words += store_words(scope)

@@ -26,7 +26,7 @@ from sessiontree.runtime.create import create_agent_session
 from sessiontree.scope import Scope
 from sessiontree.session.manager import SessionManager
 from sessiontree.tui.chat.confirm import Confirmer
-from sessiontree.tui.chat.screen import ChatScreen, ChatSetup
+from sessiontree.tui.chat.screen import ChatScreen, ChatSetup, SpellResume
 from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import ThemedApp
@@ -122,16 +122,18 @@ def run_chat(
     work_dir: str | None = None,
     initial_prompt: str | None = None,
     notice: str | None = None,
+    spell_resume: SpellResume | None = None,
 ) -> ExitInfo:
     """Run the program on this session until it is left.
 
-    Tools work in the session's project, or in ``work_dir`` if that is given. The session is closed
+    Tools work in the session's project, or in ``work_dir`` if that is given. ``spell_resume`` gives
+    the command that opens another session in its own project. The session is closed
     when this returns or raises. Raises ModelNotFoundError, AmbiguousModelError, and errors of
     saving.
     """
     teach_alt_enter()
     history = HistoryStorage.for_profile(scope.profile)
-    setup = ChatSetup(scope, initial_prompt, notice, history)
+    setup = ChatSetup(scope, initial_prompt, notice, history, spell_resume)
     opening = partial(open_agent_session, session_manager, model=model, work_dir=work_dir)
     app = ChatApp(setup, opening)
     try:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sessiontree.core.tree_entries import Digester, TreeEntry
-from sessiontree.discovery.listing import NO_MESSAGES
+from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
@@ -104,16 +104,16 @@ async def open_path(chat: ChatScreen, path: str) -> bool:
 
 async def _open_path(chat: ChatScreen, path: str) -> bool:
     session = chat.session
-    name, cwd = await asyncio.to_thread(_describe, chat.setup.scope, path)
+    info = await asyncio.to_thread(_get_info, chat.setup.scope, path)
     go = partial(session.switch_session, path)
-    if cwd and not await asyncio.to_thread(_is_here, cwd, session.cwd):
-        match await _ask_where(chat, name, cwd):
+    if info.cwd and not await asyncio.to_thread(_is_here, info.cwd, session.cwd):
+        match await _ask_where(chat, info):
             case "here":
                 go = partial(session.copy_session, path)
             case "there":
                 pass
             case _:
-                chat.say(f'Session "{name}" is in another project ({short_path(cwd)})')
+                chat.say(await asyncio.to_thread(_word_elsewhere, chat, info))
                 return False
     is_there = await move(chat, go, "Resumed session")
     if is_there:
@@ -127,9 +127,17 @@ def _warnings_of(manager: SessionManager) -> list[str]:
     return [str(warning) for warning in manager.warnings[:_SHOWN_WARNINGS]]
 
 
-async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
+def _word_elsewhere(chat: ChatScreen, info: SessionInfo) -> str:
+    """Say where a session is that was not opened, and the command that opens it there."""
+    spell = chat.setup.spell_resume
+    if spell is None or not os.path.isdir(info.cwd):
+        return f'Session "{_name_of(info)}" is in another project ({short_path(info.cwd)})'
+    return f"Not opened. Open it there: {spell(info.path, info.id, info.cwd)}"
+
+
+async def _ask_where(chat: ChatScreen, info: SessionInfo) -> str | None:
     """Ask whether to open another project's session ``there`` or ``here``; None if cancelled."""
-    here = short_path(chat.session.cwd)
+    here, name, cwd = short_path(chat.session.cwd), _name_of(info), info.cwd
     if not await asyncio.to_thread(os.path.isdir, cwd):
         question = ConfirmDialog(
             "Fork into current directory?",
@@ -143,18 +151,23 @@ async def _ask_where(chat: ChatScreen, name: str, cwd: str) -> str | None:
             [
                 Option("there", f"Open in {short_path(cwd)}", "the agent works there"),
                 Option("here", f"Copy into {here}", "the original stays unchanged"),
+                Option("", "Cancel"),
             ],
         )
     )
 
 
-def _describe(scope: Scope, ref: str) -> tuple[str, str]:
-    """Read the name and project of a session."""
+def _get_info(scope: Scope, ref: str) -> SessionInfo:
+    """Read the facts of a session. Raises SessionNotFoundError."""
     info = scope.store_of(ref).get_info(ref)
     if info is None:
         raise SessionNotFoundError(ref)
+    return info
+
+
+def _name_of(info: SessionInfo) -> str:
     prompt = None if info.first_message == NO_MESSAGES else info.first_message
-    return make_name(info.title, prompt, info.id, os.path.basename(ref)), info.cwd
+    return make_name(info.title, prompt, info.id, os.path.basename(info.path))
 
 
 def _is_here(cwd: str, project: str) -> bool:

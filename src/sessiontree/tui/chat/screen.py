@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
 from textual import events, work
@@ -51,6 +51,10 @@ _TICK_S = 1 / 15
 _POLL_S = 1.0
 
 
+SpellResume: TypeAlias = Callable[[str, str, str], str]
+"""Gives the command that resumes a session, from its ref, its ID and its project."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatSetup:
     """The settings to start a chat with."""
@@ -59,6 +63,7 @@ class ChatSetup:
     initial_prompt: str | None = None
     notice: str | None = None
     history: HistoryStorage | None = None
+    spell_resume: SpellResume | None = None
 
 
 class ChatScreen(Screen[None]):
