@@ -352,7 +352,7 @@ def ask(question: str) -> bool:
 
 
 def ask_word(question: str) -> str:
-    """Return what the person answers, in lower case; empty if nobody does."""
+    """Return what the person answers, in lower case; empty if there is no answer."""
     if not can_ask():
         return ""
     sys.stderr.write(one_line(question) + " ")
