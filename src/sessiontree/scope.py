@@ -24,7 +24,7 @@ from sessiontree.profiles import Profile, get_profile, list_profiles
 
 if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is there sooner
     from sessiontree.discovery.adapters import Agents
-    from sessiontree.discovery.listing import SessionList
+    from sessiontree.discovery.listing import SessionInfo, SessionList
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
     from sessiontree.discovery.search.times import Since
@@ -140,8 +140,12 @@ class Scope:
         include_tools: bool = False,
         limit: int | None = 20,
         on_progress: Progress | None = None,
+        accept: Callable[[SessionInfo], bool] | None = None,
     ) -> SearchResults:
-        """Find the sessions in question that contain the words of a query, best first."""
+        """Find the sessions in question that contain the words of a query, best first.
+
+        ``accept`` is asked about each session that has them.
+        """
         cwd = self.cwd if self.reach == "project" else None
         if self._is_of_agents:
             from sessiontree.discovery.search import search
@@ -155,17 +159,29 @@ class Scope:
                 include_tools=include_tools,
                 limit=limit,
                 on_progress=on_progress,
+                accept=accept,
             )
-        return self.store.search(
+        found = self.store.search(
             query,
             cwd=cwd,
             scope=self.key,
             role=role,
             since=since,
             include_tools=include_tools,
-            limit=limit,
+            limit=limit if accept is None else None,
             on_progress=on_progress,
         )
+        if accept is not None:
+            found[:] = [hit for hit in found if accept(hit.session)]
+            found.total = len(found)
+            del found[limit:]
+        return found
+
+    def agent_of(self, info: SessionInfo) -> str:
+        """The name of the agent whose session this is."""
+        if info.agent:
+            return info.agent
+        return self.store_of(info.path).profile.name if self.url is None else self.profile.name
 
     def resolve(self, value: str) -> ResolvedSession:
         """Find the session with this path, address, id prefix or name, in this project first.

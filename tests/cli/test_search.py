@@ -48,6 +48,51 @@ def test_all_profiles_are_searched_unless_one_is_named(machine: Machine) -> None
     assert machine.run("search", "quokka", "--profile", "sessiontree").code == 1
 
 
+def test_filters_narrow_a_search(machine: Machine) -> None:
+    other = machine.root / "shop"
+    other.mkdir()
+    machine.session(A, "quokka", "yes", title="Zoo")
+    machine.session(B, "a quokka again", "yes", cwd=other)
+
+    def ids(*query: str) -> set[str]:
+        return {hit["id"] for hit in machine.run("search", "--json", *query).json}
+
+    assert ids("quokka", "dir:shop") == {B}
+    assert ids("quokka", "-dir:shop") == {A}
+    assert ids("quokka is:named") == {A}
+    assert ids("dir:shop") == {B}, "filters alone list sessions"
+    assert ids("quokka", "role:assistant") == set()
+    assert ids("quokka", "agent:pi") == set()
+    assert ids("quokka", "model:acme") == {A, B}
+    assert ids("quokka", "model:opus") == set()
+    assert ids("quokka", "date:..2001") == set()
+    wrong = machine.run("search", "is:new")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err.startswith("is:new is unknown: use named, fork")
+    assert machine.run("search", '"is:new"').code == 1
+
+
+def test_words_in_tool_output_are_found_by_a_filter(machine: Machine) -> None:
+    block = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls zebra"}}
+    machine.session(A, entries=[user("list it"), assistant(block)])
+    assert machine.run("search", "zebra").code == 1
+    assert machine.run("search", "in:tools", "zebra").code == 0
+
+
+def test_a_typo_is_told_from_what_is_nowhere(machine: Machine) -> None:
+    machine.session(A, "refresh the token", "yes")
+    machine.run("search", "anything")
+    assert machine.run("search", "tokne", "refersh").lines == [
+        "Nothing found. Did you mean: token refresh"
+    ]
+    assert machine.run("search", "quokka").lines == [
+        "Nothing found: no session has the word quokka"
+    ]
+    # Each word is there, but not in one session.
+    machine.session(B, "a kettle", "yes")
+    assert machine.run("search", "kettle", "token").lines == ["Nothing found"]
+
+
 def test_words_phrases_and_exclusions(machine: Machine) -> None:
     machine.session(A, "the red house", "yes")
     machine.session(B, "a house painted red", "yes")

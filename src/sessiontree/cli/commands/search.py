@@ -16,6 +16,7 @@ from sessiontree.scope import Scope
 
 if TYPE_CHECKING:  # loaded only by a search: the help and the completion do without
     from sessiontree.discovery.search import SearchHit, SearchResults
+    from sessiontree.serving.filtered_search import FilteredSearch
 
 _ROLES = ("user", "assistant", "tool")
 Marks = tuple[tuple[int, int], ...]
@@ -76,27 +77,34 @@ def search_command(
     A session matches if it contains every word. Use "quotes" for a phrase, prefix* for a prefix,
     -word to exclude. Exits with 1 if nothing matches.
 
+    Filters narrow it, in the query itself: agent:codex, dir:shop, date:7d (or 2026-01, or
+    2026-01..2026-03), role:user, model:opus, is:named, in:tools. Filters alone list sessions.
+
     \b
     Examples:
       sessiontree search connection pool
       sessiontree search '"connection pool"' -postgres
       sessiontree search 'migrat*' --here --since 2026-01-01
       sessiontree search TypeError --tools
+      sessiontree search agent:claude date:30d token refresh
     """
     if scope.session_dir is not None:
         raise click.UsageError("search does not support --session-dir.")
     text = " ".join(query)
     is_narrow = scope.is_profile_named and not all_agents
     agents = agent or ("own" if is_narrow else "all")
-    results = _search(scope, text, here, agents, role, tools, since, limit)
+    asked = _ask(scope, text, here, agents)
+    tools = tools or asked.filters.in_tools
+    results = _search(asked, role, tools, since, limit)
     if as_json:
         output.write_json([_to_wire(hit, scope) for hit in results])
     else:
         for hit in results:
             _write(hit, scope)
         if not results:
-            output.write_line("Nothing found")
-    _write_rest(results.total, len(results), tools, role)
+            _write_nothing(asked, tools, is_narrowed=role is not None or since is not None)
+    if asked.filters.words:
+        _write_rest(results.total, len(results), tools, role or asked.filters.role)
     if results.is_indexing and scope.files is not None:
         _finish_index(scope, agents)
     return output.OK if results else output.FAILURE
@@ -117,22 +125,28 @@ def _finish_index(scope: Scope, agents: str) -> None:
             update_search_index(agents=agents, on_progress=progress)
 
 
+def _ask(scope: Scope, text: str, here: bool, agents: str) -> FilteredSearch:
+    """Read the query and its filters; a bad one ends the command."""
+    from sessiontree.serving.filtered_search import FilteredSearch, FilterError
+
+    reached = scope.reaching(
+        "project" if here else "all", agents=None if agents == "own" else agents
+    )
+    try:
+        return FilteredSearch.of(text, reached)
+    except FilterError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def _search(
-    scope: Scope,
-    text: str,
-    here: bool,
-    agents: str,
+    asked: FilteredSearch,
     role: str | None,
     tools: bool,
     since: datetime | None,
     limit: int,
 ) -> SearchResults:
-    reached = scope.reaching(
-        "project" if here else "all", agents=None if agents == "own" else agents
-    )
     with output.Progress("Reading sessions") as progress:
-        return reached.search(
-            text,
+        return asked.search(
             role=role,
             since=since,
             include_tools=tools,
@@ -168,6 +182,18 @@ def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
         yield text[start:end], "bold yellow"
         done = end
     yield text[done:]
+
+
+def _write_nothing(asked: FilteredSearch, tools: bool, *, is_narrowed: bool) -> None:
+    """Tell a search that nearly found something from one for what is nowhere."""
+    near = None if is_narrowed else asked.near_miss(include_tools=tools)
+    if near is not None and near.query is not None:
+        output.write_line("Nothing found. Did you mean: ", (near.query, "bold"))
+    elif near is not None and near.unknown:
+        words = ", ".join(near.unknown)
+        output.write_line(f"Nothing found: no session has the word {words}")
+    else:
+        output.write_line("Nothing found")
 
 
 def _write_rest(total: int | None, shown: int, tools: bool, role: str | None) -> None:

@@ -42,6 +42,10 @@ DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
 _HALF_LIFE_DAYS = 30.0
 _NAMES_AT_ONCE = 32
+_ASKED_AT_ONCE = 256
+
+Accept = Callable[[SessionInfo], bool]
+"""Whether a session is in question."""
 
 
 def search(
@@ -58,6 +62,7 @@ def search(
     max_indexing_s: float | None = DEFAULT_INDEXING_S,
     folders: Sequence[str] | None = None,
     storage: SessionStorage | None = None,
+    accept: Accept | None = None,
 ) -> SearchResults:
     """Find the sessions that contain the words of a query, best first; any text is a query.
 
@@ -68,8 +73,8 @@ def search(
     pi's family, ``role`` to what users, the model or tools (``tool``) said, ``since`` to what was
     said from then on. Calls of tools and their output count only with ``include_tools`` or a role
     of theirs. The index is brought up to date for at most ``max_indexing_s`` (None: until done).
-    ``folders`` stands for a project: just the sessions in these; ``on_progress`` hears of sessions
-    indexed or read, and their number.
+    ``folders`` stands for a project: just the sessions in these; ``accept`` is asked about each
+    session that has the words; ``on_progress`` hears of sessions indexed or read, and their number.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
@@ -81,7 +86,7 @@ def search(
         return results
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
     wanted = Wanted(role, role is None and include_tools, to_ms(since))
-    run = _Run(parsed, scope, store, scanner, wanted, on_progress)
+    run = _Run(parsed, scope, store, scanner, wanted, on_progress, accept)
     pending = scope.files
     candidates: list[Candidate] = []
     if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
@@ -121,6 +126,52 @@ def update_search_index(
     return IndexProgress(len(scope.files) - missing, len(scope.files))
 
 
+def match_index(
+    query: Query,
+    *,
+    profile: str | Profile | None = None,
+    agents: Agents = None,
+    cwd: str | os.PathLike[str] | None = None,
+    role: str | None = None,
+    include_tools: bool = False,
+) -> IndexMatches:
+    """Ask the index as it is which sessions match, and read none of those that surely do.
+
+    For screens that answer while somebody types: ``search`` finds the same, and what the index does
+    not hold yet.
+    """
+    scope = select_sessions(cwd, profile, FileSessionStorage(), agents=agents)
+    scanner = Scanner(Matcher(query), roles_for(role, include_tools), None)
+    wanted = Wanted(role, role is None and include_tools, None)
+    run = _Run(query, scope, FileSessionStorage(), scanner, wanted, None)
+    if not query.wanted or query.needs_scan or not scope.files:
+        return IndexMatches({}, run, [])
+    found, pending = run.ask_index(0.0)
+    sure = [each for each in found if each.is_sure or run.confirms(each)]
+    return IndexMatches({each.stat.path: each for each in sure}, run, pending)
+
+
+@dataclass(slots=True)
+class IndexMatches:
+    """The sessions that match by the index, by their paths, and where each does.
+
+    ``pending`` are files that the index does not hold as they are.
+    """
+
+    found: dict[str, Candidate]
+    _run: _Run
+    pending: list[FileStat]
+
+    def snippet(self, path: str) -> tuple[str, str, tuple[tuple[int, int], ...]] | None:
+        """Read where a session matches: who said it, one line of it, and the marks in that."""
+        candidate = self.found.get(path)
+        match = self._run.locate(candidate) if candidate is not None else None
+        if match is None:
+            return None
+        snippet = make_snippet(match.said.text, match.spans)
+        return match.said.role, snippet.text, snippet.marks
+
+
 def is_index_held() -> bool:
     """Whether another process held the index a moment ago, for too long."""
     return sqlite.is_given_up(search_index.SCHEMA)
@@ -141,6 +192,7 @@ class _Run:
     scanner: Scanner
     wanted: Wanted
     on_progress: OnProgress | None
+    accept: Accept | None = None
 
     def ask_index(self, max_indexing_s: float | None) -> tuple[list[Candidate], list[FileStat]]:
         """Return the index's matches, and the sessions that it does not hold."""
@@ -212,13 +264,19 @@ class _Run:
         )
         wrong = 0
         step = limit if limit is not None else len(scored)
+        if self.accept is not None:
+            step = max(step, _ASKED_AT_ONCE)  # most may be refused
         while len(results) + wrong < len(scored) and (limit is None or len(results) < limit):
             # as many as are missing: as a rule all of the first are hits
             start = len(results) + wrong
-            some = scored[start : start + step - len(results)]
+            some = scored[start : start + max(1, step - len(results))]
             infos = self._infos([candidate.stat for _, candidate in some])
             for score, candidate in some:
                 info = infos.get(candidate.stat.path)
+                if info is not None and self.accept is not None and not self.accept(info):
+                    info = None
+                if limit is not None and len(results) >= limit:
+                    break
                 match = self._match(candidate, info) if info is not None else None
                 if info is None or match is None or self._is_too_old(match, info):
                     wrong += 1
@@ -226,9 +284,21 @@ class _Run:
                     results.append(_make_hit(info, match, score))
         rest = scored[len(results) + wrong :]
         is_known = all(each.is_sure or each.match is not None for _, each in rest)
-        if self.wanted.since_ms is not None:
+        if self.wanted.since_ms is not None or self.accept is not None:
             is_known = not rest
         results.total = len(scored) - wrong if is_known else None
+
+    def confirms(self, candidate: Candidate) -> bool:
+        """Whether a session that may match does; it is read for that."""
+        return self.locate(candidate) is not None
+
+    def locate(self, candidate: Candidate) -> SessionMatch | None:
+        """Read where a session matches."""
+        if candidate.match is None:
+            infos = self._infos([candidate.stat])
+            info = infos.get(candidate.stat.path)
+            candidate.match = self._read(candidate, info.title if info is not None else None)
+        return candidate.match
 
     def _match(self, candidate: Candidate, info: SessionInfo) -> SessionMatch | None:
         return candidate.match or self._read(candidate, info.title)
@@ -289,4 +359,12 @@ def _give_up(error: sqlite3.Error | UnicodeDecodeError) -> None:
         sqlite.discard(search_index.SCHEMA)
 
 
-__all__ = ["IndexProgress", "SearchHit", "SearchResults", "search", "update_search_index"]
+__all__ = [
+    "IndexMatches",
+    "IndexProgress",
+    "SearchHit",
+    "SearchResults",
+    "match_index",
+    "search",
+    "update_search_index",
+]

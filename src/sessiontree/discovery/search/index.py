@@ -205,6 +205,11 @@ class SearchIndex:
         self._digests: dict[str, tuple[bytes, int]] = {}
         """Of folders that were looked through: what they were, and how many files they had."""
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open database, for questions about its words."""
+        return self._database
+
     # -- keeping it up to date -------------------------------------------------------------
 
     def find_stale(self, folders: dict[str, list[FileStat]]) -> list[FileStat]:
