@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -136,7 +136,7 @@ def parse_filters(text: str, agent_names: Sequence[str] = ()) -> Filters:
     return Filters(" ".join(words).strip(), tuple(filters), problem)
 
 
-def complete(text: str, values: dict[str, Sequence[str]]) -> list[str]:
+def complete(text: str, values: Mapping[str, Sequence[str]]) -> list[str]:
     """The queries that this one could become: its last word completed to a filter.
 
     ``values`` are those to offer for a key. Empty if the last word is no beginning of a filter.
