@@ -217,7 +217,7 @@ def _holds(
             models = read_models(info) if read_models is not None else ()
             return any(value.casefold() in each.casefold() for each in models)
         case _:
-            return True  # about the text: whoever searches it looks at ``role`` and ``in_tools``
+            return True  # about the text, not the session: see ``role`` and ``in_tools``
 
 
 def _is(state: str, info: SessionInfo) -> bool:
