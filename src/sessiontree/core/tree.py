@@ -57,6 +57,16 @@ class SessionTree:
         self.by_id[entry.id] = entry
         self.index(len(self.entries) - 1)
 
+    def add_all(self, entries: Sequence[Entry]) -> None:
+        """Add entries with new ids; the leaf stays."""
+        first = len(self.entries)
+        self.entries += entries
+        by_id = self.by_id
+        for entry in entries:
+            by_id[entry.id] = entry
+        if self._children is not None or self._labels is not None:
+            self.index(first)
+
     def index(self, first: int) -> None:
         """From ``first`` on entries are new: children and labels known already learn of them."""
         if self._children is None and self._labels is None:

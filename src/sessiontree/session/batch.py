@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiontree.errors import EntryExistsError, EntryNotFoundError
 from sessiontree.model.entries import LEAF_MARKER, Entry
-from sessiontree.model.ids import format_timestamp, new_entry_id
+from sessiontree.model.ids import ENTRY_ID_LENGTH, format_timestamp, new_entry_id
 from sessiontree.stores.base import SessionLog
 
 _MAX_ID = 128
-_FRAME = ("type", "id", "parentId", "parent_id", "timestamp")
 
 
 def make_entries(
@@ -33,27 +31,24 @@ def make_entries(
     Raises EntryExistsError for an id that is taken, EntryNotFoundError for a parent that is not
     there, TypeError and ValueError for what is no entry.
     """
-    tree = log.tree
     time = format_timestamp(log.store.clock())
-    taken = ChainMap[str, Entry]({}, tree.by_id)
+    taken = _Taken(log.tree.by_id, len(wanted))
     made: list[Entry] = []
     for each in wanted:
         entry_type = _type_of(each)
-        entry_id = _id_of(each, taken)
+        chosen = each.get("id")
+        entry_id = taken.draw() if chosen is None else _checked_id(chosen, taken)
         is_placed = "parentId" in each or "parent_id" in each
         parent_id = _parent_of(each, taken) if is_placed else leaf_id
-        said = each.get("timestamp")
-        stamp = said if isinstance(said, str) and said else time
-        frame = {
-            "type": entry_type,
-            "id": entry_id,
-            "parentId": parent_id,
-            "timestamp": stamp,
-        }
-        fields = {key: value for key, value in each.items() if key not in _FRAME}
-        entry = Entry(entry_type, entry_id, parent_id, stamp, cached=frame | fields)
-        taken[entry_id] = entry
-        made.append(entry)
+        stamp = each.get("timestamp")
+        if not isinstance(stamp, str) or not stamp:
+            stamp = time
+        data = {"type": "", "id": "", "parentId": None, "timestamp": "", **each}
+        data.update(type=entry_type, id=entry_id, parentId=parent_id, timestamp=stamp)
+        if is_placed:
+            data.pop("parent_id", None)
+        made.append(Entry(entry_type, entry_id, parent_id, stamp, cached=data))
+        taken.new.add(entry_id)
         if not is_placed:
             leaf_id = entry_id
     if keeps_leaf and leaf_id != made[-1].id:
@@ -61,14 +56,43 @@ def make_entries(
     return made, leaf_id
 
 
-def _make_marker(leaf_id: str | None, taken: Mapping[str, Entry], stamp: str) -> Entry:
-    entry_id = new_entry_id(taken, os.urandom)
-    frame = {"type": "custom", "id": entry_id, "parentId": leaf_id, "timestamp": stamp}
-    return Entry("custom", entry_id, leaf_id, stamp, cached=frame | {"customType": LEAF_MARKER})
+class _Taken:
+    """The ids of a session and of entries to be added to it."""
+
+    def __init__(self, known: Mapping[str, Entry], count: int) -> None:
+        self.known = known
+        self.new: set[str] = set()
+        # one call of the system for all of them, and one for the marker
+        self._random = os.urandom(4 * (count + 1)).hex()
+        self._at = 0
+
+    def __contains__(self, entry_id: object) -> bool:
+        return entry_id in self.new or entry_id in self.known
+
+    def draw(self) -> str:
+        """An id of eight hex digits that no entry has."""
+        at = self._at
+        self._at = at + ENTRY_ID_LENGTH
+        made = self._random[at : self._at]
+        if made in self.new or made in self.known:
+            made = new_entry_id(self, os.urandom)
+        return made
+
+
+def _make_marker(leaf_id: str | None, taken: _Taken, stamp: str) -> Entry:
+    entry_id = taken.draw()
+    data = {
+        "type": "custom",
+        "id": entry_id,
+        "parentId": leaf_id,
+        "timestamp": stamp,
+        "customType": LEAF_MARKER,
+    }
+    return Entry("custom", entry_id, leaf_id, stamp, cached=data)
 
 
 def _type_of(wanted: Mapping[str, Any]) -> str:
-    if not isinstance(wanted, Mapping):
+    if not isinstance(wanted, dict | Mapping):
         raise TypeError(f"An entry is a dictionary, not {type(wanted).__name__}")
     entry_type = wanted.get("type")
     if not isinstance(entry_type, str) or not entry_type:
@@ -80,10 +104,7 @@ def _type_of(wanted: Mapping[str, Any]) -> str:
     return entry_type
 
 
-def _id_of(wanted: Mapping[str, Any], taken: Mapping[str, Entry]) -> str:
-    entry_id = wanted.get("id")
-    if entry_id is None:
-        return new_entry_id(taken, os.urandom)
+def _checked_id(entry_id: object, taken: _Taken) -> str:
     if not isinstance(entry_id, str) or not entry_id.isprintable() or not entry_id:
         raise ValueError(f"{entry_id!r} is no entry id: use 1 to {_MAX_ID} printable characters")
     if len(entry_id) > _MAX_ID:
@@ -93,7 +114,7 @@ def _id_of(wanted: Mapping[str, Any], taken: Mapping[str, Entry]) -> str:
     return entry_id
 
 
-def _parent_of(wanted: Mapping[str, Any], taken: Mapping[str, Entry]) -> str | None:
+def _parent_of(wanted: Mapping[str, Any], taken: _Taken) -> str | None:
     parent_id = wanted["parentId"] if "parentId" in wanted else wanted["parent_id"]
     if parent_id is None:
         return None

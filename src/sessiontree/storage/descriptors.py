@@ -40,7 +40,7 @@ class FileReader:
         return has_writers(self.fileno())
 
     def read_at(self, offset: int, length: int) -> bytes:
-        fd = self.fileno()
+        fd = self._fd if self._fd >= 0 else self.fileno()
         data = os.pread(fd, length, offset)
         if len(data) == length or not data:
             return data

@@ -124,10 +124,16 @@ def new_entry(log: SessionLog, entry_type: str, fields: WireEntry) -> Entry:
     entry_id = new_entry_id(tree.by_id, os.urandom)
     parent_id = tree.leaf_id
     time = format_timestamp(log.store.clock())
-    frame = {"type": entry_type, "id": entry_id, "parentId": parent_id, "timestamp": time}
-    if fields.get("firstKeptEntryId", "") is None:
-        fields = {**fields, "firstKeptEntryId": entry_id}  # it keeps nothing from before it
-    return Entry(entry_type, entry_id, parent_id, time, cached=frame | fields)
+    data: WireEntry = {
+        "type": entry_type,
+        "id": entry_id,
+        "parentId": parent_id,
+        "timestamp": time,
+        **fields,
+    }
+    if entry_type == "compaction" and data.get("firstKeptEntryId", "") is None:
+        data["firstKeptEntryId"] = entry_id  # it keeps nothing from before it
+    return Entry(entry_type, entry_id, parent_id, time, cached=data)
 
 
 def clean_name(name: str) -> str:

@@ -32,34 +32,31 @@ class OldFiles:
     """The files that were replaced while a session was open here, oldest first."""
 
     def __init__(self) -> None:
-        self._files: list[LeftBehind] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._files)
+        self.files: list[LeftBehind] = []
 
     def add(self, old: LeftBehind, used: SessionStorageReader | None) -> None:
         """Read this one, too, from now on. Of too many the oldest goes."""
         old.note_replaced()
-        self._files.append(old)
-        if len(self._files) > _FILES_AT_MOST:
-            self._let_go_of(self._files[0], used)
+        self.files.append(old)
+        if len(self.files) > _FILES_AT_MOST:
+            self._let_go_of(self.files[0], used)
 
     def holds(self, reader: SessionStorageReader) -> bool:
         """Whether this open file is still needed."""
-        return any(old.reader is reader for old in self._files)
+        return any(old.reader is reader for old in self.files)
 
     def read_lines(self) -> list[bytes]:
         """The lines that came since the last ``take``, without their ends."""
-        return [line for old in self._files for line in old.read().split(b"\n") if line.strip()]
+        return [line for old in self.files for line in old.read().split(b"\n") if line.strip()]
 
     def take(self) -> None:
         """What was read last is in its new place."""
-        for old in self._files:
+        for old in self.files:
             old.take()
 
     def have_more(self, used: SessionStorageReader | None) -> bool:
         """Whether there are lines to read; closes each file that no process can write to."""
-        for old in list(self._files):
+        for old in list(self.files):
             is_over = old.is_over()  # before it is read: nothing comes after that
             if old.read():
                 return True
@@ -69,15 +66,15 @@ class OldFiles:
 
     def wait_s(self) -> float:
         """How much longer it is worth waiting for a line that is just being written."""
-        return max((old.wait_s() for old in self._files), default=0.0)
+        return max((old.wait_s() for old in self.files), default=0.0)
 
     def close(self, used: SessionStorageReader | None) -> None:
         """Let go of all of them but for the file that is in use."""
-        for old in list(self._files):
+        for old in list(self.files):
             self._let_go_of(old, used)
 
     def _let_go_of(self, old: LeftBehind, used: SessionStorageReader | None) -> None:
-        self._files.remove(old)
+        self.files.remove(old)
         if old.reader is not used:
             old.reader.close()
 

@@ -86,15 +86,12 @@ def _stopping(
     def guarded(self: FileLog, /, *args: _P.args, **options: _P.kwargs) -> _T:
         try:
             return method(self, *args, **options)
-        except PersistenceError as error:
-            self.stop(error)
-            raise
         except OSError as error:
             # No variable for it: that would tie the error to this frame, and so to open files.
-            self.stop(PersistenceError.from_os_error(self.file, error))
+            self.note_failure(error)
             raise PersistenceError.from_os_error(self.file, error) from error
         except BaseException as error:
-            self.distrust_after(error)
+            self.note_failure(error)
             raise
 
     return guarded
@@ -222,6 +219,15 @@ class FileLog(SharedFile):
             # As text: a handler may keep the record, and with an error it would keep open files.
             logger.error("writing stopped: %s", one_line(str(error)))
 
+    def note_failure(self, error: BaseException) -> None:
+        """Stop after an error of the file; after an interrupt read the file again."""
+        if isinstance(error, PersistenceError):
+            self.stop(error)
+        elif isinstance(error, OSError):
+            self.stop(PersistenceError.from_os_error(self.file, error))
+        else:
+            self.distrust_after(error)
+
     def recover(self) -> None:
         """Forget a latched error, and save again what may not have been saved.
 
@@ -252,36 +258,41 @@ class FileLog(SharedFile):
         What others wrote meanwhile comes first, in the file and in the tree. Raises
         EntryExistsError if there is an entry of one of these ids.
         """
-        self.check()
-        if self._is_held:
-            self._append_held(entries)
-            return
-        # one try from before the lock until after it, as in ``settle``
+        if self._error is not None or self._is_read_only:
+            self.check()
+        # one try from before the lock until after it, as in ``settle``; without `_stopping`, since
+        # every call counts here
         try:
-            writer = self._lock()
+            if self._is_held or self.document is None:
+                self._append_held(entries)
+                return
+            writer = self._hold() or self._hold_soon()
             try:
                 self._append_held(entries)
             finally:
-                if writer is not None:
-                    writer.unlock()
+                writer.unlock()
+        except OSError as error:
+            self.note_failure(error)
+            raise PersistenceError.from_os_error(self.file, error) from error
         except BaseException as error:
-            self.distrust_after(error)
+            self.note_failure(error)
             raise
-        if self._old_files:
+        if self._old_files.files:
             self._wait_for_late_lines()
 
     def _append_held(self, entries: Sequence[Entry]) -> None:
-        self._merge()
+        if self._changes.is_any():
+            self._merge()
         tree = self.tree
+        by_id = tree.by_id
         for entry in entries:
-            if entry.id in tree.by_id:
+            if entry.id in by_id:
                 raise EntryExistsError(entry.id)
         first = entries[0]
-        if first.parent_id is not None and first.parent_id not in tree.by_id:
+        if first.parent_id is not None and first.parent_id not in by_id:
             first.place(first.id, tree.leaf_id)  # the file is another one than when it was made
         self._write(entries)
-        for entry in entries:
-            tree.add(entry)
+        tree.add_all(entries)
         self.is_touched = True
 
     def keep_blob(self, data: bytes) -> str:
@@ -302,7 +313,7 @@ class FileLog(SharedFile):
             self._is_held = False
             self.distrust_after(error)
             raise
-        if self._old_files:
+        if self._old_files.files:
             self._wait_for_late_lines()
         return result
 
@@ -372,6 +383,7 @@ class FileLog(SharedFile):
         self.warn(*done.warnings)
         return done.missing
 
+    @_stopping
     def _append_missing(self, entries: Iterable[Entry]) -> None:
         """Write entries that the tree has and the file lacks.
 
@@ -384,16 +396,16 @@ class FileLog(SharedFile):
             self._is_stale = True
             raise
 
-    @_stopping
     def _write(self, entries: Sequence[Entry]) -> None:
         """Write entries at the end of the file, which is held, in one write."""
-        spelled = [self.filer.spell(entry) for entry in entries]
+        spell = self.filer.spell
+        spelled = [spell(entry) for entry in entries]
         if self.document is None:
             self.start()
         document = self._document()
-        writer = self._open_writer()
+        writer = self._writer or self._open_writer()
         lead = b"" if document.has_final_newline else b"\n"
-        whole = lead + b"\n".join([each.line for each in spelled]) + b"\n"
+        whole = b"%b%b\n" % (lead, b"\n".join([each.line for each in spelled]))
         start = writer.write_line(whole)
         try:
             if start != document.end:
@@ -408,25 +420,36 @@ class FileLog(SharedFile):
             if not _take_back(writer, start, len(whole)):
                 self._is_stale = True  # the entries have lines now
             raise
-        offset = start + len(lead)
-        for entry, each in zip(entries, spelled, strict=True):
-            entry.attach(document.payloads, offset, len(each.line))
-            offset += len(each.line) + 1
-            self._remember(entry, each)
-        document.end = offset
+        document.end = self._place(entries, spelled, document, start + len(lead))
         document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
         document.line += len(spelled) + (1 if lead else 0)
 
-    def _remember(self, entry: Entry, spelled: Trimmed) -> None:
-        """Keep the latest entries in memory; older ones are read again when needed.
+    def _place(
+        self,
+        entries: Sequence[Entry],
+        spelled: Sequence[Trimmed],
+        document: SessionDocument,
+        offset: int,
+    ) -> int:
+        """Tell entries where their lines are, from ``offset`` on; return where the last one ends.
 
-        If another program overwrites the file, what is in memory can be written once more.
+        The latest entries stay in memory; older ones are read again when needed. If another program
+        overwrites the file, what is in memory can be written once more.
         """
-        if not spelled.is_whole:
-            return
-        self._recent.append(entry)
-        self._recent_bytes += len(spelled.line)
+        payloads, keep = document.payloads, self._recent.append
+        for entry, each in zip(entries, spelled, strict=True):
+            length = len(each.line)
+            entry.attach(payloads, offset, length)
+            offset += length + 1
+            if each.is_whole:
+                keep(entry)
+                self._recent_bytes += length
+        if self._recent_bytes > _RECENT_BYTES:
+            self._release_oldest()
+        return offset
+
+    def _release_oldest(self) -> None:
         while self._recent_bytes > _RECENT_BYTES:
             oldest = self._recent.popleft()
             self._recent_bytes -= oldest.length

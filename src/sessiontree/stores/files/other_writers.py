@@ -104,6 +104,10 @@ class Changes:
     moved_to: str | None = None
     warnings: list[SessionWarning] = field(default_factory=list)
 
+    def is_any(self) -> bool:
+        """Whether others did anything."""
+        return bool(self.foreign or self.warnings or self.replaced or self.moved_to)
+
     def clear(self) -> None:
         """Forget the changes: the log has taken them in."""
         self.foreign = 0
@@ -186,9 +190,7 @@ class SharedFile:
 
     def pending_changes(self) -> Changes | None:
         """Return what others did, until the log clears it; None if nothing."""
-        changes = self._changes
-        is_any = changes.foreign or changes.warnings or changes.replaced or changes.moved_to
-        return changes if is_any else None
+        return self._changes if self._changes.is_any() else None
 
     def distrust_after(self, error: BaseException) -> None:
         """After an interrupt close the file, and read it again when it is next needed.
@@ -218,7 +220,9 @@ class SharedFile:
                 return True
             if not (is_slot_kept(document) and is_tail_kept(document)):
                 return True
-            return bool(self._old_files) and self._old_files.have_more(document.payloads.reader)
+            return bool(self._old_files.files) and self._old_files.have_more(
+                document.payloads.reader
+            )
         except OSError:
             return True  # the next operation reports the error
 
@@ -244,7 +248,7 @@ class SharedFile:
                     self._restore_deleted()
                 return None
         size = writer.lock()
-        if not writer.has_locks and not self._is_unlocked:
+        if not (writer.has_locks or self._is_unlocked):
             self._is_unlocked = True
             self._changes.warnings.append(
                 SessionWarning(
@@ -254,13 +258,13 @@ class SharedFile:
             )
         is_held = False
         try:
-            document = self._document()
+            document = self.document or self._document()
             if size is None:
                 self._close_writer()
             elif size == 0 and not writer.owns(document.stat) and is_tail_kept(document):
                 self._write_again(document)
             elif writer.owns(document.stat) and self._catch_up(document, size):
-                is_held = not self._old_files or self._bring_over(writer, document)
+                is_held = not self._old_files.files or self._bring_over(writer, document)
             else:
                 self._reload()
                 # the lock is on this very file, so what was just read is all there is
@@ -286,10 +290,12 @@ class SharedFile:
 
     def _hold_soon(self) -> SessionStorageWriter:
         """The file, locked and caught up with; SessionBusyError if that never succeeds."""
-        deadline = time.monotonic() + DEFAULT_TIMEOUT_S
-        while (writer := self._hold()) is None:
+        writer = self._hold()
+        deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
+        while writer is None:
             if time.monotonic() > deadline:
                 raise SessionBusyError(self.file, DEFAULT_TIMEOUT_S)
+            writer = self._hold()
         return writer
 
     # -- what others write to files that were replaced ---------------------------------------
@@ -319,7 +325,7 @@ class SharedFile:
         """Wait a moment for a line that another program may be writing to an old file."""
         pause_s = 0.001
         with contextlib.suppress(OSError, PersistenceError):  # it stays, for the next operation
-            while self._old_files:
+            while self._old_files.files:
                 if self._old_files.have_more(self._reader()):
                     self._hold_soon().unlock()
                 wait_s = self._old_files.wait_s()

@@ -30,7 +30,7 @@ from itertools import islice
 from typing import Any
 
 from sessiontree.core.trimming import Trimmed, trim
-from sessiontree.model.entries import Entry, PayloadSource, WireEntry
+from sessiontree.model.entries import Entry, PayloadSource
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
@@ -77,18 +77,17 @@ class SessionFiler:
         self.blobs = blobs
         self.dialect = dialect
 
-    def _trim(self, data: WireEntry) -> Trimmed:
-        """Make the persisted form of an entry and store its blobs. Raises PersistenceError."""
-        trimmed = trim(data, self.dialect)
+    def spell(self, entry: Entry) -> Trimmed:
+        """Make the line of an entry and store its blobs. Raises PersistenceError.
+
+        The line of an entry that has one already counts as less than what is in memory.
+        """
+        if entry.source is not None:
+            return Trimmed(entry.line(), is_whole=False)
+        trimmed = trim(entry.cached or entry.data, self.dialect)
         for blob in trimmed.blobs:
             self.blobs.put(blob)
         return trimmed
-
-    def spell(self, entry: Entry) -> Trimmed:
-        """Make the line of an entry, and tell whether it holds all of what is in memory."""
-        if entry.source is None:
-            return self._trim(entry.data)
-        return Trimmed(entry.line(), is_whole=False)
 
     def write_file(
         self,
@@ -162,8 +161,10 @@ class SessionFiler:
 
     def line_of(self, entry: Entry, *, find_changes: bool = False) -> bytes:
         """Return the entry's own bytes, unless it has none or its data was changed since."""
-        if entry.source is None or (find_changes and entry.is_edited()):
-            return self._trim(entry.data).line
+        if entry.source is None:
+            return self.spell(entry).line
+        if find_changes and entry.is_edited():
+            return self.spell(Entry.from_wire(entry.data)).line
         return entry.line()
 
     def _copy_blobs(self, line: bytes, source: BlobStore, copied: set[bytes]) -> None:

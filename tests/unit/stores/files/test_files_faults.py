@@ -348,7 +348,7 @@ def test_ctrl_c_between_a_line_and_its_place_in_memory_costs_no_rewrite_the_line
     session: SessionManager, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as keyboard:
-        keyboard.setattr(SessionTree, "add", press_ctrl_c)
+        keyboard.setattr(SessionTree, "add_all", press_ctrl_c)
         with pytest.raises(KeyboardInterrupt):
             session.append_message(user("interrupted"))
     session.append_message(user("after"))
