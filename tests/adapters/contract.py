@@ -200,7 +200,9 @@ class SharedAdapterContract(AdapterContract):
         assert writer.stdout is not None
         acknowledged = [writer.stdout.readline().strip() for _ in range(5)]
         writer.send_signal(signal.SIGKILL)
-        rest, _ = writer.communicate()
+        # communicate() would pass over the lines that readline() has taken into its buffer
+        rest = writer.stdout.read()
+        writer.communicate()
         # the last line may be torn
         acknowledged += [line for line in rest.split("\n")[:-1] if line]
         driver = self.make(url)

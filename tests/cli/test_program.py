@@ -175,7 +175,7 @@ def test_a_reader_that_goes_away_is_no_error(machine: Machine) -> None:
 
 def test_an_interrupt_ends_quietly(machine: Machine) -> None:
     machine.session("0199a3f2c0de1234", "hello", "hi", cwd=machine.home)
-    result = machine.on_terminal("-r", "0199a3f2", replies=[("[y/N]", "\x03")])
+    result = machine.on_terminal("-r", "0199a3f2", replies=[("[o/c/N]", "\x03")])
     assert result.code == 130
     assert "Traceback" not in result.out
 

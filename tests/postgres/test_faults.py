@@ -128,12 +128,19 @@ def test_a_server_that_crashes_loses_nothing_that_was_acknowledged() -> None:
         store = PostgresStore(server.url())
         upgrade(store.database, is_init=True)
 
+        starts: list[threading.Thread] = []
+
         def crash(at: int) -> None:
             if at in (10, 20):
+                for start in starts:  # pg_ctl fails if the server stops while it waits for it
+                    start.join()
                 server.stop("immediate")
-                threading.Thread(target=server.start).start()
+                starts.append(threading.Thread(target=server.start))
+                starts[-1].start()
 
         write_and_break(store, crash, count=30, writers=3)
+        for start in starts:
+            start.join()
         store.close()
 
 
