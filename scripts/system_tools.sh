@@ -1,10 +1,11 @@
 #!/bin/sh
-# Programs that the tests drive: tmux, Chromium, PostgreSQL and pgbouncer. Installed where that is possible.
+# Programs that the tests drive: tmux, man, Chromium, PostgreSQL and pgbouncer. Installed where that is possible.
 set -eu
 has() { command -v "$1" >/dev/null 2>&1; }
 
 missing=""
 has tmux || missing="$missing tmux"
+has man || missing="$missing man-db"
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || has postgres || missing="$missing postgresql"
 has pgbouncer || test -x /usr/sbin/pgbouncer || missing="$missing pgbouncer"
 has chromium || has chromium-browser || has google-chrome \

@@ -222,6 +222,7 @@ def make_machine(root: Path) -> Machine:
         "HOME": str(made.home),
         "LANG": "C.UTF-8",
         "TZ": "UTC",
+        "PAGER": "cat",
         "SESSIONTREE_AGENT_DIR": str(made.agent_dir),
         "SESSIONTREE_CACHE_DIR": str(root / "cache"),
     }

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TextIO
 
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
 from sessiontree.text.escaping import HAZARDS_IN_BLOCK
@@ -22,6 +22,9 @@ from sessiontree.text.escaping import one_line as one_line
 from sessiontree.text.width import fit as fit
 from sessiontree.text.width import text_width as text_width
 from sessiontree.text.width import wrap as wrap
+
+if TYPE_CHECKING:
+    from sessiontree.cli.pager import Pager
 
 OK = 0
 FAILURE = 1
@@ -46,8 +49,13 @@ _STYLES = {
 _BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
 
 
+_PROSE_COLUMNS = 100
+"""Longer lines of prose are tiring to read."""
+
 Span = str | tuple[str, str]
 """A piece of a line: text, or text and the name of its style."""
+
+_pager: Pager | None = None
 
 
 # -- escaping ------------------------------------------------------------------------------------
@@ -146,6 +154,49 @@ def write_block(text: str, style: str = "") -> None:
     _write(sys.stdout, "\n".join(lines) + "\n")
 
 
+def write_markdown(text: str) -> None:
+    """Write Markdown as the chat draws it; as it is where colours or rich are missing."""
+    room = terminal_width()
+    if room is None or not has_color():
+        write_block(text)
+        return
+    try:
+        from sessiontree.tui.transcript.ansi import spell_markdown
+    except ModuleNotFoundError:  # without the extra ``tui``
+        write_block(text)
+        return
+    for line in spell_markdown(text, min(room, _PROSE_COLUMNS)):
+        _write(sys.stdout, line + "\n")
+
+
+@contextlib.contextmanager
+def paged() -> Iterator[None]:
+    """Show what is longer than the screen in a pager; nothing else changes."""
+    global _pager
+    from sessiontree.cli.pager import Pager, pager_command
+
+    command = pager_command(os.environ) if can_show_screen() else None
+    rows = _terminal_rows() if command else 0
+    if command is None or rows < 2 or sys.stderr is None:
+        yield
+        return
+    _pager = Pager(command, rows, sys.stdout, sys.stderr)
+    try:
+        yield
+    finally:
+        pager, _pager = _pager, None
+        flush()
+        with _writing(sys.stdout):
+            pager.close()
+
+
+def _terminal_rows() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines
+    except OSError:
+        return 0
+
+
 def write_json(value: object) -> None:
     """A JSON document on standard output."""
     write_document([to_json(value) + "\n"], is_json=True)
@@ -232,6 +283,9 @@ def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # the program was started without one
         return
     with _writing(stream):
+        if _pager is not None and _pager.takes(stream):
+            _pager.write(stream, text)
+            return
         try:
             stream.write(text)
         except UnicodeEncodeError:

@@ -123,6 +123,51 @@ LIGHT = Palette(
     error="#b02a22",
 )
 
+
+class TerminalPalette(Palette):
+    """The terminal's own colours, for lines that scroll by on whatever ground it has."""
+
+    @cached_property
+    def text(self) -> Style:
+        return Style()
+
+    @cached_property
+    def strong(self) -> Style:
+        return Style(bold=True)
+
+    @cached_property
+    def code_ground(self) -> Style:
+        return Style()
+
+    @cached_property
+    def dim(self) -> Style:
+        return Style(dim=True)
+
+    @cached_property
+    def thought(self) -> Style:
+        return Style(dim=True, italic=True)
+
+    @cached_property
+    def rule(self) -> Style:
+        return Style(dim=True)
+
+
+TERMINAL = TerminalPalette(
+    "terminal",
+    True,
+    background="default",
+    surface="default",
+    panel="default",
+    foreground="default",
+    muted="default",
+    faint="default",
+    accent="cyan",
+    secondary="magenta",
+    success="green",
+    warning="yellow",
+    error="red",
+)
+
 PALETTES = {palette.name: palette for palette in (DARK, LIGHT)}
 
 

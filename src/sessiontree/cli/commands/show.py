@@ -55,7 +55,7 @@ def show_command(
       sessiontree show ~/.pi/agent/sessions/…/2026-….jsonl
     """
     target = find_target(session, scope, foreign=True)
-    with open_target(target, scope) as view:
+    with open_target(target, scope) as view, output.paged():
         chosen = view.at(at) if at else view
         entries = list(chosen.path) if full else _in_sight(chosen.path)
         hidden = len(chosen.path) - len(entries)
@@ -200,6 +200,9 @@ class Shortened:
     notes: int = 0
 
 
+WriteText = Callable[[str], None]
+"""Writes a text: as it was typed, or as Markdown."""
+
 FindCall = Callable[[Entry, str], Mapping[str, Any] | None]
 
 
@@ -231,7 +234,7 @@ class Printer:
                 self._compaction(entry, data)
             case "branch_summary":
                 self._heading("Branch summary", "magenta", entry)
-                output.write_block(as_text(data.get("summary")))
+                output.write_markdown(as_text(data.get("summary")))
             case "reset_boundary":
                 self._heading("The context was cleared here", "magenta", entry)
             case "context_edit":
@@ -264,7 +267,7 @@ class Printer:
                 self._content(message.get("content"))
             case "assistant":
                 self._heading("Assistant", "cyan", entry, as_text(message.get("model")))
-                self._content(message.get("content"))
+                self._content(message.get("content"), output.write_markdown)
                 self._ending(message)
             case "toolResult":
                 self._call_before(entry, message)
@@ -290,19 +293,19 @@ class Printer:
         elif message.get("stopReason") == "aborted":
             output.write_line(("(stopped)", "red"))
 
-    def _content(self, content: object) -> None:
+    def _content(self, content: object, write: WriteText = output.write_block) -> None:
         if isinstance(content, str):
-            output.write_block(content)
+            write(content)
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict):
-                self._block(block)
+                self._block(block, write)
 
-    def _block(self, block: Mapping[str, Any]) -> None:
+    def _block(self, block: Mapping[str, Any], write: WriteText) -> None:
         match block.get("type"):
             case "text":
                 text = as_text(block.get("text"))
                 if text.strip():
-                    output.write_block(text)
+                    write(text)
             case "thinking":
                 self._thinking(as_text(block.get("thinking")))
             case "toolCall":
@@ -381,7 +384,7 @@ class Printer:
         before = data.get("tokensBefore")
         size = f"{before:,} tokens summarised" if isinstance(before, int) else ""
         self._heading("Compaction", "magenta", entry, size)
-        output.write_block(as_text(data.get("summary")))
+        output.write_markdown(as_text(data.get("summary")))
 
 
 def local_time(timestamp: str) -> str:

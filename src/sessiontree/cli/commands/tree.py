@@ -48,7 +48,7 @@ def tree_command(scope: Scope, session: str | None, everything: bool, as_json: b
       sessiontree tree 0199a3f2 --all
     """
     target = find_target(session, scope, foreign=True)
-    with open_target(target, scope) as view:
+    with open_target(target, scope) as view, output.paged():
         shown = [entry for entry in view.tree.entries if everything or as_json or _is_talk(entry)]
         lines = list(_lay_out(view.tree, shown))
         if as_json:
