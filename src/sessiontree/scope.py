@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is the
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
     from sessiontree.discovery.search.times import Since
+    from sessiontree.discovery.selection import Selection
+    from sessiontree.discovery.usage import UsageTable
     from sessiontree.stores.base import SessionStore
     from sessiontree.stores.files.store import FileStore
 
@@ -182,6 +185,38 @@ class Scope:
         if info.agent:
             return info.agent
         return self.store_of(info.path).profile.name if self.url is None else self.profile.name
+
+    def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        is_estimating: bool = True,
+        on_progress: Progress | None = None,
+    ) -> UsageTable:
+        """Add up what the sessions in question used, each paid call once."""
+        from sessiontree.discovery.usage import count_usage, read_paid_sessions
+
+        cwd = self.cwd if self.reach == "project" and self.session_dir is None else None
+        if self.files is None:
+            from sessiontree.stores.usage import read_paid_logs
+
+            near = cwd if self.key is None else None
+            paid, unreadable = read_paid_logs(self.store, self.key, near, on_progress)
+        else:
+            paid, unreadable = read_paid_sessions(self._select(cwd), on_progress)
+        table = count_usage(paid, since=since, until=until, is_estimating=is_estimating)
+        table.unreadable += unreadable
+        return table
+
+    def _select(self, cwd: str | None) -> Selection:
+        from sessiontree.discovery.selection import select_sessions
+
+        assert self.files is not None
+        if self._is_of_agents:
+            return select_sessions(cwd, None, self.files.storage, agents=self.agents)
+        folders = [self.session_dir] if self.session_dir is not None else None
+        return select_sessions(cwd, self.profile, self.files.storage, folders)
 
     def resolve(self, value: str) -> ResolvedSession:
         """Find the session with this path, address, id prefix or name, in this project first.

@@ -141,6 +141,64 @@ def test_a_file_that_was_copied_by_hand_is_one_session(here: Machine) -> None:
     assert (row["cost"], row["answers"]) == (0.5, 1)
 
 
+# -- all agents ----------------------------------------------------------------------------------
+
+
+def _put_claude(machine: Machine, **usage: int) -> None:
+    folder = machine.home / ".claude" / "projects" / "-srv-shop"
+    records: list[dict[str, Any]] = [
+        {"type": "user", "message": {"role": "user", "content": "hello"}},
+        {
+            "type": "assistant",
+            "message": {
+                "role": "assistant",
+                "id": "msg_1",
+                "model": "claude-haiku-4-5",
+                "content": [{"type": "text", "text": "yes"}],
+                "stop_reason": "end_turn",
+                "usage": usage,
+            },
+        },
+    ]
+    base = {"cwd": "/srv/shop", "sessionId": "11111111-1111-4111-8111-111111111111"}
+    folder.mkdir(parents=True)
+    (folder / f"{base['sessionId']}.jsonl").write_text(
+        "".join(
+            json.dumps({**base, "uuid": str(no), "timestamp": f"2026-03-01T10:0{no}:00Z", **each})
+            + "\n"
+            for no, each in enumerate(records)
+        )
+    )
+
+
+def test_all_agents_are_added_up_and_what_has_no_price_is_estimated(machine: Machine) -> None:
+    machine.session(A, "one", "yes", title="First")
+    _put_claude(machine, input_tokens=1_000_000, output_tokens=100_000)
+    rows = {row["agent"]: row for row in machine.run("usage", "--all-agents", "--json").json}
+    assert rows["claude-code"]["cost"] == pytest.approx(1.5)  # $1 and $5 a million
+    assert rows["claude-code"]["estimatedCost"] == pytest.approx(1.5)
+    assert (rows["sessiontree"]["cost"], rows["sessiontree"]["estimatedCost"]) == (0.5, 0)
+    result = machine.run("usage", "--all-agents")
+    assert [line.split()[-1] for line in result.lines] == ["~$1.50", "$0.50", "~$2.00"]
+    assert "estimated by list prices" in result.err
+    only = machine.run("usage", "--agent", "claude-code", "--all", "--by", "day", "--json").json
+    assert [(row["day"], row["input"]) for row in only] == [("2026-03-01", 1_000_000)]
+    assert machine.run("import", "--all").code == 0
+    assert machine.run("usage", "--all-agents").lines == result.lines
+
+
+def test_a_chart_shows_what_cost_most_on_a_terminal_only(machine: Machine) -> None:
+    machine.session(A, "one", "yes")
+    _put_claude(machine, input_tokens=1_000_000, output_tokens=100_000)
+    args = ("usage", "--all-agents")
+    shown = machine.on_terminal(*args, NO_COLOR="1", columns=100).out.splitlines()
+    bars = [line.count("█") for line in shown[1:3]]
+    assert bars[0] in (12, 20, 30, 40)
+    assert bars[1] == bars[0] // 3
+    assert all(len(line) <= 100 for line in shown)
+    assert "█" not in machine.run(*args).out
+
+
 # -- fitting ---------------------------------------------------------------------------------------
 
 
@@ -196,6 +254,7 @@ def test_all_projects_and_one_session_do_not_go_together(machine: Machine) -> No
     result = machine.run("usage", A, "--all")
     assert result.code == 2
     assert "--all goes without an ID." in result.err
+    assert "--agent goes without" in machine.run("usage", A, "--agent", "pi").err
 
 
 def test_a_hostile_head_is_no_obstacle(machine: Machine) -> None:

@@ -1,263 +1,253 @@
-"""``usage``: tokens and money, by session, model, project or day."""
+"""``usage``: tokens and money, by session, model, project, day or agent."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.copied_answers import Families, SeenAnswers
-from sessiontree.cli.options import since_option, with_scope
-from sessiontree.cli.resolve import Target, find_target, open_target, session_argument
+from sessiontree.cli.options import agent_option, since_option, with_scope
+from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.cli.tables import Column
-from sessiontree.core.usage import PAID_TYPES, Usage, paid_model_of, usage_of_entry
-from sessiontree.errors import NotASessionError, PersistenceError, SessionNotFoundError
 from sessiontree.scope import Scope
-from sessiontree.text.words import to_local
 
-_GROUPS = ("session", "model", "project", "day")
+if TYPE_CHECKING:
+    from sessiontree.discovery.usage import Dimension, Sums, UsageRow, UsageTable
+
+_GROUPS = ("session", "model", "project", "day", "agent")
 # Tokens read from a provider's cache, and written to it, are the last two.
 _HEADS = ("ANSWERS", "INPUT", "OUTPUT", "CACHED", "STORED")
-_OTHERS = "tools and summaries"
-"""What calls of models are counted for that do not say which model it was."""
+_BAR_WIDTHS = (40, 30, 20, 12, 8)
+_BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
-@click.command("usage", short_help="Show tokens and cost, by session, model or day.")
+@click.command("usage", short_help="Show tokens and cost, by session, model, day or agent.")
 @session_argument()
 @click.option(
     "--by",
     "group",
     metavar="WHAT",
     type=click.Choice(_GROUPS),
-    help="Group by session, model, project or day.",
+    help="Group by session, model, project, day or agent.",
 )
 @click.option(
     "-a", "--all", "all_projects", is_flag=True, help="Include the sessions of all projects."
 )
+@click.option("--all-agents", is_flag=True, help="Include all agents, in all projects.")
+@agent_option
 @since_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_scope
 def usage_command(
     scope: Scope,
     session: str | None,
-    group: str | None,
+    group: Dimension | None,
     all_projects: bool,
+    all_agents: bool,
+    agent: str | None,
     since: datetime | None,
     as_json: bool,
 ) -> None:
     """Show tokens and cost, counting every branch.
 
     With an ID, one row per model; without, one row per session of this project (--all: of all
-    projects). Summaries, tools that call a model and other recorded calls count too. Messages
-    copied by forks appear in each session's row but count once in totals. CACHED tokens were read
-    from the provider's cache, STORED tokens written to it.
+    projects; --all-agents: of every agent, one row per agent). Summaries, tools that call a model
+    and other recorded calls count too. What several files hold counts once: forks, resumed
+    sessions, imports. CACHED tokens were read from the provider's cache, STORED tokens written to
+    it. A cost with ~ is estimated by list prices, where the transcript names none.
 
     \b
     Examples:
       sessiontree usage
       sessiontree usage 0199a3f2
-      sessiontree usage --all --by day --since 2026-02-01
-      sessiontree usage --all --by model --json
+      sessiontree usage --all-agents --by day --since 2026-02-01
+      sessiontree usage --agent claude-code --all --by model --json
     """
-    if session and all_projects:
-        raise click.UsageError("--all goes without an ID.", click.get_current_context())
-    by = group or ("model" if session else "session")
-    tally = _Tally(by, since)
-    unreadable = 0
+    is_wide = all_projects or all_agents
+    if session and (is_wide or agent):
+        words = "--all" if all_projects else "--all-agents" if all_agents else "--agent"
+        raise click.UsageError(f"{words} goes without an ID.", click.get_current_context())
+    by: Dimension = group or ("model" if session else "agent" if all_agents else "session")
     if session is None:
-        unreadable = _add_listed(tally, scope, all_projects)
+        agents = "all" if all_agents else agent
+        with output.Progress("Reading sessions") as progress:
+            table = scope.reaching("all" if is_wide else "project", agents=agents).usage(
+                since=since, on_progress=progress
+            )
     else:
-        with open_target(find_target(session, scope, foreign=True), scope) as view:
-            tally.add(view, None, None)
-    rows = tally.ordered()
+        table = _read_one(session, scope, since)
+    rows = table.group(by)
     if as_json:
-        output.write_json([_to_wire(tally, key) for key in rows])
+        output.write_json([_to_wire(row, by) for row in rows])
     elif rows:
-        _write(tally, rows)
+        _write(table, rows, by)
     else:
         output.write_line("No usage found")
-    if tally.copies:
-        many = tables.plural(tally.copies, "copied answer")
-        output.write_note((f"{many} (in forks and other copies): counted once", "dim"))
-    notes = []
-    if rows and not as_json and not session and not all_projects and scope.session_dir is None:
-        notes.append("other projects (--all)")
-    if unreadable:
-        notes.append(tables.unreadable_files(unreadable))
-    if notes:
-        output.write_note(("Not counted: " + " · ".join(notes), "dim"))
+    is_part = not session and not is_wide and scope.session_dir is None
+    _write_notes(table, rows, is_part=is_part and not as_json, is_for_people=not as_json)
 
 
-@dataclass(slots=True)
-class _Sum:
-    """What some answers used."""
+def _read_one(value: str, scope: Scope, since: datetime | None) -> UsageTable:
+    """What one session used; of any agent."""
+    from sessiontree.discovery.families import Kin
+    from sessiontree.discovery.usage import PaidSession, UsedSession, count_usage
+    from sessiontree.stores.usage import paid_calls
 
-    used: Usage = field(default_factory=Usage)
-    answers: int = 0
-
-    def add(self, used: Usage, answers: int) -> None:
-        self.used += used
-        self.answers += answers
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        used = self.used
-        return (self.answers, used.input, used.output, used.cache_read, used.cache_write)
+    target = find_target(value, scope, foreign=True)
+    now = datetime.now(UTC)
+    with open_target(target, scope) as view:
+        agent = target.agent or scope.profile.name
+        session = UsedSession(view.id, target.path, agent, view.cwd, view.name or "", now, now)
+        paid = PaidSession(session, Kin(view.id), [paid_calls(view.tree.entries)])
+    return count_usage([paid], since=since)
 
 
-class _Tally:
-    """Sums by what was asked for. What stands in several sessions was paid for once."""
-
-    def __init__(self, by: str, start: datetime | None) -> None:
-        self.by = by
-        self.sums: defaultdict[str, _Sum] = defaultdict(_Sum)
-        self.copied: defaultdict[str, _Sum] = defaultdict(_Sum)
-        self.total = _Sum()
-        self.copies = 0
-        self.names: dict[str, str] = {}
-        self._start = start
-        self._moments: dict[str, datetime] = {}
-
-    def add(self, view: Any, info: Any, seen: SeenAnswers | None) -> None:
-        """Add up one session."""
-        if self.by == "session":
-            self.names[view.id] = tables.session_name(info) if info else view.name or ""
-            self._moments[view.id] = info.modified if info else datetime.now(UTC)
-        for entry in view.tree.entries:
-            data = entry.decode() if entry.type in PAID_TYPES else {}
-            used = usage_of_entry(data)
-            moment = _moment(entry.timestamp)
-            if used is None or (self._start and (moment is None or moment < self._start)):
-                continue
-            key = _key(self.by, view, data, moment)
-            answers = int(_is_answer(data))
-            before = seen.copy_of(entry, data.get("message", {})) if seen is not None else None
-            if before is None:
-                self.total.add(used, answers)
-            else:
-                self.copies += answers
-                # A session's own row says what is in it; every other sum is of what was paid.
-                if self.by != "session" or before == view.id:
-                    continue
-                self.copied[key].add(used, answers)
-            self.sums[key].add(used, answers)
-
-    def ordered(self) -> list[str]:
-        """Days by date, sessions as listed (newest first), the rest by what they cost."""
-        if self.by == "day":
-            return sorted(self.sums, reverse=True)
-        if self.by == "session":
-            return sorted(self.sums, key=lambda key: self._moments[key], reverse=True)
-        return sorted(self.sums, key=self._weight, reverse=True)
-
-    def _weight(self, key: str) -> tuple[float, int]:
-        used = self.sums[key].used
-        return used.cost, used.total_tokens
+# -- the table -------------------------------------------------------------------------------------
 
 
-def _add_listed(tally: _Tally, scope: Scope, everywhere: bool) -> int:
-    """Add up all sessions, those that are related one after the other; how many files could not
-    be read.
-    """
-    found = scope.reaching("all" if everywhere else "project").list()
-    families = Families(found, scope.store)
-    seen = SeenAnswers(families)
-    unreadable = len(found.unreadable)
-    for info in families.sort(found):
-        seen.begin(info)
-        try:
-            opened = open_target(Target(info.path, info.id), scope)
-        except (NotASessionError, PersistenceError, SessionNotFoundError):
-            unreadable += 1
-            continue
-        with opened as view:
-            tally.add(view, info, seen)
-    return unreadable
-
-
-def _is_answer(data: Any) -> bool:
-    return bool(data["type"] == "message" and data["message"].get("role") == "assistant")
-
-
-def _key(by: str, view: Any, data: Any, moment: datetime | None) -> str:
-    match by:
-        case "session":
-            return str(view.id)
-        case "project":
-            return str(view.cwd) or "?"
-        case "day":
-            return f"{to_local(moment):%Y-%m-%d}" if moment else "?"
-        case _:
-            return paid_model_of(data) or ("unknown" if _is_answer(data) else _OTHERS)
-
-
-def _write(tally: _Tally, rows: list[str]) -> None:
-    by = tally.by
-    short = tables.shorten_ids(rows) if by == "session" else {}
+def _write(table: UsageTable, rows: list[UsageRow], by: str) -> None:
     columns = [Column(by.upper(), "yellow", is_flexible=by != "session")]
     if by == "session":
         columns.append(Column("TITLE", "bold", is_flexible=True))
-    labels = []
-    for key in rows:
-        label = tables.short_path(key) if by == "project" else short.get(key, key)
-        labels.append([label, tally.names.get(key, "")][: len(columns)])
-    sums = [tally.sums[key] for key in rows]
+    labels = _labels(rows, by)
+    sums = [row.sums for row in rows]
     if len(rows) > 1:
         labels.append(["total", ""][: len(columns)])
-        sums.append(tally.total)
+        sums.append(table.total)
     # A program finds each number in its place; a person has no use for a column of zeros.
     shown = [
         at
         for at in range(len(_HEADS))
-        if not output.is_terminal() or at == 0 or any(each.numbers[at] for each in sums)
+        if not output.is_terminal() or at == 0 or any(_numbers(each)[at] for each in sums)
     ]
     columns += [Column(_HEADS[at], is_number=True) for at in shown]
     columns.append(Column("COST", is_number=True))
 
     def lines(spell: Callable[[int], str]) -> list[list[str]]:
         return [
-            [*label, *(spell(each.numbers[at]) for at in shown), f"${each.used.cost:,.2f}"]
+            [*label, *(spell(_numbers(each)[at]) for at in shown), _spell_cost(each)]
             for label, each in zip(labels, sums, strict=True)
         ]
 
-    whole = lines(tables.whole_number)
-    fits = tables.can_fit(columns, whole)
-    tables.write_table(columns, whole if fits else lines(tables.short_number))
+    whole, short = lines(tables.whole_number), lines(tables.short_number)
+    stiff = [Column(each.head, each.style, each.is_number) for each in columns]
+    # Rather shorter numbers than names that are cut.
+    fitting = whole if tables.can_fit(stiff, whole) else short
+    if not tables.can_fit(stiff, fitting) and tables.can_fit(columns, whole):
+        fitting = whole
+    if output.is_terminal() and by != "session" and len(rows) > 1:
+        columns, fitting = _add_bars(columns, fitting, [row.sums for row in rows])
+    tables.write_table(columns, fitting)
 
 
-def _to_wire(tally: _Tally, key: str) -> dict[str, Any]:
-    wire: dict[str, Any] = {tally.by: key}
-    if tally.by == "session":
-        wire["title"] = tally.names[key]
-    wire |= _sum_wire(tally.sums[key])
-    if tally.by == "session":
+def _labels(rows: list[UsageRow], by: str) -> list[list[str]]:
+    if by == "session":
+        short = tables.shorten_ids(row.key[0] for row in rows)
+        return [[short[row.key[0]], _title(row)] for row in rows]
+    if by == "project":
+        return [[tables.short_path(row.key[0])] for row in rows]
+    return [list(row.key) for row in rows]
+
+
+def _title(row: UsageRow) -> str:
+    from sessiontree.text.words import clean_line
+
+    return clean_line(row.session.title) if row.session is not None else ""
+
+
+def _add_bars(
+    columns: list[Column], lines: list[list[str]], sums: list[Sums]
+) -> tuple[list[Column], list[list[str]]]:
+    """Draw what each row cost beside it, if there is room; tokens, if nothing has a cost."""
+    has_cost = any(each.total_cost for each in sums)
+    values = [each.total_cost if has_cost else float(each.total_tokens) for each in sums]
+    most = max(values)
+    if most <= 0:
+        return columns, lines
+    for width in _BAR_WIDTHS:
+        bars = [_bar(value / most, width) for value in values]
+        made = [[*line, bar] for line, bar in zip(lines, [*bars, ""], strict=False)]
+        wider = [*columns, Column("", "cyan")]
+        if tables.can_fit([Column(each.head) for each in wider], made):
+            return wider, made
+    return columns, lines
+
+
+def _bar(share: float, width: int) -> str:
+    """A bar of eighths of a character; what is above nothing is at least one."""
+    eighths = max(round(share * width * 8), int(share > 0))
+    full, rest = divmod(eighths, 8)
+    return _BLOCKS[8] * full + (_BLOCKS[rest] if rest else "")
+
+
+def _numbers(sums: Sums) -> tuple[int, ...]:
+    return (sums.answers, sums.input, sums.output, sums.cache_read, sums.cache_write)
+
+
+def _spell_cost(sums: Sums) -> str:
+    return f"{'~' if sums.estimated else ''}${sums.total_cost:,.2f}"
+
+
+def _write_notes(
+    table: UsageTable, rows: list[UsageRow], *, is_part: bool, is_for_people: bool
+) -> None:
+    if table.copies:
+        many = tables.plural(table.copies, "copied answer")
+        output.write_note((f"{many} (in forks and other copies): counted once", "dim"))
+    if is_for_people:
+        for note in _price_notes(table):
+            output.write_note((note, "dim"))
+    notes = ["other projects (--all)"] if rows and is_part else []
+    if table.unreadable:
+        notes.append(tables.unreadable_files(len(table.unreadable)))
+    if notes:
+        output.write_note(("Not counted: " + " · ".join(notes), "dim"))
+
+
+def _price_notes(table: UsageTable) -> list[str]:
+    from sessiontree.discovery.prices import has_prices
+
+    notes = []
+    if table.total.estimated:
+        notes.append("~ estimated by list prices: the transcripts name no cost")
+    if table.total.unpriced:
+        many = tables.short_number(table.total.unpriced)
+        if has_prices():
+            notes.append(f"{many} tokens of models without a known price cost $0 here")
+        else:
+            notes.append(f"{many} tokens have no price: pip install 'sessiontree[prices]'")
+    return notes
+
+
+# -- for programs ----------------------------------------------------------------------------------
+
+
+def _to_wire(row: UsageRow, by: str) -> dict[str, Any]:
+    wire: dict[str, Any] = {by: row.key[0]}
+    if row.session is not None:
+        wire["title"] = _title(row)
+        wire["agent"] = row.session.agent
+        wire["project"] = row.session.cwd
+    wire |= _sum_wire(row.sums)
+    if by == "session":
         # For programs that add the rows up: this part is in another row too.
-        wire["copied"] = _sum_wire(tally.copied[key])
+        wire["copied"] = _sum_wire(row.copied)
     return wire
 
 
-def _sum_wire(each: _Sum) -> dict[str, Any]:
-    used = each.used
+def _sum_wire(sums: Sums) -> dict[str, Any]:
     return {
-        "answers": each.answers,
-        "input": used.input,
-        "output": used.output,
-        "cacheRead": used.cache_read,
-        "cacheWrite": used.cache_write,
-        "totalTokens": used.total_tokens,
-        "reasoning": used.reasoning,
-        "cacheWrite1h": used.cache_write_1h,
-        "cost": used.cost,
+        "answers": sums.answers,
+        "input": sums.input,
+        "output": sums.output,
+        "cacheRead": sums.cache_read,
+        "cacheWrite": sums.cache_write,
+        "totalTokens": sums.total_tokens,
+        "reasoning": sums.reasoning,
+        "cacheWrite1h": sums.cache_write_1h,
+        "cost": sums.total_cost,
+        "estimatedCost": sums.estimated,
     }
-
-
-def _moment(timestamp: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(timestamp).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

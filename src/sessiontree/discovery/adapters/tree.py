@@ -92,7 +92,7 @@ class TreeAgent(AgentAdapter):
         for line, offset in read_lines(reader, start, size):
             if b'"usage"' in line:
                 for value in _decode_entries(line, offset):
-                    _add(answers, value)
+                    add_paid(answers, value)
         return answers
 
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
@@ -146,8 +146,8 @@ def _decode_entries(line: bytes, offset: int) -> Iterator[dict[str, Any]]:
     }
 
 
-def _add(answers: Answers, value: dict[str, Any]) -> None:
-    """Add an entry's usage, if it has any."""
+def add_paid(answers: Answers, value: dict[str, Any]) -> None:
+    """Add what an entry says it used, if it says so."""
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in PAID_TYPES:
         return

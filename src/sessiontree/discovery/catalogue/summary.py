@@ -57,7 +57,9 @@ class Summary(msgspec.Struct, array_like=True, gc=False):
     origin: str | None = None
     """The session that this one was imported or converted from: ``agent:id``."""
     first: str | None = None
-    """The agent's own id of the first message; files that share it share their beginning."""
+    """The first message as the agent names it; files that share it share their beginning.
+
+    In pi's family id and time of the first entry."""
     last: str | None = None
     """The agent's own id of the last message."""
     owner: str | None = None
@@ -97,7 +99,13 @@ class _Fields(msgspec.Struct, gc=False, rename={"short_summary": "shortSummary"}
     short_summary: Any = None
 
 
+class _First(msgspec.Struct, gc=False):
+    id: Any = None
+    timestamp: Any = None
+
+
 _decode_fields = msgspec.json.Decoder(_Fields).decode
+_decode_first = msgspec.json.Decoder(_First).decode
 
 
 def read_summary(reader: SessionStorageReader, size: int, known: Summary | None = None) -> Summary:
@@ -143,6 +151,8 @@ class _Scan:
             self._read(data[start:end], block.offset + start)
             start = end + 1
         if start < cut:
+            if self.summary.first is None:
+                self._note_first(data[start : line_end(data, start, cut)])
             before = msgspec.structs.replace(self.summary)
             if not self._scan_frames(data, start, cut):
                 self.summary = before
@@ -153,6 +163,7 @@ class _Scan:
 
     def _pass_over(self, block: Block) -> None:
         """Count one tool result that was recognized by its frame."""
+        self.summary.first = self.summary.first or ""
         self.summary.message_count += 1
         self.summary.end += block.length
         entry_id = block.data[_AT_ID:_AFTER_ID].decode("utf-8", "replace")
@@ -287,6 +298,16 @@ class _Scan:
                 summary.info_name = (_text_or_none(fields.name) or "").strip()
             case "compaction":
                 summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
+
+    def _note_first(self, line: bytes) -> None:
+        """Name the first entry by id and time, which every copy of it keeps; "" without both."""
+        self.summary.first = ""
+        try:
+            named = _decode_first(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+        if isinstance(named.id, str) and isinstance(named.timestamp, str):
+            self.summary.first = f"{named.id} {named.timestamp}"
 
     def _note_time(self, time_ms: int | None) -> None:
         last_ms = self.summary.last_message_ms
