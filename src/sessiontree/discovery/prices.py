@@ -86,7 +86,7 @@ def _make(prices: dict[str, Any]) -> Estimate | None:
 
 
 def _find_prices(provider: str, model: str, day: str) -> dict[str, Any] | None:
-    """The list prices of a model: its provider's, else those of whoever makes it."""
+    """The list prices of a model: its provider's, else its maker's."""
     from genai_prices import Usage, calc_price
 
     try:
