@@ -74,3 +74,13 @@ def test_the_strands_program_is_killed_resumes_and_branches(tmp_path: Path) -> N
     ]
     assert re.search(r"├─ ○ \S+ you And now\?", printed)
     assert re.search(r"└─ ● \S+ you Or rather this\?", printed)
+
+
+def test_the_adk_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> None:
+    printed = run("google_adk_sessions.py", tmp_path)
+    assert re.findall(r"(.*) -> Message (\d)", printed) == [
+        *(("Where did we leave off?", "2"), ("And now?", "4"), ("Or rather this?", "4")),
+    ]
+    assert "State: {'last_answer': 'Message 4'}" in printed
+    assert re.search(r"├─ ○ \S+ you And now\?", printed)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", printed)

@@ -6,6 +6,7 @@ import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 from tests.adapters import (
     test_claude_agent_sdk,
+    test_google_adk,
     test_openai_agents,
     test_pydantic_ai,
     test_strands,
@@ -38,6 +39,11 @@ class TestClaude(OnPostgres):
 
 class TestStrands(OnPostgres):
     driver = test_strands.Driver
+
+
+class TestGoogleADK(OnPostgres):
+    driver = test_google_adk.Driver
+    session_scope = test_google_adk.TestOnFiles.session_scope
 
 
 async def test_the_vendors_conformance_suite_passes_for_claude(url: str) -> None:
