@@ -62,7 +62,7 @@ def _answer(event: Event, blocks: list[Block], error: str, at_ms: int) -> WireMe
 
 def _result(response: Mapping[str, Any], at_ms: int) -> WireMessage:
     said = response.get("response")
-    fields = said if _is_dict(said) else {}
+    fields = _dict(said)
     value = fields["result"] if fields.keys() == {"result"} else said
     blocks = [] if value is None else [readable.text(readable.as_json(value))]
     for part in _list(response.get("parts")):
