@@ -2,7 +2,7 @@
 
 **Of a conversation** it is what the events on the branch where it stands have set, one after the
 other. So it goes back with the conversation. Every hundred entries, one keeps the state as a whole
-(``google-adk.state``), so that nobody has to read further up than that.
+(``google-adk.state``), and readers stop there.
 
 **Of users and apps** it outlives conversations, and any number of them write to it at once. A
 session of its own, a draft that no listing shows, keeps each change as an entry; the value that
