@@ -79,20 +79,20 @@ setup: $(STAMP)
 INPUTS := pyproject.toml constraints.txt src/sessiontree/_version.py
 
 define venv
-@echo "Setting up $(VENV) (Python packages, once)"
 @$(PYTHON) -c 'import sys; sys.exit("Sessiontree needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 @test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 endef
 
 $(PROGRAM): $(INPUTS)
 	$(venv)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	@$(BIN)/python scripts/install.py "Installing Sessiontree (once)" \
+		--constraint constraints.txt --editable '.[all]'
 	@touch $(PROGRAM)
 
 $(STAMP): $(INPUTS)
 	$(venv)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[all,s3,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
+	@$(BIN)/python scripts/install.py "Installing what the tests need (once)" \
+		--constraint constraints.txt --editable '.[all,s3,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
 	@touch $(STAMP) $(PROGRAM)
 
 .PHONY: release-tools
