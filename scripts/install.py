@@ -1,4 +1,4 @@
-"""Run pip, and show in a line which package it is at: ``install.py "What it is for" PIP-ARGUMENT…``.
+"""Run pip, and show in a line which package it is at: ``install.py WHAT-FOR PIP-ARGUMENT…``.
 
 On a terminal the line changes in place; elsewhere there is one line a package. What pip complains
 of is printed if it fails.
