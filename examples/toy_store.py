@@ -102,12 +102,16 @@ class ToyStore:
     def dialect(self) -> Dialect:
         return self.profile.dialect
 
+    def connect(self) -> sqlite3.Connection:
+        """A connection that begins no transaction by itself."""
+        return sqlite3.connect(self.path, timeout=30, isolation_level=None)
+
     @contextlib.contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction: committed at the end, rolled back by an error. PersistenceError."""
         database = None
         try:
-            database = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            database = self.connect()
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = FULL")
             database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -438,10 +442,12 @@ class ToyLog:
         return self._guard(lambda: self._work_locked(work))
 
     def _guard(self, work: Callable[[], _T]) -> _T:
-        """A failure stops the log; so does an error of which nobody knows what it left."""
+        """A failure stops the log. What the transaction began is taken back: so is a new number."""
+        number = self._no
         try:
             return work()
         except PersistenceError as error:
+            self._no = number
             self.stop(error)
             raise
 
@@ -452,7 +458,7 @@ class ToyLog:
                 if self._no is not None:
                     self._load_again(self._database)
                 return work()
-            except PersistenceError:
+            except (PersistenceError, sqlite3.Error):
                 raise
             except Exception as error:
                 failure = error  # what was appended before it is kept
@@ -593,7 +599,8 @@ class ToyLog:
             if missing:
                 self._append(missing)
 
-        self._epoch = -1  # read everything again: nobody knows what the failure left
+        # read everything again: nobody knows what the failure left
+        self.tree, self._seq, self.figures = _fresh(self.tree), 0, Figures()
         self.settle(write_missing)
 
     def close(self) -> None:

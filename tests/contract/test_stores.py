@@ -8,8 +8,9 @@ import pytest
 
 from sessiontree import FileStore, MemorySessionStorage, MemoryStore, open_store
 from sessiontree.errors import StoreError
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import SessionStore
-from sessiontree.testing import StoreContract
+from sessiontree.testing import FaultyStorage, StoreContract, StoreFaultContract
 
 
 class TestFileStore(StoreContract):
@@ -25,15 +26,39 @@ class TestFileStoreInOneDialect(StoreContract):
 
 
 class TestMemoryStore(StoreContract):
+    listing_bytes = 2_000_000  # no catalogue: each listing reads the files, block by block
+
     @pytest.fixture
     def store(self) -> SessionStore:
         return open_store("memory:")
 
 
 class TestFileStoreOnAnotherStorage(StoreContract):
+    listing_bytes = 2_000_000
+
     @pytest.fixture
     def store(self) -> SessionStore:
         return FileStore(MemorySessionStorage())
+
+
+class TestFileStoreWithFaults(StoreFaultContract):
+    @pytest.fixture
+    def faults(self) -> FaultyStorage:
+        return FaultyStorage(FileSessionStorage())
+
+    @pytest.fixture
+    def store(self, faults: FaultyStorage) -> SessionStore:
+        return FileStore(faults)
+
+
+class TestMemoryStoreWithFaults(StoreFaultContract):
+    @pytest.fixture
+    def faults(self) -> FaultyStorage:
+        return FaultyStorage(MemorySessionStorage())
+
+    @pytest.fixture
+    def store(self, faults: FaultyStorage) -> SessionStore:
+        return FileStore(faults, "pi")
 
 
 def test_a_memory_store_with_a_name_is_shared() -> None:

@@ -3,6 +3,7 @@
 - ``StorageContract``: subclass it with two fixtures and pytest runs every rule of the storage seam
   against a storage of your own.
 - ``StoreContract``: the same for a store, with one fixture.
+- ``StoreFaultContract``: what a store keeps when calls fail, with a second fixture, ``faults``.
 - ``FaultyStorage``: any storage, with failures where and when a test wants them.
 - ``fixed_clock``: time that stands still, or moves by a fixed step.
 - ``ScriptedAgent``: an agent that says what it was told to say (imported when it is named).
@@ -22,8 +23,16 @@ from sessiontree.testing.faults import FaultyStorage
 if TYPE_CHECKING:
     from sessiontree.testing.scripted_agent import ScriptedAgent as ScriptedAgent
     from sessiontree.testing.store_contract import StoreContract as StoreContract
+    from sessiontree.testing.store_faults import StoreFaultContract as StoreFaultContract
 
-__all__ = ["FaultyStorage", "ScriptedAgent", "StorageContract", "StoreContract", "fixed_clock"]
+__all__ = [
+    "FaultyStorage",
+    "ScriptedAgent",
+    "StorageContract",
+    "StoreContract",
+    "StoreFaultContract",
+    "fixed_clock",
+]
 
 
 def fixed_clock(start_ms: int = 1_771_237_230_000, step_ms: int = 0) -> Callable[[], int]:
@@ -46,4 +55,8 @@ if not TYPE_CHECKING:  # a type checker that sees it takes every misspelt name f
             from sessiontree.testing.store_contract import StoreContract
 
             return StoreContract
+        if name == "StoreFaultContract":
+            from sessiontree.testing.store_faults import StoreFaultContract
+
+            return StoreFaultContract
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ one test can run against real files with a full disk, and against memory with a 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -59,12 +60,24 @@ class FaultyStorage:
         self.inside = inside
         self.trace: list[tuple[str, str]] = []
         self._faults: list[_Fault] = []
+        self._failing_call: int | None = None
+        self._failing_code = errno.EIO
         self._interruptions: list[_Interruption] = []
 
     @property
     def calls(self) -> Counter[str]:
         """How often each operation was called."""
         return Counter(operation for operation, _ in self.trace)
+
+    @property
+    def count(self) -> int:
+        """How many calls there were, of all operations."""
+        return len(self.trace)
+
+    def fail_call(self, at: int, code: int = errno.EIO) -> None:
+        """Let the ``at``-th call from now raise ``OSError(code)``, once, whatever it is."""
+        self._failing_call = len(self.trace) + at
+        self._failing_code = code
 
     def fail(
         self,
@@ -103,11 +116,14 @@ class FaultyStorage:
         """From now on nothing fails or is interrupted."""
         self._faults.clear()
         self._interruptions.clear()
+        self._failing_call = None
 
     def meet(self, operation: str, path: StrPath) -> tuple[OSError, int | None] | None:
         """Note a call; the error it shall end in and how much it may do before, if it shall."""
         path = os.fspath(path)
         self.trace.append((operation, path))
+        if len(self.trace) == self._failing_call:
+            return OSError(self._failing_code, os.strerror(self._failing_code), path), None
         for interruption in [*self._interruptions]:
             if interruption.operation != operation or interruption.path_part not in path:
                 continue

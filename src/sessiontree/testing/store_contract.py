@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import threading
+import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -49,6 +51,16 @@ def raises(kind: type[BaseException], work: Callable[[], object]) -> BaseExcepti
     raise AssertionError(f"no {kind.__name__} was raised")
 
 
+def peak_of(work: Callable[[], object]) -> int:
+    """The bytes of memory that some work needs at most."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 class StoreContract:
     """Subclass it in a test module and give it one fixture, ``store``: a fresh store::
 
@@ -56,6 +68,9 @@ class StoreContract:
         @pytest.fixture
         def store(self): return MyStore(...)
     """
+
+    listing_bytes = 200_000
+    """The memory that listing a session of 3.6 MB may need at most."""
 
     # -- life cycle ------------------------------------------------------------------------
 
@@ -242,6 +257,26 @@ class StoreContract:
         assert not store.find_entry("entry-2")
         assert [hit.session.id for hit in store.search("needle")] == ["first-one"]
         assert store.latest(CWD) is not None
+
+    def test_no_listing_reads_the_entries(self, store: SessionStore) -> None:
+        with self.talk(store) as session:
+            session.append_many(
+                [{"type": "message", "message": assistant("x" * 300_000)} for _ in range(12)]
+            )
+            session.append_message(user("That was long"))
+        time.sleep(0.05)  # files that changed a moment ago are read again
+        looks: list[Callable[[], object]] = [
+            partial(store.list, CWD),
+            store.list,
+            partial(store.list, limit=1),
+            partial(store.latest, CWD),
+            partial(store.locate, session.session_id),
+            partial(store.find, session.session_id[:4]),
+            partial(store.get_info, session.ref),
+        ]
+        for look in looks:
+            look()  # a store of files may read once what has changed
+            assert peak_of(look) < self.listing_bytes, look
 
     def test_a_long_listing_comes_in_pages(self, store: SessionStore) -> None:
         made = []
