@@ -84,3 +84,12 @@ def test_the_adk_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> None:
     assert "State: {'last_answer': 'Message 4'}" in printed
     assert re.search(r"├─ ○ \S+ you And now\?", printed)
     assert re.search(r"└─ ● \S+ you Or rather this\?", printed)
+
+
+def test_the_agent_framework_program_is_killed_resumes_and_branches(tmp_path: Path) -> None:
+    printed = run("agent_framework_history.py", tmp_path)
+    assert re.findall(r"(.*) -> Message (\d)", printed) == [
+        *(("Where did we leave off?", "2"), ("And now?", "4"), ("Or rather this?", "4")),
+    ]
+    assert re.search(r"├─ ○ \S+ you And now\?", printed)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", printed)

@@ -55,6 +55,15 @@ def test_a_text_that_the_message_has_is_kept_once() -> None:
     assert pack([TEXT], [{"content": "-"}, message]) == [{"$": "/1/content"}]
 
 
+def test_a_picture_that_the_message_has_is_kept_once() -> None:
+    data = "iVBORw0KGgo=" * 9
+    message = {"role": "user", "content": [{"type": "image", "data": data}]}
+    uri = f"data:image/png;base64,{data}"
+    packed = pack({"uri": uri}, message)
+    assert packed == {"uri": {"$": {"after": ["data:image/png;base64,", "/content/0/data"]}}}
+    assert unpack(packed, message) == {"uri": uri}
+
+
 def test_arguments_that_the_message_has_are_kept_once() -> None:
     call = {"type": "toolCall", "arguments": {"path": "a", "n": 1}}
     message = {"role": "assistant", "content": [call]}
@@ -68,7 +77,10 @@ def test_arguments_that_the_message_has_are_kept_once() -> None:
 
 @pytest.mark.parametrize(
     "packed",
-    [{"$": "/content/7"}, {"$": "later"}, {"$": 3}, {"$": "/content", "x": 1}, {"$": [["a"]]}],
+    [
+        *({"$": "/content/7"}, {"$": "later"}, {"$": 3}, {"$": "/content", "x": 1}, {"$": [["a"]]}),
+        *({"$": {"after": ["a", "/content"]}}, {"$": {"after": ["a", "b"]}}),
+    ],
 )
 def test_what_cannot_be_unpacked_is_one_error(packed: Any) -> None:
     with pytest.raises(UnpackError):

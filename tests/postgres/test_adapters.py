@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 from tests.adapters import (
+    test_agent_framework,
     test_claude_agent_sdk,
     test_google_adk,
     test_openai_agents,
@@ -44,6 +45,10 @@ class TestStrands(OnPostgres):
 class TestGoogleADK(OnPostgres):
     driver = test_google_adk.Driver
     session_scope = test_google_adk.TestOnFiles.session_scope
+
+
+class TestAgentFramework(OnPostgres):
+    driver = test_agent_framework.Driver
 
 
 async def test_the_vendors_conformance_suite_passes_for_claude(url: str) -> None:

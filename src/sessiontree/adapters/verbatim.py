@@ -11,13 +11,14 @@ hardly longer than the conversation:
 Packed objects also survive what a session file does not keep apart. An object whose only key is
 ``$`` stands for something else:
 
-============================== ====================================================================
-``{"$": "/content/0/text"}``   the value at this place of the message
-``{"$": "NaN"}``               a number that JSON lacks: NaN, Infinity, -Infinity
-``{"$": {"int": "12…"}}``      an integer of more than 64 bits
-``{"$": {"text": [a, b]}}``    a text that would be taken for a reference to a blob, in two halves
-``{"$": [[key, value], …]}``   an object with a key that files give a meaning, or ``$`` itself
-============================== ====================================================================
+=============================== ===================================================================
+``{"$": "/content/0/text"}``    the value at this place of the message
+``{"$": "NaN"}``                a number that JSON lacks: NaN, Infinity, -Infinity
+``{"$": {"int": "12…"}}``       an integer of more than 64 bits
+``{"$": {"text": [a, b]}}``     a text that would be taken for a reference to a blob, in two halves
+``{"$": {"after": [a, "/…"]}}`` a text that ends with one of the message, as a picture's URI does
+``{"$": [[key, value], …]}``    an object with a key that files give a meaning, or ``$`` itself
+=============================== ===================================================================
 
 Knows nothing of frameworks or stores. Unknown fields pass through, since nothing here knows fields.
 """
@@ -89,6 +90,10 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
         pointer = texts.get(value)
         if pointer is not None:
             return {MARK: pointer}
+        if value.startswith("data:"):
+            head, comma, data = value.partition(",")
+            if comma and data in texts:
+                return {MARK: {"after": [head + comma, texts[data]]}}
         if value.startswith(REF_PREFIX):
             half = len(REF_PREFIX) // 2
             return {MARK: {"text": [value[:half], value[half:]]}}
@@ -193,6 +198,10 @@ def _marked(said: Any, message: Any) -> Any:
                 raise UnpackError(f"{digits[:20]!r} is no integer") from None
         case {"text": [str(one), str(two)]}:
             return one + two
+        case {"after": [str(head), str(pointer)]} if pointer.startswith("/"):
+            tail = _at(message, pointer)
+            if isinstance(tail, str):
+                return head + tail
         case list():
             pairs = [pair for pair in said if isinstance(pair, list) and len(pair) == 2]
             if len(pairs) == len(said) and all(isinstance(key, str) for key, _ in pairs):
