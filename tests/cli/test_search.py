@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.history import HistoryStorage
+from sessiontree.text.width import text_width
 
 from .conftest import Machine, assistant, user
 
@@ -212,3 +213,18 @@ def test_the_rest_is_told(machine: Machine) -> None:
 def test_no_history_yet_makes_no_file(machine: Machine) -> None:
     assert machine.run("history").out == "No prompts found\n"
     assert not machine.agent_dir.exists()
+
+
+def test_on_a_terminal_a_hit_takes_three_lines_and_its_match_is_in_sight(machine: Machine) -> None:
+    """Each line fits the terminal, so that nothing breaks in the middle of a word."""
+    for number, around in enumerate(("word " * 60, "字" * 90)):
+        text = f"{around}quokka {around}"
+        machine.session(f"0199a3f2c0de000{number}", text, "yes", title=f"{around}title")
+    shown = machine.on_terminal("search", "quokka", columns=70, NO_COLOR="1").out
+    lines = [line for line in shown.split("\n") if line.strip()]
+    assert len([line for line in lines if line.startswith("  user: ")]) == 2
+    for line in lines[:6]:
+        if "--resume" not in line:
+            assert text_width(line) <= 70
+    assert all("quokka" in line for line in lines if line.startswith("  user: "))
+    assert all("…" in line for line in lines[:6] if "--resume" not in line)

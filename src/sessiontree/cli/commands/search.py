@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # loaded only by a search: the help and the completion do wit
     from sessiontree.serving.filtered_search import FilteredSearch
 
 _ROLES = ("user", "assistant", "tool")
+_LEAST_NAME = 24
 Marks = tuple[tuple[int, int], ...]
 
 
@@ -160,8 +161,14 @@ def _write(hit: SearchHit, scope: Scope) -> None:
     facts = [tables.age(session.modified), tables.short_path(session.cwd)]
     if hit.profile != DEFAULT_PROFILE:
         facts.append(hit.profile)
-    output.write_line((tables.session_name(session), "bold"), (f"  {' · '.join(facts)}", "dim"))
-    output.write_line((f"  {hit.role}: ", "cyan"), *_marked(hit.snippet, hit.marks))
+    about, said_by = f"  {' · '.join(facts)}", f"  {hit.role}: "
+    name, snippet, marks = tables.session_name(session), hit.snippet, hit.marks
+    room = output.terminal_width()
+    if room is not None:
+        name = output.fit(name, max(room - output.text_width(about), _LEAST_NAME))
+        snippet, marks = _window(snippet, marks, room - len(said_by))
+    output.write_line((name, "bold"), (about, "dim"))
+    output.write_line((said_by, "cyan"), *_marked(snippet, marks))
     output.write_line((f"  {_command(hit, scope)}", "dim"))
 
 
@@ -173,6 +180,21 @@ def _command(hit: SearchHit, scope: Scope) -> str:
     if hit.profile not in PROFILE_NAMES:
         return hit.resume_command
     return resume_command(session.id, session.cwd or "", scope, get_profile(hit.profile))
+
+
+def _window(text: str, marks: Marks, room: int) -> tuple[str, Marks]:
+    """Cut a snippet to one line in which its first match can be seen."""
+    if output.text_width(text) <= room:
+        return text, marks
+    first = marks[0][0] if marks else 0
+    start = max(0, first - room // 3)
+    if start:
+        start = text.find(" ", start, first) + 1 or start
+    ellipsis = "…" if start and text[start] != "…" else ""
+    piece = output.fit(ellipsis + text[start:], room)
+    shift, end = len(ellipsis) - start, len(piece) - 1
+    moved = ((a + shift, min(b + shift, end)) for a, b in marks if a >= start and a + shift < end)
+    return piece, tuple(moved)
 
 
 def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
