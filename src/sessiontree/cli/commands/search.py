@@ -158,12 +158,13 @@ def _search(
 
 def _write(hit: SearchHit, scope: Scope) -> None:
     session = hit.session
-    facts = [tables.age(session.modified), tables.short_path(session.cwd)]
+    room = output.terminal_width()
+    place = tables.short_path(session.cwd)
+    facts = [tables.age(session.modified), place if room is None else output.fit(place, room // 3)]
     if hit.profile != DEFAULT_PROFILE:
         facts.append(hit.profile)
     about, said_by = f"  {' · '.join(facts)}", f"  {hit.role}: "
     name, snippet, marks = tables.session_name(session), hit.snippet, hit.marks
-    room = output.terminal_width()
     if room is not None:
         name = output.fit(name, max(room - output.text_width(about), _LEAST_NAME))
         snippet, marks = _window(snippet, marks, room - len(said_by))
