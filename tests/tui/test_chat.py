@@ -16,6 +16,7 @@ from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.scope import Scope
 from sessiontree.testing.scripted_agent import Reply, ScriptedAgent
+from sessiontree.tui.chat import session_link
 from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.session_link import OpenedSession
 from sessiontree.tui.palette import DARK, LIGHT, Palette
@@ -572,6 +573,36 @@ async def test_what_another_process_appends_shows_up(shop: Shop) -> None:
         await rig.until(lambda: "answered over there" in rig.text)
         assert "from another process" in rig.said
         assert rig.session.messages[-1]["content"][0]["text"] == "answered over there"
+
+
+async def test_the_chat_waits_for_the_store_to_tell_of_a_change(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_link, "_LOOK_S", 3600.0)
+    manager = shop.create()
+    manager.append_message(user("hi"))
+    manager.append_message(assistant("hello"))
+    async with running_chat(manager) as rig:
+        for text in ("from the other window", "and again"):
+            with SessionManager.open(str(manager.session_file), profile=shop.profile) as other:
+                other.append_message(user(text))
+            await rig.until(lambda text=text: text in rig.text)
+
+
+async def test_after_a_switch_the_chat_follows_the_other_session(shop: Shop) -> None:
+    manager = shop.create()
+    manager.append_message(user("hi"))
+    manager.append_message(assistant("hello"))
+    second = shop.session("the other question")
+    async with running_chat(manager) as rig:
+        left = str(manager.session_file)
+        await rig.session.switch_session(second)
+        await rig.until(lambda: "the other question" in rig.text)
+        for path, text in ((left, "to the one that was left"), (second, "from elsewhere")):
+            with SessionManager.open(path, profile=shop.profile) as other:
+                other.append_message(user(text))
+        await rig.until(lambda: "from elsewhere" in rig.text)
+        assert "to the one that was left" not in rig.text
 
 
 async def test_what_another_process_appends_elsewhere_leaves_us_where_we_are(shop: Shop) -> None:

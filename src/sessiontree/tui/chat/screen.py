@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 _TICK_S = 1 / 15
-_POLL_S = 1.0
 
 
 SpellResume: TypeAlias = Callable[[str, str, str], str]
@@ -115,7 +114,6 @@ class ChatScreen(Screen[None]):
         self.editor.focus()
         self._update_panels()
         self.set_interval(_TICK_S, self._tick)
-        self.set_interval(_POLL_S, self._poll)
         self._start()
 
     @property
@@ -155,6 +153,7 @@ class ChatScreen(Screen[None]):
             await self.load_history()
         self._greet()
         self._is_started = True
+        self._follow()
         if self.setup.initial_prompt:
             self.send(self.setup.initial_prompt, is_queued=False)
 
@@ -236,9 +235,12 @@ class ChatScreen(Screen[None]):
             self.run_worker(link.refresh_figures(), exit_on_error=False)
         self.status.tick()
 
-    def _poll(self) -> None:
-        if self.is_ready:
-            self.run_worker(self.link.look_for_others(), exit_on_error=False)
+    @work(exit_on_error=False)
+    async def _follow(self) -> None:
+        """Show what other processes append, as it comes."""
+        async for _ in self.link.changes():
+            if self.is_ready:
+                await self.link.look_for_others()
 
     async def on_transcript_earlier_wanted(self) -> None:
         await self.link.extend()

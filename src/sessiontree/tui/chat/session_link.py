@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -23,9 +23,15 @@ if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice, MakeAgent
     from sessiontree.runtime.agent_session import AgentSession
     from sessiontree.session.manager import SessionManager
+    from sessiontree.stores.base import SessionStore, Watch
     from sessiontree.tui.chat.confirm import Confirmer
     from sessiontree.tui.chat.footer import FooterFacts
     from sessiontree.tui.transcript.blocks import Block
+
+# A store may miss a change, and a todo list is no part of the session: look unasked, too.
+_LOOK_S = 1.0
+# However fast somebody writes, the chat looks only so often.
+_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,35 @@ class SessionLink:
         cost = (self._cost or 0.0) + self.narrator.cost
         is_offline = self.opened.is_offline
         self._view.show_facts(await read_figures(self.session, cost, is_offline=is_offline))
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield as soon as somebody has written to the session, and now and then unasked.
+
+        Follows the session that is open: after a switch another one.
+        """
+        watched: tuple[SessionStore, str] | None = None
+        watch: Watch | None = None
+        try:
+            while True:
+                manager = self.session.manager
+                place = manager.store, manager.ref
+                if watch is not None and watched != place:
+                    watch.close()
+                    watch = None
+                try:
+                    if watch is None:
+                        watch = await asyncio.to_thread(manager.store.watch, manager.ref)
+                        watched = place  # what came before this is looked for now
+                    else:
+                        await asyncio.to_thread(watch.wait, _LOOK_S)
+                except SessionTreeError:  # whatever is wrong with the store, looking will tell
+                    watched = None
+                    await asyncio.sleep(_LOOK_S)
+                yield
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            if watch is not None:
+                watch.close()
 
     async def look_for_others(self) -> None:
         """Show what other processes appended to the session."""

@@ -1,0 +1,91 @@
+"""Waiting for others to write to a session file: told by the system, or by looking."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from tests.samples import assistant, user
+
+from sessiontree import FileStore, SessionManager
+from sessiontree.stores.base import Watch
+from sessiontree.stores.files import watching
+
+
+@pytest.fixture(params=["told by the system", "by looking"])
+def is_told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Only the way in question would answer within the time that a test has."""
+    is_told = bool(request.param == "told by the system")
+    if is_told:
+        monkeypatch.setattr(watching, "POLL_S", 3600.0)
+        monkeypatch.setattr(watching, "_UNASKED_S", 3600.0)
+    else:
+        monkeypatch.setattr(watching.importlib.util, "find_spec", lambda name: None)
+    return is_told
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> SessionManager:
+    session = SessionManager.create("/work/app", storage=FileStore(session_dir=tmp_path))
+    session.append_message(user("question"))
+    session.append_message(assistant("answer"))
+    return session
+
+
+def watch(session: SessionManager) -> Watch:
+    return session.store.watch(session.ref)
+
+
+def later(work: threading.Timer) -> threading.Timer:
+    work.start()
+    return work
+
+
+@pytest.mark.usefixtures("is_told")
+def test_a_change_by_others_ends_the_wait(talk: SessionManager) -> None:
+    waiting = watch(talk)
+    for text in "abc":
+        timer = later(threading.Timer(0.1, talk.append_message, (user(text),)))
+        assert waiting.wait(30)
+        timer.join()
+    assert not waiting.wait(0.05)
+    waiting.close()
+
+
+@pytest.mark.usefixtures("is_told")
+def test_what_happened_before_the_wait_counts(talk: SessionManager) -> None:
+    waiting = watch(talk)
+    talk.append_message(user("meanwhile"))
+    assert waiting.wait(30)
+
+
+@pytest.mark.usefixtures("is_told")
+def test_closing_ends_the_wait_of_another_thread(talk: SessionManager) -> None:
+    waiting = watch(talk)
+    timer = later(threading.Timer(0.1, waiting.close))
+    assert not waiting.wait()
+    timer.join()
+    assert not waiting.wait()
+
+
+@pytest.mark.usefixtures("is_told")
+def test_other_files_of_the_folder_do_not_end_the_wait(talk: SessionManager) -> None:
+    waiting = watch(talk)
+    other = Path(talk.ref).with_name("other.jsonl")
+    timer = later(threading.Timer(0.1, other.write_text, ("{}",)))
+    assert not waiting.wait(0.4)
+    timer.join()
+
+
+def test_a_folder_that_does_not_exist_yet_is_looked_for(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "x.jsonl"
+    waiting = FileStore().watch(str(path))
+
+    def make() -> None:
+        path.parent.mkdir()
+        path.write_text("{}")
+
+    timer = later(threading.Timer(0.1, make))
+    assert waiting.wait(30)
+    timer.join()
