@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -575,6 +576,10 @@ async def test_what_another_process_appends_shows_up(shop: Shop) -> None:
         assert rig.session.messages[-1]["content"][0]["text"] == "answered over there"
 
 
+def is_shown(rig: Any, text: str) -> bool:
+    return text in rig.text
+
+
 async def test_the_chat_waits_for_the_store_to_tell_of_a_change(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -586,7 +591,7 @@ async def test_the_chat_waits_for_the_store_to_tell_of_a_change(
         for text in ("from the other window", "and again"):
             with SessionManager.open(str(manager.session_file), profile=shop.profile) as other:
                 other.append_message(user(text))
-            await rig.until(lambda text=text: text in rig.text)
+            await rig.until(partial(is_shown, rig, text))
 
 
 async def test_after_a_switch_the_chat_follows_the_other_session(shop: Shop) -> None:

@@ -21,7 +21,7 @@ def is_told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(watching, "POLL_S", 3600.0)
         monkeypatch.setattr(watching, "_UNASKED_S", 3600.0)
     else:
-        monkeypatch.setattr(watching.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     return is_told
 
 
