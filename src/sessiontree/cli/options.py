@@ -102,6 +102,28 @@ class AgentName(click.ParamType[str]):
         return [CompletionItem(name) for name in agent_names() if name.startswith(incomplete)]
 
 
+class ForeignAgentName(AgentName):
+    """The name of an agent whose sessions can be imported."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from sessiontree.importers.foreign import foreign_agents
+
+        if value not in (known := foreign_agents()):
+            choices = ", ".join(known)
+            self.fail(f'"{value}" can\'t be imported from; choose one of {choices}.', param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from sessiontree.importers.foreign import foreign_agents
+
+        del ctx, param
+        return [CompletionItem(name) for name in foreign_agents() if name.startswith(incomplete)]
+
+
 def agent_option(command: _Command) -> _Command:
     """Add ``--agent``."""
     return click.option(

@@ -25,7 +25,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "open": ("commands.open", "Open a session in its own agent."),
     "usage": ("commands.usage", "Show tokens and cost, by session, model or day."),
     "export": ("commands.export", "Write a session as Markdown, HTML, JSON or a bundle."),
-    "import": ("commands.import_", "Import sessions of Claude Code and Codex, or a bundle."),
+    "import": ("commands.import_", "Import sessions of other agents, or a bundle."),
     "convert": ("commands.convert", "Copy a session into another profile's format."),
     "rename": ("commands.rename", "Name a session."),
     "mv": ("commands.mv", "Move a session to another project folder."),

@@ -29,7 +29,6 @@ from sessiontree.scope import Scope
 if TYPE_CHECKING:
     from sessiontree.discovery.resume import ResolvedSession
 
-_AGENTS = {"claude-code": "Claude Code", "codex": "Codex"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -177,7 +176,7 @@ def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
             return read_view(scope.store, target.path)
     from sessiontree.importers.foreign import load_foreign
 
-    document = load_foreign(target.path)
+    document = load_foreign(target.path, agent=target.agent)
     return nullcontext(
         SessionView(
             header={**document.header},

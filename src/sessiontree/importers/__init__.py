@@ -1,1 +1,1 @@
-"""Find, view and import sessions of Claude Code and Codex. Their files are only read."""
+"""Find, view and import sessions of other agents. Their files are only read."""

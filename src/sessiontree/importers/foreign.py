@@ -53,6 +53,7 @@ Converter = Callable[[str, "RecordList", "SourceFiles"], Transcript]
 """Converts the session at a path from its records; it may read further files."""
 
 _MAX_ANCESTORS = 50
+_PROBE_BYTES = 1 << 20
 # One document, not lines: some of its lines would pass for those of a session.
 _JSON_EXPORT = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"sessiontree\.session"')
 
@@ -174,17 +175,41 @@ def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> 
     name = os.path.abspath(os.fspath(path))
     if name.endswith(".zst"):
         raise NotASessionError(name, "a compressed rollout; unpack it with zstd first")
-    files = SourceFiles()
-    data = files.read(name, get_adapter(agent) if agent is not None else None)
+    found = agent or find_agent(name)
+    files = SourceFiles(get_adapter(found))
+    data = files.read(name, files.adapter)
+    _refuse_json_export(name, data)
+    records = read_records(data)
+    own_hash = files.digest()
+    transcript = _converter(files.adapter)(name, records, files)
+    return ForeignSource(found, name, transcript, files.digest(), len(data), own_hash, files.paths)
+
+
+def find_agent(path: str) -> Agent:
+    """Find the agent that wrote the session at this path.
+
+    Raises NotASessionError, PersistenceError.
+    """
+    if os.path.isfile(os.path.dirname(path)):
+        for adapter in get_adapters():
+            if adapter.has_row(path):
+                return adapter.name
+    try:
+        head = FileSessionStorage().read_prefix(path, _PROBE_BYTES)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    _refuse_json_export(path, head)
+    for name in foreign_agents():
+        if get_adapter(name).is_document(path, head):
+            return name
+    return detect_agent(path, read_records(head))
+
+
+def _refuse_json_export(path: str, data: bytes) -> None:
     if _JSON_EXPORT.match(data):
         raise NotASessionError(
-            name, "a JSON export, which can't be taken in again; export --bundle writes what can"
+            path, "a JSON export, which can't be taken in again; export --bundle writes what can"
         )
-    records = read_records(data)
-    found = agent or detect_agent(name, records)
-    own_hash = files.digest()
-    transcript = _converter(get_adapter(found))(name, records, files)
-    return ForeignSource(found, name, transcript, files.digest(), len(data), own_hash, files.paths)
 
 
 def has_grown(path: str, size: int, own_hash: str, agent: Agent) -> bool:
@@ -211,7 +236,8 @@ def _converter(adapter: AgentAdapter) -> Converter:
 class SourceFiles:
     """Read the files of one session; record their paths and the hash of their content."""
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: AgentAdapter) -> None:
+        self.adapter = adapter
         self.paths: list[str] = []
         self.modified_ms = 0
         self._hash = hashlib.sha256()

@@ -15,18 +15,19 @@ from datetime import datetime
 from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.adapters.places import SUFFIX
-from sessiontree.discovery.adapters.records import read_records
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.last_used import last_use_ms
 from sessiontree.discovery.sources import find_sources, survey_sources
-from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
-from sessiontree.importers.foreign import Agent, foreign_agents
+from sessiontree.errors import (
+    AmbiguousSessionError,
+    PersistenceError,
+    SessionNotFoundError,
+)
+from sessiontree.importers.foreign import Agent, find_agent, foreign_agents
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.storage.base import FileStat
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.text.words import to_moment
-
-_PROBE_BYTES = 1 << 16
 
 
 @dataclass(slots=True)
@@ -93,11 +94,15 @@ def resolve_foreign(
 ) -> ForeignSession:
     """Find the session with this path, id or id prefix.
 
-    Raises SessionNotFoundError, or AmbiguousSessionError with the candidates.
+    Raises SessionNotFoundError, AmbiguousSessionError with the candidates, or NotASessionError for
+    a file of another kind.
     """
     if "/" in value or "\\" in value or value.endswith(SUFFIX):
-        guess = agent or _guess_agent(value)
-        session = describe_foreign(os.path.abspath(value), guess)
+        path = os.path.abspath(os.path.expanduser(value))
+        try:
+            session = describe_foreign(path, agent or find_agent(path))
+        except PersistenceError:
+            session = None
         if session is None:
             raise SessionNotFoundError(value)
         return session
@@ -108,16 +113,6 @@ def resolve_foreign(
     if not found or not value:
         raise SessionNotFoundError(value)
     return (exact or found)[0]
-
-
-def _guess_agent(path: str) -> Agent:
-    """The agent that seems to have written a file; ``read_source`` makes sure."""
-    with contextlib.suppress(OSError):
-        records = read_records(FileSessionStorage().read_prefix(path, _PROBE_BYTES)).records
-        for name in foreign_agents():
-            if get_adapter(name).is_session(path, records[:50]):
-                return name
-    return "codex" if os.path.basename(path).startswith("rollout-") else "claude-code"
 
 
 def describe_foreign(

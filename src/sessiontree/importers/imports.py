@@ -43,7 +43,7 @@ def import_session(
     session_dir: str | os.PathLike[str] | None = None,
     now_ms: int | None = None,
 ) -> ImportReport:
-    """Import the Claude Code or Codex session in this file, or update its earlier import.
+    """Import the session of another agent at this path, or update its earlier import.
 
     ``storage`` is where it goes: a storage of bytes, a store or its URL.
 

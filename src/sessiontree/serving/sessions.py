@@ -165,7 +165,7 @@ class ServedSessions:
             with read_view(self.scope.store_of(row.ref), row.ref) as view:
                 yield view
         else:
-            yield read_foreign(row.ref)
+            yield read_foreign(row.ref, row.agent)
 
     # -- making rows -----------------------------------------------------------------------
 
@@ -174,11 +174,11 @@ class ServedSessions:
         return Hit(row, hit.entry_id, hit.role, hit.time, hit.snippet, hit.marks)
 
 
-def read_foreign(path: str) -> SessionView:
+def read_foreign(path: str, agent: str | None = None) -> SessionView:
     """A view of another agent's session. Raises NotASessionError, PersistenceError."""
     from sessiontree.importers.foreign import load_foreign
 
-    document = load_foreign(path)
+    document = load_foreign(path, agent=agent)
     return SessionView(
         header={**document.header},
         name=document.title,

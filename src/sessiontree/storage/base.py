@@ -21,6 +21,10 @@ import msgspec
 StrPath: TypeAlias = str | os.PathLike[str]
 
 
+UNKNOWN_SIZE = -1
+"""The size of a session in a listing that only reading it tells: the lines of a database's rows."""
+
+
 class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A file's path, identity, size and times."""
 

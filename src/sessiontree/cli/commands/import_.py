@@ -1,4 +1,4 @@
-"""``import``: take in sessions of Claude Code and Codex, and bundles."""
+"""``import``: take in sessions of other agents, and bundles."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import scope_words, with_scope
+from sessiontree.cli.options import ForeignAgentName, scope_words, with_scope
 from sessiontree.scope import Scope
 
 
-@click.command("import", short_help="Import sessions of Claude Code and Codex, or a bundle.")
+@click.command("import", short_help="Import sessions of other agents, or a bundle.")
 @click.argument("sources", nargs=-1, metavar="[ID|FILE]...")
 @click.option(
-    "-a", "--all", "everything", is_flag=True, help="Import every session of Claude Code and Codex."
+    "-a", "--all", "everything", is_flag=True, help="Import every session of every other agent."
 )
-@click.option("--from", "agent", metavar="AGENT", type=click.Choice(["claude-code", "codex"]),
-              help="Import only from claude-code or codex.")  # fmt: skip
+@click.option("--from", "agent", metavar="AGENT", type=ForeignAgentName(),
+              help="Import only from this agent, such as claude-code or opencode.")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
               help="Import into this project; by default their own folder.")  # fmt: skip
 @with_scope
 def import_command(
     scope: Scope, sources: tuple[str, ...], everything: bool, agent: str | None, cwd: str | None
 ) -> None:
-    """Import sessions of Claude Code and Codex, or bundles (.zip).
+    """Import sessions of other agents (Claude Code, Codex, OpenCode and others), or bundles (.zip).
 
     Importing a session again adds its new messages. Import never changes the source.
 

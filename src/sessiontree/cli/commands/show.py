@@ -46,7 +46,7 @@ def show_command(
     """Show a session's conversation: the one with this ID, or this project's newest.
 
     Long tool output and compacted history are hidden; the last line says how much. Use --full to
-    see it. Sessions of Claude Code and Codex work too.
+    see it. Sessions of other agents (Claude Code, Codex and others) work too.
 
     \b
     Examples:

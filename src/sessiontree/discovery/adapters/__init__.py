@@ -26,6 +26,7 @@ OWN_AGENTS = ("sessiontree", "omp", "xcsh", "pi")
 _BUILT_IN = {
     "claude-code": ("sessiontree.discovery.adapters.claude_code", "ClaudeCode"),
     "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
+    "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
 }
 _loaded: dict[str, AgentAdapter] = {}
 _installed: dict[str, AgentAdapter] | None = None

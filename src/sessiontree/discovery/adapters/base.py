@@ -7,7 +7,8 @@ answers. Four rules hold for every adapter:
 - **A session is lines.** Listing, index and search read a session as lines at offsets, through the
   reader that ``open`` returns. Most agents write JSONL, so that reader is the file's. An adapter
   for rows of a database returns a reader that spells each row as a line, under a path of its own
-  (``…/opencode.db/ses_1``), and a ``FileStat`` that changes whenever the session does.
+  (``…/opencode.db/ses_1``), and a ``FileStat`` that changes whenever the session does (``rows``).
+  ``turns`` does most of the work for formats whose records can be read one by one.
 - **Odd data never fails.** A line that is damaged, strange or hostile counts as far as it can be
   read. Only OSError may be raised: the file cannot be read.
 - **Reading again gives the same.** What ``read`` returns depends on the session's bytes alone, and
@@ -95,8 +96,22 @@ class AgentAdapter:
         """Whether this agent wrote a file, by its name and its first records."""
         raise NotImplementedError
 
+    def is_document(self, path: str, head: bytes) -> bool:
+        """Whether this agent wrote a file that does not hold a record on each line."""
+        del path, head
+        return False
+
+    def has_row(self, path: str) -> bool:
+        """Whether this path names a session in a database of this agent."""
+        del path
+        return False
+
     def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
-        """Open a session to read its lines. Raises OSError."""
+        """Open a session to read its lines. Raises OSError.
+
+        If listing it does not tell how long they are, ``find`` gives it ``UNKNOWN_SIZE``; all else
+        in its ``FileStat`` is the same in both.
+        """
         return storage.open_reader(path)
 
     # -- what is in one ------------------------------------------------------------------------

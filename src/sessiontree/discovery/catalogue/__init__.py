@@ -28,7 +28,7 @@ from sessiontree.discovery.catalogue.answers import Answers, Reading
 from sessiontree.discovery.catalogue.summary import Summary, read_summary
 from sessiontree.model import codec
 from sessiontree.storage import sqlite
-from sessiontree.storage.base import FileStat, SessionStorage, SessionStorageReader
+from sessiontree.storage.base import UNKNOWN_SIZE, FileStat, SessionStorage, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ SCHEMA = sqlite.Schema(
         f"CREATE TABLE {table} ("
         "folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL, "
         "PRIMARY KEY (folder, name)) WITHOUT ROWID"
-        for table in ("files", "details")
+        for table in ("files", "details", "databases")
     ),
     is_self_checking=True,
 )
@@ -109,7 +109,7 @@ def survey(
     for done, stat in enumerate(files, 1):
         row = known.get(stat.path)
         if row is not None and row.stamp.holds_for(stat):
-            made.found.append((stat, row.summary))
+            made.found.append((_sized(stat, row.stamp), row.summary))
         else:
             _read_into(made, changed, details, stat, storage, row, adapter)
         if on_progress is not None:
@@ -173,6 +173,13 @@ def forget_process_memory() -> None:
     """Clear this process's memory cache (the SQLite file stays)."""
     with _memory_lock:
         _memory.clear()
+
+
+def _sized(stat: FileStat, stamp: freshness.Stamp) -> FileStat:
+    """The stat with the size that reading has told, if the listing did not know it."""
+    if stat.size != UNKNOWN_SIZE:
+        return stat
+    return msgspec.structs.replace(stat, size=stamp.size)
 
 
 def _read_into(

@@ -14,6 +14,9 @@ compared with the file's stat:
   large file that also grows it is the one change that this rule can miss.
 - **Changed**: everything else.
 
+A session of unknown size (rows of a database) has a number in place of the inode that changes with
+it, and never counts as grown.
+
 The clock is read before the file is opened, so a write during the reading makes the stamp invalid.
 """
 
@@ -24,7 +27,7 @@ import zlib
 
 import msgspec
 
-from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.base import UNKNOWN_SIZE, FileStat, SessionStorageReader
 
 # Smaller files that changed are read whole: that is cheap and needs no checksum.
 SMALLEST_GROWN_BYTES = 1 << 18
@@ -52,7 +55,7 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Whether the file certainly has the same bytes."""
         settled_ns = self.read_ns - self.ctime_ns
         return (
-            self.size == stat.size
+            stat.size in (self.size, UNKNOWN_SIZE)
             and self.mtime_ns == stat.mtime_ns
             and self.ctime_ns == stat.ctime_ns
             and self.inode == stat.inode
