@@ -54,7 +54,7 @@ class OpenCode(RowAgent):
     name = "opencode"
     title = "OpenCode"
     file_names = ("opencode.db",)
-    tables: Tables = {  # noqa: RUF012 - a Mapping, which nobody changes
+    tables: Tables = {  # noqa: RUF012 - a Mapping has no way to change it
         "session": frozenset(
             ("id", "parent_id", "directory", "title", "revert", "time_created", "time_updated")
         ),

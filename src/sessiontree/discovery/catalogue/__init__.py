@@ -38,7 +38,7 @@ OnProgress = Callable[[int, int], object]
 
 SCHEMA = sqlite.Schema(
     "catalogue",
-    4,
+    5,
     tuple(
         f"CREATE TABLE {table} ("
         "folder BLOB NOT NULL, name BLOB NOT NULL, data BLOB NOT NULL, "

@@ -319,7 +319,7 @@ def test_the_cache_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SESSIONTREE_CACHE_DIR", str(tmp_path / "cache"))
     put(tmp_path, *talk("x"))
     listed(tmp_path)
-    assert (tmp_path / "cache" / "catalogue-4.sqlite3").exists()
+    assert (tmp_path / "cache" / "catalogue-5.sqlite3").exists()
 
 
 def _row_count(path: Path) -> int:
