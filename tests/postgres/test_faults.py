@@ -286,7 +286,7 @@ def test_the_tables_are_upgraded_while_clients_write_and_old_clients_are_told(
         "ALTER TABLE st_session ADD COLUMN color text;"
         "CREATE FUNCTION st_color(bigint) RETURNS text LANGUAGE sql AS "
         "'SELECT color FROM st_session WHERE sid = $1'",
-        concurrently=("CREATE INDEX CONCURRENTLY st_session_color ON st_session (color)",),
+        {"st_session_color": "ON st_session (color)"},
     )
     made: list[list[int]] = []
 
@@ -297,7 +297,7 @@ def test_the_tables_are_upgraded_while_clients_write_and_old_clients_are_told(
     write_and_break(store, grow, count=30, writers=3)
     assert made == [[2]]
     assert upgrade(store.database, [expand]) == []
-    contract = Migration(3, "ALTER TABLE st_session ALTER COLUMN color SET DEFAULT 'red'", (), 2)
+    contract = Migration(3, "ALTER TABLE st_session ALTER COLUMN color SET DEFAULT 'red'", {}, 2)
     assert upgrade(store.database, [expand, contract]) == [3]
     with pytest.raises(StoreError, match="takes clients from version 2 on") as caught:
         PostgresStore(server.url("upgraded")).list()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,8 +27,10 @@ from sessiontree.profiles import Profile
 from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
 
+_MOST_NAMED = 100
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -121,7 +123,12 @@ def _explain(
 def _word_similar_names(value: str, scope: Scope) -> str:
     """How to find the sessions whose names contain the value; empty if there are none."""
     wanted = value.casefold()
-    found = scope.reaching("all").list()
+    reached = scope.reaching("all")
+    found: Iterable[SessionInfo]
+    if scope.files is None:  # a database is not read as a whole
+        found = [hit.session for hit in reached.search(value, limit=_MOST_NAMED)]
+    else:
+        found = reached.list()
     count = sum(wanted in info.title.casefold() for info in found if info.title)
     if not count:
         return ""
@@ -216,7 +223,7 @@ def _is_looked_after(path: str, scope: Scope) -> bool:
 
 
 def _newest(scope: Scope) -> Target:
-    found = scope.list()
+    found = scope.list(limit=1)
     if not found:
         output.fail(
             "This project has no sessions. Give the ID of another project's: sessiontree ls --all"

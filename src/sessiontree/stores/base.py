@@ -212,6 +212,19 @@ class KeepsBlobs(Protocol):
 
 
 @runtime_checkable
+class FindsNames(Protocol):
+    """A store that finds names without listing all that it has."""
+
+    def find_named(
+        self, name: str, *, cwd: str | None = None, scope: str | None = None
+    ) -> Sequence[SessionInfo]:
+        """The sessions of exactly this name, newest first; of a project, a scope, or all."""
+
+    def find_in_scopes(self, prefix: str) -> Sequence[SessionInfo]:
+        """The sessions of all scopes whose id begins so, newest first."""
+
+
+@runtime_checkable
 class SessionStore(Protocol):
     """Where sessions live."""
 

@@ -20,7 +20,7 @@ from sessiontree.errors import (
 )
 from sessiontree.profiles import Profile
 from sessiontree.stores import Storage, address_of, choose_store, split_address
-from sessiontree.stores.base import Ref, SessionStore, StrPath
+from sessiontree.stores.base import FindsNames, Ref, SessionStore, StrPath
 from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
@@ -179,11 +179,25 @@ def _candidates(
         found = store.find(value, cwd=project, scope=scope)
         yield [info for info in found if info.id == value] or found
     for project in (cwd, None) if scope is None else (None,):
-        listed = store.list(project, scope=scope)
-        yield [info for info in listed if info.title and info.title.strip() == value.strip()]
+        yield _named(store, value, project, scope)
     if scope is None:  # the sessions of scopes, which no project has
-        found = [info for info in listed if info.id.startswith(value)]
+        found = _in_scopes(store, value)
         yield [info for info in found if info.id == value] or found
+
+
+def _named(
+    store: SessionStore, name: str, cwd: str | None, scope: str | None
+) -> Sequence[SessionInfo]:
+    if isinstance(store, FindsNames):
+        return store.find_named(name, cwd=cwd, scope=scope)
+    listed = store.list(cwd, scope=scope)
+    return [info for info in listed if info.title and info.title.strip() == name.strip()]
+
+
+def _in_scopes(store: SessionStore, prefix: str) -> Sequence[SessionInfo]:
+    if isinstance(store, FindsNames):
+        return store.find_in_scopes(prefix)
+    return [info for info in store.list() if info.id.startswith(prefix)]
 
 
 def _resolved(info: SessionInfo, cwd: str) -> ResolvedSession:

@@ -18,12 +18,14 @@ from sessiontree.model import codec
 from sessiontree.model.entries import Entry, entry_of_line
 from sessiontree.model.header import Header
 from sessiontree.stores.base import KeepsBlobs, Ref, SessionLog, SessionStore
+from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
 
 OnProgress = Callable[[int, int], object]
 
+_SESSIONS_AT_ONCE = 500
 _ENTRIES_AT_ONCE = 500
 _BYTES_AT_ONCE = 4 << 20
 _BLOB = re.compile(rb"blob:sha256:[0-9a-f]{64}")
@@ -48,19 +50,33 @@ def transfer(
     target: SessionStore,
     sessions: Iterable[SessionInfo],
     on_progress: OnProgress | None = None,
+    *,
+    total: int = 0,
 ) -> Transfer:
-    """Bring these sessions of ``source`` to ``target``."""
+    """Bring these sessions of ``source`` to ``target``; ``total`` is how many, if it is known."""
     made = Transfer()
-    wanted = list(sessions)
-    # oldest first: a fork comes after the session that it was made of
-    for done, info in enumerate(reversed(wanted)):
+    for done, info in enumerate(sessions):
         if on_progress is not None:
-            on_progress(done, len(wanted))
+            on_progress(done, total)
         try:
-            _bring(source, target, info.path, made)
+            if _is_same(target, info):
+                made.same += 1
+            else:
+                _bring(source, target, info.path, made)
         except SessionTreeError as error:
             made.failed.append((info.id, str(error)))
     return made
+
+
+def _is_same(target: SessionStore, info: SessionInfo) -> bool:
+    """Whether the listing's lines alone tell that nothing is to be brought."""
+    found = target.locate(info.id)  # one of a scope is found by its header, and compared whole
+    there = target.get_info(found) if found is not None else None
+    return there is not None and _line_of(there) == _line_of(info)
+
+
+def _line_of(info: SessionInfo) -> tuple[object, ...]:
+    return info.size, info.message_count, info.title, info.cwd, info.modified
 
 
 def _bring(source: SessionStore, target: SessionStore, ref: Ref, made: Transfer) -> None:
@@ -157,17 +173,30 @@ def _pieces(entries: Sequence[Entry]) -> Iterator[list[tuple[Entry, bytes]]]:
         yield piece
 
 
-def find_wanted(store: SessionStore, wanted: Sequence[str], cwd: str | None) -> list[SessionInfo]:
-    """The sessions of these ids or beginnings of one; without any, all of a project or of a store.
+def find_wanted(
+    store: SessionStore, wanted: Sequence[str], cwd: str | None
+) -> tuple[Iterable[SessionInfo], int]:
+    """The sessions of these ids or beginnings of one, or all of a project or a store; how many.
 
-    Raises SessionNotFoundError.
+    0 is not known. Files come oldest first, so that a fork follows what it was made of; any other
+    store is listed a page at a time. Raises SessionNotFoundError.
     """
     if not wanted:
-        return list(store.list(cwd))
-    found: list[SessionInfo] = []
+        if isinstance(store, FileStore):
+            listed = store.list(cwd)
+            return reversed(listed), len(listed)
+        return _pages(store, cwd), store.list(cwd, limit=0).total or 0
+    found: dict[Ref, SessionInfo] = {}
     for prefix in wanted:
-        matching = list(store.find(prefix))
+        matching = store.find(prefix)
         if not matching:
             raise SessionNotFoundError(prefix)
-        found += [info for info in matching if info.path not in {each.path for each in found}]
-    return found
+        found |= {info.path: info for info in matching}
+    return found.values(), len(found)
+
+
+def _pages(store: SessionStore, cwd: str | None) -> Iterator[SessionInfo]:
+    mark = None
+    while page := store.list(cwd, limit=_SESSIONS_AT_ONCE, before=mark):
+        yield from page
+        mark = page[-1].modified, page[-1].path

@@ -66,7 +66,7 @@ def ls_command(
         _write(shown, [info.id for info in sessions], everywhere or _is_mixed(shown), all_agents)
     else:
         output.write_line("No sessions found")
-    total = len(sessions) if found.total is None else found.total + len(sessions) - len(found)
+    total = _count(scope, found, everywhere) + len(sessions) - len(found)
     _write_rest(scope, found, total - len(shown), everywhere or agent is not None, empty)
 
 
@@ -75,6 +75,14 @@ def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any
     # Files are read to be sorted; a database is asked for no more than is shown.
     with output.Progress("Reading sessions") as progress:
         return reached.list(progress, limit=limit or None if scope.files is None else None)
+
+
+def _count(scope: Scope, found: Any, everywhere: bool) -> int:
+    """How many there are to list, as far as that is known."""
+    total = found.total
+    if total is None and scope.files is None:
+        total = scope.reaching("all" if everywhere else "project").list(limit=0).total
+    return len(found) if total is None else int(total)
 
 
 def _bring_home(scope: Scope, found: Any) -> bool:

@@ -48,7 +48,8 @@ def bring(
 ) -> int:
     """Bring the sessions over and tell what became of them."""
     with output.Progress("Bringing sessions") as progress:
-        made = transfer(source, target, find_wanted(source, sessions, cwd), progress)
+        wanted, total = find_wanted(source, sessions, cwd)
+        made = transfer(source, target, wanted, progress, total=total)
     if as_json:
         output.write_json(
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sessiontree.stores.postgres.database import Database
     from sessiontree.stores.postgres.upkeep import Right, StoreStatus
 
-_URL = click.argument("url", metavar="[URL]", required=False, envvar=STORE_VARIABLE)
+_URL = click.argument("url", metavar="[URL]", required=False)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -24,8 +25,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def store_command() -> None:
     """Set up and look after a PostgreSQL database of sessions.
 
-    URL is postgresql://USER@HOST/DATABASE; without one SESSIONTREE_STORE counts. A password is
-    better kept in a passfile or PGPASSWORD than in the URL.
+    URL is postgresql://USER@HOST/DATABASE; without one --store counts, or SESSIONTREE_STORE. A
+    password is better kept in a passfile or PGPASSWORD than in the URL.
 
     \b
     Examples:
@@ -36,7 +37,9 @@ def store_command() -> None:
 
 
 def _open(url: str | None) -> Database:
-    """The database at a URL; ends the command for any other store."""
+    """The database at a URL, or that of --store; ends the command for any other store."""
+    context = click.get_current_context().find_root()
+    url = url or context.params.get("store") or os.environ.get(STORE_VARIABLE)
     if not url:
         output.fail(f"Which store? Name its URL, or set {STORE_VARIABLE}", output.USAGE)
     store = open_store(url)
@@ -217,6 +220,9 @@ def grant_command(url: str, role: str, right: str, tenant: str | None) -> None:
 
     A writer may do all that sessions need; a reader may look; an owner may also upgrade and grant.
     Without --tenant the role sees what it saw before: any tenant, unless it was bound to one.
+
+    Owners share a role of their own, which the first one is made with: it has the tables, and no
+    other right on the server.
     """
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import grant

@@ -117,6 +117,7 @@ class Database:
         deadline = time.monotonic() + self.patience_s
         tries = 0
         is_again = False
+        is_looked_at = False
         while True:
             try:
                 with self.connection() as connection:
@@ -125,6 +126,11 @@ class Database:
                 is_again = True
                 tries += 1
                 failure = error
+            if failure.sqlstate in _NO_TABLES and not is_looked_at:
+                # upgraded under us, perhaps: what the tables say of clients explains it better
+                is_looked_at = True
+                self.pool.is_checked = False
+                continue
             if not self.may_help(failure) or time.monotonic() >= deadline:
                 raise self.explain(failure) from failure
             if tries > 1:  # once at once: an idle connection may have been cut long ago

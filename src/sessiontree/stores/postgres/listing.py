@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sessiontree.discovery.catalogue.leaves import Status
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo, SessionList
+from sessiontree.discovery.search.words import find_words
 from sessiontree.model.dialects import session_name
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Dialect
 from sessiontree.stores.base import ListMark, TrashedSession
 from sessiontree.stores.postgres.address import read_ref, spell_ref
 from sessiontree.stores.postgres.pool import Row
-from sessiontree.stores.postgres.rows import scope_key
-from sessiontree.stores.postgres.spelling import prefix_end, spell_key, unspell
+from sessiontree.stores.postgres.rows import cut_word, quote_word, scope_key
+from sessiontree.stores.postgres.spelling import prefix_end, spell, spell_key, unspell
 from sessiontree.stores.postgres.statements import OURS
 
 if TYPE_CHECKING:
     from sessiontree.stores.postgres.store import PostgresStore
 
 PAGE = 1_000
+_MOST_COUNTED = 100_000
+_MOST_FOUND = 1_000
+_MOST_WORDS = 20
 COLUMNS = (
     "sid, scope, id, cwd, dialect, title, info_name, short_summary, first_message, parent, status, "
     "messages, bytes, created, modified, answered"
@@ -42,6 +46,9 @@ def list_rows(
 ) -> SessionList:
     """The sessions of a project, a scope, or all, newest first."""
     made = SessionList()
+    if limit == 0:
+        made.total = _count(store, *filter_of(cwd, scope))
+        return made
     left = limit
     for rows in _pages(store, *filter_of(cwd, scope), limit, _behind(before)):
         for row in rows[:left]:
@@ -53,9 +60,19 @@ def list_rows(
         if left is not None and left <= 0:
             break
     made.empty_count = len(made.empty)
-    if limit is None and before is None:
+    if before is None and (limit is None or left):
         made.total = len(made)
     return made
+
+
+def _count(store: PostgresStore, where: str, parameters: tuple[Any, ...]) -> int | None:
+    """How many sessions there are to list; None if that is more than one wants to count."""
+    ((count,),) = store.database.run(
+        f"SELECT count(*) FROM (SELECT FROM st_session WHERE {where} AND {OURS} AND deleted IS "
+        "NULL AND answered AND messages > 0 LIMIT %s) x",
+        (*parameters, _MOST_COUNTED + 1),
+    )
+    return count if count <= _MOST_COUNTED else None
 
 
 def _behind(mark: ListMark | None) -> tuple[Any, ...]:
@@ -103,6 +120,16 @@ def _spellings(cwd: str) -> list[str]:
     return [spell_key(each) for each in dict.fromkeys((cwd, os.path.realpath(cwd)))]
 
 
+def read_info(store: PostgresStore, session_id: str, scope: str | None) -> SessionInfo | None:
+    """The listing's line of one session, a draft too; None if there is no such session."""
+    rows = store.database.run(
+        f"SELECT {COLUMNS} FROM st_session WHERE scope = %s AND id = %s AND deleted IS NULL "
+        f"AND {OURS}",
+        (scope_key(scope), spell_key(session_id)),
+    )
+    return make_info(store, rows[0]) if rows else None
+
+
 def find_rows(
     store: PostgresStore, prefix: str, cwd: str | None, scope: str | None
 ) -> list[SessionInfo]:
@@ -114,8 +141,37 @@ def find_rows(
     rows = store.database.run(
         f"SELECT {COLUMNS} FROM st_session WHERE {where} AND {OURS} AND deleted IS NULL "
         f"AND id >= %s {'AND id < %s' if end is not None else ''} "
-        f"{_ORDER}",
-        (*parameters, spell_key(prefix), *(() if end is None else (end,))),
+        f"{_ORDER} LIMIT %s",
+        (*parameters, spell_key(prefix), *(() if end is None else (end,)), _MOST_FOUND),
+    )
+    return [make_info(store, row) for row in rows]
+
+
+def find_named(
+    store: PostgresStore, name: str, cwd: str | None, scope: str | None
+) -> list[SessionInfo]:
+    """The sessions of exactly this name, newest first: by its words, or by the columns."""
+    where, parameters = filter_of(cwd, scope)
+    wanted = name.strip()
+    words = [quote_word(cut_word(word)) for word in dict.fromkeys(find_words(wanted))]
+    said = spell(wanted)
+    is_named = "names @@ %s::tsquery" if words else "%s IN (title, info_name, short_summary)"
+    rows = store.database.run(
+        f"SELECT {COLUMNS} FROM st_session WHERE {where} AND {OURS} AND deleted IS NULL "
+        f"AND answered AND {is_named} {_ORDER} LIMIT %s",
+        (*parameters, " & ".join(words[:_MOST_WORDS]) if words else said, _MOST_FOUND),
+    )
+    found = [make_info(store, row) for row in rows]
+    return [info for info in found if info.title and info.title.strip() == wanted]
+
+
+def find_in_scopes(store: PostgresStore, prefix: str) -> list[SessionInfo]:
+    """The sessions of scopes whose id begins so, newest first."""
+    end = prefix_end(spell_key(prefix))
+    rows = store.database.run(
+        f"SELECT {COLUMNS} FROM st_session WHERE scope <> '' AND {OURS} AND deleted IS NULL "
+        f"AND answered AND id >= %s {'AND id < %s' if end is not None else ''} {_ORDER} LIMIT %s",
+        (spell_key(prefix), *(() if end is None else (end,)), _MOST_FOUND),
     )
     return [make_info(store, row) for row in rows]
 

@@ -10,12 +10,13 @@ in a queue before the clients; indexes on large tables are built concurrently, b
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg import sql
 
 from sessiontree.errors import StoreError
 from sessiontree.stores.postgres.database import CLIENT_VERSION, PATIENCE_S
@@ -28,14 +29,24 @@ _LOCK_KEY = 7_355_608_411
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 _PAUSE_S = 0.5
 
+_OWNER = (
+    "SELECT r.rolname, r.rolcanlogin, pg_has_role(r.oid, 'MEMBER') FROM pg_class c "
+    "JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = to_regclass('st_session')"
+)
+_IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The step to a version: ``sql`` in one transaction, then ``concurrently`` one by one."""
+    """The step to a version: ``sql`` in one transaction, then ``indexes`` one by one.
+
+    ``indexes`` are built while others write, by name: what CREATE INDEX CONCURRENTLY takes behind
+    it. One whose building was broken off is built anew by the next ``upgrade``.
+    """
 
     version: int
     sql: str
-    concurrently: Sequence[str] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
     oldest_client: int = 1
 
 
@@ -87,6 +98,7 @@ def upgrade(
                         "between the statements of others; try again when it is quieter"
                     )
                 time.sleep(_PAUSE_S)
+            _build_indexes(connection, step)
     database.pool.is_checked = False
     return made
 
@@ -99,6 +111,7 @@ def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
             if _state(connection).version >= step.version:
                 return True
             connection.execute(_LOCK_TIMEOUT)
+            _become_owner(connection)
             connection.execute(step.sql.encode())
             connection.execute(
                 "UPDATE st_meta SET version = %s, oldest_client = greatest(oldest_client, %s)",
@@ -106,10 +119,43 @@ def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
             )
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
         return False
-    for statement in step.concurrently:
-        connection.execute(statement.encode())
     made.append(step.version)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The role that has the tables; ``is_person`` if one can log in with it."""
+
+    name: str
+    is_person: bool
+    is_ours: bool
+    """Whether this connection may act as it."""
+
+
+def find_owner(connection: Connection) -> Owner | None:
+    """Who has the tables; None if there are none yet."""
+    found = connection.execute(_OWNER).fetchone()
+    return Owner(*found) if found is not None else None
+
+
+def _become_owner(connection: Connection) -> None:
+    """What one of several owners makes belongs to all of them."""
+    owner = find_owner(connection)
+    if owner is not None and owner.is_ours:
+        connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(owner.name)))
+
+
+def _build_indexes(connection: Connection, step: Migration) -> None:
+    """Build the indexes that are not there, and those that somebody began and left unfinished."""
+    for name, made_of in step.indexes.items():
+        found = connection.execute(_IS_VALID, (name,)).fetchone()
+        index = sql.Identifier(name)
+        if found is not None and not found[0]:
+            connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
+        if found is None or not found[0]:
+            statement = f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {made_of}"
+            connection.execute(statement.encode())
 
 
 def _state(connection: Connection) -> SchemaState:

@@ -50,9 +50,12 @@ from sessiontree.stores.postgres.database import Database
 from sessiontree.stores.postgres.figures import figures_of
 from sessiontree.stores.postgres.listing import (
     TRASH_COLUMNS,
+    find_in_scopes,
+    find_named,
     find_rows,
     latest_ref,
     list_rows,
+    read_info,
     ref_of,
     trashed,
     trashed_sid,
@@ -299,9 +302,7 @@ class PostgresStore:
 
     def get_info(self, ref: Ref) -> SessionInfo | None:
         """The listing's line of one session, a draft too; None if there is no such session."""
-        session_id, scope = read_ref(ref)
-        found = self.find(session_id, scope=scope)
-        return next((info for info in found if info.id == session_id), None)
+        return read_info(self, *read_ref(ref))
 
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The session that has exactly this id, a draft too; None if there is none."""
@@ -329,6 +330,16 @@ class PostgresStore:
     ) -> Sequence[SessionInfo]:
         """The sessions and drafts whose id begins so, newest first; of a project, scope, or all."""
         return find_rows(self, prefix, cwd, scope)
+
+    def find_named(
+        self, name: str, *, cwd: str | None = None, scope: str | None = None
+    ) -> Sequence[SessionInfo]:
+        """The sessions of exactly this name, newest first; of a project, a scope, or all."""
+        return find_named(self, name, cwd, scope)
+
+    def find_in_scopes(self, prefix: str) -> Sequence[SessionInfo]:
+        """The sessions of all scopes whose id begins so, newest first."""
+        return find_in_scopes(self, prefix)
 
     def find_entry(self, entry_id: str) -> Sequence[EntryPlace]:
         """Where entries of this id are, in all sessions."""

@@ -12,7 +12,8 @@ from psycopg import sql
 
 from sessiontree.errors import PersistenceError, StoreError
 from sessiontree.stores.postgres.blobs import DatabaseBlobs
-from sessiontree.stores.postgres.schema import read_state
+from sessiontree.stores.postgres.pool import Connection
+from sessiontree.stores.postgres.schema import find_owner, read_state
 from sessiontree.stores.postgres.statements import OURS
 from sessiontree.stores.postgres.texts import index_session, unindexed
 
@@ -271,14 +272,8 @@ def grant(database: Database, role: str, right: Right, tenant: str | None = None
             for statement in _rights(right):
                 connection.execute(sql.SQL(statement).format(tables=tables, role=name))
             if right == "owner":
-                owner = connection.execute(
-                    "SELECT tableowner FROM pg_tables WHERE tablename = 'st_session' "
-                    "AND pg_table_is_visible(format('%I.%I', schemaname, tablename)::regclass)"
-                ).fetchone()
-                if owner is not None and owner[0] != role:
-                    connection.execute(
-                        sql.SQL("GRANT {} TO {}").format(sql.Identifier(owner[0]), name)
-                    )
+                owners = sql.Identifier(_find_owners(connection))
+                connection.execute(sql.SQL("GRANT {} TO {} WITH ADMIN OPTION").format(owners, name))
             if tenant is not None:
                 connection.execute(
                     "INSERT INTO st_member (role, tenant) VALUES (%s, %s) "
@@ -287,6 +282,36 @@ def grant(database: Database, role: str, right: Right, tenant: str | None = None
                 )
     except psycopg.Error as error:
         raise database.explain(error) from error
+
+
+def _find_owners(connection: Connection) -> str:
+    """The role that has the tables: never a person's, whose other rights are not for others."""
+    owner = find_owner(connection)
+    if owner is not None and not owner.is_person:
+        return owner.name
+    (name,) = connection.execute(
+        "SELECT left('sessiontree_owners_' || current_database(), 63)"
+    ).fetchone() or ("",)
+    role = sql.Identifier(name)
+    if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is None:
+        connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(role))
+    member = sql.SQL("GRANT {} TO CURRENT_USER WITH ADMIN OPTION")
+    connection.execute(member.format(role))
+    schema = sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}")
+    found = connection.execute("SELECT current_schema()").fetchone() or ("public",)
+    connection.execute(schema.format(sql.Identifier(found[0]), role))
+    for kind, what in connection.execute(_OURS_ON_SERVER).fetchall():
+        statement = sql.SQL("ALTER {} {} OWNER TO {}")
+        connection.execute(statement.format(sql.SQL(kind), sql.SQL(what), role))
+    return str(name)
+
+
+_OURS_ON_SERVER = (
+    r"SELECT 'TABLE', oid::regclass::text FROM pg_class WHERE relname LIKE 'st\_%' "
+    "AND relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace UNION ALL "
+    r"SELECT 'FUNCTION', oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'st\_%' "
+    "AND pronamespace = current_schema()::regnamespace"
+)
 
 
 def _rights(right: Right) -> list[Any]:

@@ -70,7 +70,7 @@ def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]
     return [
         ("Name", stats.session_name or "(none: /name gives one)"),
         ("Id", stats.session_id),
-        ("File", short_path(stats.session_file) if stats.session_file else "(kept nowhere)"),
+        _place_of(session, stats),
         ("Project", short_path(session.cwd)),
         ("Model", session.model.ref if session.model else "(none)"),
         ("Thinking", session.thinking_level),
@@ -78,6 +78,16 @@ def describe(session: AgentSession, stats: SessionStats) -> list[tuple[str, str]
         ("Messages", f"{messages.user:,} yours, {answers}, {calls}"),
         ("Used", f"{tokens}, {short_number(usage.cache_read)} from the cache; ${usage.cost:.2f}"),
     ]
+
+
+def _place_of(session: AgentSession, stats: SessionStats) -> tuple[str, str]:
+    """Where the session is kept: its file, or its address in a store."""
+    manager = session.manager
+    if not stats.session_file or not manager.store.is_kept:
+        return ("File", "(kept nowhere)")
+    if manager.address != manager.ref:
+        return ("Store", manager.address)
+    return ("File", short_path(stats.session_file))
 
 
 def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
