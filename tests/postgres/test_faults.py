@@ -12,9 +12,9 @@ from tests.postgres_server import Server, own_server
 from tests.samples import assistant, user
 
 from sessiontree import SessionManager
-from sessiontree.errors import ConflictError, PersistenceError, StoreError
+from sessiontree.errors import ConflictError, PersistenceError
 from sessiontree.stores.postgres.database import Statement
-from sessiontree.stores.postgres.schema import Migration, upgrade
+from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.store import PostgresStore
 
 CWD = "/work/faults"
@@ -271,42 +271,3 @@ def test_of_those_who_compare_and_append_one_wins_each_time(store: PostgresStore
     assert len(found) == len(won) >= 10
     # each continued what its writer had compared: what others wrote was read before
     assert len({entry.parent_id for entry in found}) == len(found)
-
-
-# -- schemas ---------------------------------------------------------------------------------------
-
-
-def test_the_tables_are_upgraded_while_clients_write_and_old_clients_are_told(
-    server: Server,
-) -> None:
-    server.execute("CREATE DATABASE upgraded TEMPLATE st_template")
-    store = PostgresStore(server.url("upgraded"))
-    expand = Migration(
-        2,
-        "ALTER TABLE st_session ADD COLUMN color text;"
-        "CREATE FUNCTION st_color(bigint) RETURNS text LANGUAGE sql AS "
-        "'SELECT color FROM st_session WHERE sid = $1'",
-        {"st_session_color": "ON st_session (color)"},
-    )
-    made: list[list[int]] = []
-
-    def grow(at: int) -> None:
-        if at == 10:
-            made.append(upgrade(store.database, [expand]))
-
-    write_and_break(store, grow, count=30, writers=3)
-    assert made == [[2]]
-    assert upgrade(store.database, [expand]) == []
-    contract = Migration(3, "ALTER TABLE st_session ALTER COLUMN color SET DEFAULT 'red'", {}, 2)
-    assert upgrade(store.database, [expand, contract]) == [3]
-    with pytest.raises(StoreError, match="takes clients from version 2 on") as caught:
-        PostgresStore(server.url("upgraded")).list()
-    assert "upgrade Sessiontree" in str(caught.value)
-    store.close()
-
-
-def test_a_database_without_tables_says_how_to_make_them(server: Server) -> None:
-    store = PostgresStore(server.url("template1"))
-    with pytest.raises(StoreError, match="sessiontree store init"):
-        store.list()
-    store.close()

@@ -13,6 +13,7 @@ any other scheme                a store that an installed package brings (entry 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import replace
@@ -101,9 +102,19 @@ def address_of(store: SessionStore, ref: Ref) -> str:
 
 
 def split_address(text: str) -> tuple[str, Ref] | None:
-    """The URL and the ref of ``URL#REF``; None for any other text."""
+    """The URL, without a password, and the ref of ``URL#REF``; None for any other text."""
     url, mark, ref = text.partition("#")
-    return (url, ref) if mark and ref and _SCHEME.match(url) else None
+    return (_without_password(url), ref) if mark and ref and _SCHEME.match(url) else None
+
+
+def _without_password(url: str) -> str:
+    """A URL as its store shows it."""
+    from sessiontree.stores.postgres.address import SCHEMES, hide_password, parse_address
+
+    if url.partition(":")[0] in SCHEMES:
+        with contextlib.suppress(StoreError):
+            return parse_address(url).shown
+    return hide_password(url)
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -212,6 +212,14 @@ class KeepsBlobs(Protocol):
 
 
 @runtime_checkable
+class KnowsLastLines(Protocol):
+    """A store that tells the end of a session without reading it."""
+
+    def read_last_line(self, ref: Ref) -> bytes | None:
+        """The line that was written last; None if there is none, or it is a long one."""
+
+
+@runtime_checkable
 class FindsNames(Protocol):
     """A store that finds names without listing all that it has."""
 

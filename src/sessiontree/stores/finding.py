@@ -156,13 +156,14 @@ def ref_in(store: SessionStore, value: str) -> Ref | None:
     address = split_address(value)
     if address is not None:
         url, ref = address
+        shown = f"{url}#{ref}"
         if url != store.url:
             raise SessionNotFoundError(
-                value, f"{value} is in another store. Name that one: --store {url}"
+                shown, f"{shown} is in another store. Name that one: --store {url}"
             )
         if store.exists(ref):
             return ref
-        raise SessionNotFoundError(value)
+        raise SessionNotFoundError(shown)
     try:
         return value if store.exists(value) else None
     except PersistenceError:

@@ -17,7 +17,7 @@ from sessiontree.errors import SessionExistsError, SessionNotFoundError, Session
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, entry_of_line
 from sessiontree.model.header import Header
-from sessiontree.stores.base import KeepsBlobs, Ref, SessionLog, SessionStore
+from sessiontree.stores.base import KeepsBlobs, KnowsLastLines, Ref, SessionLog, SessionStore
 from sessiontree.stores.files.store import FileStore
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def transfer(
         if on_progress is not None:
             on_progress(done, total)
         try:
-            if _is_same(target, info):
+            if _is_same(source, target, info):
                 made.same += 1
             else:
                 _bring(source, target, info.path, made)
@@ -68,15 +68,20 @@ def transfer(
     return made
 
 
-def _is_same(target: SessionStore, info: SessionInfo) -> bool:
-    """Whether the listing's lines alone tell that nothing is to be brought."""
+def _is_same(source: SessionStore, target: SessionStore, info: SessionInfo) -> bool:
+    """Whether the listing's lines and the last ones tell that nothing is to be brought."""
+    if not (isinstance(source, KnowsLastLines) and isinstance(target, KnowsLastLines)):
+        return False
     found = target.locate(info.id)  # one of a scope is found by its header, and compared whole
     there = target.get_info(found) if found is not None else None
-    return there is not None and _line_of(there) == _line_of(info)
+    if there is None or _facts(there) != _facts(info):
+        return False
+    line = source.read_last_line(info.path)
+    return line is not None and line == target.read_last_line(there.path)
 
 
-def _line_of(info: SessionInfo) -> tuple[object, ...]:
-    return info.size, info.message_count, info.title, info.cwd, info.modified
+def _facts(info: SessionInfo) -> tuple[object, ...]:
+    return info.message_count, info.title, info.cwd, info.size, info.first_message
 
 
 def _bring(source: SessionStore, target: SessionStore, ref: Ref, made: Transfer) -> None:

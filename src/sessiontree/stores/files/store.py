@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # loaded when they are needed: a listing opens no session
     from sessiontree.stores.files.relinking import Relinked
     from sessiontree.stores.files.trash import TrashItem
 
+_LONGEST_LAST_LINE = 1 << 16
+
 
 class FileStore:
     """The sessions of one profile, or those in one folder, on a storage of bytes.
@@ -298,6 +300,15 @@ class FileStore:
                 stat, summary = found[0]
                 return make_session_info(stat, summary, self._store_of(ref).dialect, self.storage)
         return None
+
+    def read_last_line(self, ref: Ref) -> bytes | None:
+        """The line that was written last; None if there is none, or it is a long one."""
+        try:
+            end = self.storage.read_suffix(ref, _LONGEST_LAST_LINE)
+        except OSError:
+            return None
+        _, *lines = end.rstrip(b"\r\n").split(b"\n")
+        return lines[-1].rstrip(b"\r") if lines else None
 
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The file of the session that has exactly this id, a draft's too, if there is one."""

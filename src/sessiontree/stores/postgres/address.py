@@ -26,7 +26,7 @@ _OURS = ("tenant", "listen", "pool")
 _SECRET = ("password", "sslpassword")
 _DEFAULT_POOL = 16
 _LONGEST_TENANT = 200
-_PASSWORD = re.compile(r"(://[^/@\s:]*):[^@/\s]*@|(password=)[^&\s]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^/@\s:]*):\S*@|(password=)[^&\s]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,16 @@ def parse_address(url: str) -> Address:
         given = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
         raise StoreError(f"{hide_password(url)} is no URL of a database") from None
+    shown = hide_password(url).partition("#")[0]
     if parts.scheme not in SCHEMES or parts.fragment:
-        raise StoreError(f"{hide_password(url)}: use postgresql://user@host/database")
+        raise StoreError(f"{shown}: use postgresql://user@host/database")
+    if "@" in parts.path or any("@" in key for key, _ in given):
+        raise StoreError(f"{shown}: in a password write / as %2F, ? as %3F, # as %23 and @ as %40")
     ours = {key: value for key, value in given if key in _OURS}
     rest = [(key, value) for key, value in given if key not in _OURS]
     user = parts.netloc.rpartition("@")[0].partition(":")[0]
     netloc = f"{user}@{host}" if user else host
-    kept = [(key, value) for key, value in rest if key not in _SECRET]
+    kept = [(key, value) for key, value in rest if key.lower() not in _SECRET]
     shown_query = kept + [(key, hide_password(value)) for key, value in ours.items()]
     return Address(
         conninfo=urlunsplit(("postgresql", parts.netloc, parts.path, _query(rest), "")),

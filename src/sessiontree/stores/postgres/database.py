@@ -28,7 +28,7 @@ from psycopg import pq
 
 from sessiontree.errors import MissingSchemaError, PersistenceError, StoreError
 from sessiontree.stores.postgres.address import Address, hide_password
-from sessiontree.stores.postgres.pool import Connection, Row, connect, find_pool
+from sessiontree.stores.postgres.pool import NEVER, Connection, Row, connect, find_pool
 from sessiontree.text.escaping import one_line
 
 Parameters = Sequence[Any]
@@ -39,6 +39,9 @@ CLIENT_VERSION = 1
 """The newest schema that this package was written for; see ``schema``."""
 
 PATIENCE_S = 30.0
+RECHECK_S = 60.0
+"""How long a client that runs may go on before it hears that the tables are not for it any more."""
+
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 1.0
 _AGAIN = frozenset(
@@ -129,7 +132,7 @@ class Database:
             if failure.sqlstate in _NO_TABLES and not is_looked_at:
                 # upgraded under us, perhaps: what the tables say of clients explains it better
                 is_looked_at = True
-                self.pool.is_checked = False
+                self.pool.checked_at = NEVER
                 continue
             if not self.may_help(failure) or time.monotonic() >= deadline:
                 raise self.explain(failure) from failure
@@ -151,7 +154,7 @@ class Database:
         said = error.diag.message_primary if error.sqlstate is not None else None
         reason = one_line(hide_password(said or str(error) or type(error).__name__)).strip()
         if error.sqlstate in _NO_TABLES:
-            self.pool.is_checked = False
+            self.pool.checked_at = NEVER
             return MissingSchemaError(
                 f"{self.address.shown}: {reason}; to create or upgrade the tables: "
                 "sessiontree store upgrade URL"
@@ -164,7 +167,7 @@ class Database:
     def connection(self) -> Iterator[Connection]:
         """A connection for as long as the block takes, to a database that has our tables."""
         with self.pool.connection() as connection:
-            if not self.pool.is_checked:
+            if time.monotonic() - self.pool.checked_at > RECHECK_S:
                 self._check(connection)
             yield connection
 
@@ -202,7 +205,7 @@ class Database:
                 f"{self.address.shown} takes clients from version {oldest_client} on, this one is "
                 f"{CLIENT_VERSION}: upgrade Sessiontree"
             )
-        self.pool.is_checked = True
+        self.pool.checked_at = time.monotonic()
 
 
 _SET_TENANT = "SELECT set_config('sessiontree.tenant', %s, true)"

@@ -270,8 +270,7 @@ class PostgresLog:
 
     def _adopt(self, new: SessionTree) -> None:
         """Replace the tree by the one that was just read."""
-        leaf_id = self.tree.leaf_id
-        new.leaf_id = leaf_id if leaf_id in new.by_id else new.last_id
+        _keep_leaf(new, self.tree)
         self.tree = new
 
     def refresh(self) -> None:
@@ -608,9 +607,8 @@ class PostgresLog:
         """Read what became of a transaction that broke off; whether its entries are there."""
         unsure = {entry.id for entry in self._unsure}
         if unsure:
-            leaf_id = tree.leaf_id
             kept = SessionTree(entry for entry in self.tree.entries if entry.id not in unsure)
-            kept.leaf_id = leaf_id if leaf_id in kept.by_id else kept.last_id
+            _keep_leaf(kept, tree)
             self.tree = kept
         with self._stopping():
             self._reload()
@@ -669,14 +667,15 @@ class PostgresLog:
                 Statement(
                     statements.REWRITE,
                     (
+                        rows.ids,
+                        rows.parents,
+                        rows.lines,
+                        place.sid,
                         shown(figures.first_message),
                         shown(figures.info_name),
                         shown(figures.short_summary),
                         place.sid,
                         place.revision,
-                        rows.ids,
-                        rows.parents,
-                        rows.lines,
                     ),
                 )
             )
@@ -718,6 +717,7 @@ class PostgresLog:
             Statement(
                 statements.WRITE_HEADER,
                 (
+                    line,
                     line,
                     columns["title"],
                     columns["cwd"],
@@ -777,6 +777,12 @@ class PostgresLog:
         if self._has_written and self.place is not None and self._error is None:
             self._has_written = False
             self.store.index_soon(self.place.sid)
+
+
+def _keep_leaf(new: SessionTree, old: SessionTree) -> None:
+    """Stand where one stood, be it before the first entry; at the end if that is gone."""
+    is_there = old.leaf_id in new.by_id if old.leaf_id is not None else bool(old.entries)
+    new.leaf_id = old.leaf_id if is_there else new.last_id
 
 
 def _read_whole(

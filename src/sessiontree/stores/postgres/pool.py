@@ -21,6 +21,7 @@ from psycopg import pq
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 
+NEVER = float("-inf")
 _CONNECT_TIMEOUT_S = 10
 
 # What it notes of lost connections is dealt with here; without a handler it would be printed.
@@ -34,8 +35,8 @@ class ConnectionPool:
         self._conninfo = conninfo
         self._size = size
         self.has_connected = False
-        self.is_checked = False
-        """Whether the database is known to have tables that we can use."""
+        self.checked_at = NEVER
+        """When the database was last seen to have tables that we can use."""
         self._begin()
 
     def _begin(self) -> None:

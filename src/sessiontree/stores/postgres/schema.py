@@ -9,9 +9,11 @@ in a queue before the clients; indexes on large tables are built concurrently, b
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from psycopg import sql
 
 from sessiontree.errors import StoreError
 from sessiontree.stores.postgres.database import CLIENT_VERSION, PATIENCE_S
-from sessiontree.stores.postgres.pool import Connection
+from sessiontree.stores.postgres.pool import NEVER, Connection
 
 if TYPE_CHECKING:
     from sessiontree.stores.postgres.database import Database
@@ -32,6 +34,18 @@ _PAUSE_S = 0.5
 _OWNER = (
     "SELECT r.rolname, r.rolcanlogin, pg_has_role(r.oid, 'MEMBER') FROM pg_class c "
     "JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = to_regclass('st_session')"
+)
+_IS_BUSY = (
+    "SELECT 1 FROM pg_locks WHERE relation = to_regclass(%s) AND pid <> pg_backend_pid() "
+    "AND mode = 'ShareUpdateExclusiveLock'"
+)
+_IN_THE_WAY = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.ObjectInUse,
+    psycopg.errors.UniqueViolation,
 )
 _IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
 
@@ -83,7 +97,6 @@ def upgrade(
     ``is_init`` also where there are none yet. Raises StoreError.
     """
     made: list[int] = []
-    deadline = time.monotonic() + PATIENCE_S
     with _connected(database) as connection:
         if not is_init and not _state(connection).version:
             raise StoreError(
@@ -91,34 +104,44 @@ def upgrade(
                 "sessiontree store init URL"
             )
         for step in steps if steps is not None else migrations():
-            while not _make(connection, step, made):
-                if time.monotonic() > deadline:
-                    raise StoreError(
-                        f"{database.address.shown}: version {step.version} could not get its locks "
-                        "between the statements of others; try again when it is quieter"
-                    )
-                time.sleep(_PAUSE_S)
-            _build_indexes(connection, step)
-    database.pool.is_checked = False
+            _until(partial(_make, connection, step, made), database, step)
+            for name, made_of in step.indexes.items():
+                _until(partial(_build, connection, name, made_of), database, step)
+    database.pool.checked_at = NEVER
     return made
 
 
-def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
-    """Take one step, unless it was taken; False if its locks were not to be had just now."""
-    try:
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
-            if _state(connection).version >= step.version:
-                return True
-            connection.execute(_LOCK_TIMEOUT)
-            _become_owner(connection)
-            connection.execute(step.sql.encode())
-            connection.execute(
-                "UPDATE st_meta SET version = %s, oldest_client = greatest(oldest_client, %s)",
-                (step.version, step.oldest_client),
+def _until(is_done: Callable[[], bool], database: Database, step: Migration) -> None:
+    """Try again and again; raise StoreError if others stand in the way for too long."""
+    deadline = time.monotonic() + PATIENCE_S
+    reason = "others are at it"
+    while True:
+        try:
+            if is_done():
+                return
+        except _IN_THE_WAY as error:
+            reason = error.diag.message_primary or reason
+        if time.monotonic() > deadline:
+            raise StoreError(
+                f"{database.address.shown}: version {step.version} could not get its locks "
+                f"between the statements of others ({reason}); try again when it is quieter"
             )
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-        return False
+        time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S))
+
+
+def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
+    """Take one step, unless it was taken."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+        if _state(connection).version >= step.version:
+            return True
+        connection.execute(_LOCK_TIMEOUT)
+        _become_owner(connection)
+        connection.execute(step.sql.encode())
+        connection.execute(
+            "UPDATE st_meta SET version = %s, oldest_client = greatest(oldest_client, %s)",
+            (step.version, step.oldest_client),
+        )
     made.append(step.version)
     return True
 
@@ -146,16 +169,21 @@ def _become_owner(connection: Connection) -> None:
         connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(owner.name)))
 
 
-def _build_indexes(connection: Connection, step: Migration) -> None:
-    """Build the indexes that are not there, and those that somebody began and left unfinished."""
-    for name, made_of in step.indexes.items():
-        found = connection.execute(_IS_VALID, (name,)).fetchone()
-        index = sql.Identifier(name)
-        if found is not None and not found[0]:
-            connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
-        if found is None or not found[0]:
-            statement = f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {made_of}"
-            connection.execute(statement.encode())
+def _build(connection: Connection, name: str, made_of: str) -> bool:
+    """Build an index that is not there, or that somebody began and left unfinished.
+
+    False while somebody else is at it: two at once would wait for one another.
+    """
+    found = connection.execute(_IS_VALID, (name,)).fetchone()
+    if found is not None and found[0]:
+        return True
+    table = made_of.removeprefix("ON ").split()[0]
+    if connection.execute(_IS_BUSY, (table,)).fetchone() is not None:
+        return False
+    index = sql.Identifier(name)
+    connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
+    connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {made_of}".encode())
+    return False  # it is looked at once more
 
 
 def _state(connection: Connection) -> SchemaState:

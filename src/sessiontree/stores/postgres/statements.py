@@ -51,17 +51,20 @@ READ_ON = (
 READ_LINES = f"SELECT seq, line FROM st_entry WHERE sid = %s AND seq BETWEEN %s AND %s AND {OURS}"
 
 REWRITE = (
-    "WITH s AS (UPDATE st_session SET epoch = epoch + 1, revision = revision + 1, indexed = 0, "
-    "first_message = %s, info_name = coalesce(%s, info_name), "
-    "short_summary = coalesce(%s, short_summary) "
+    "WITH o AS MATERIALIZED (SELECT * FROM unnest(%s::text[], %s::text[], %b::bytea[]) "
+    "AS o(id, parent, line)), grown AS (SELECT coalesce(sum(octet_length(o.line) - "
+    "octet_length(e.line)), 0) AS bytes FROM o JOIN st_entry e ON e.sid = %s AND e.id = o.id), "
+    "s AS (UPDATE st_session SET epoch = epoch + 1, revision = revision + 1, indexed = 0, "
+    "bytes = bytes + (SELECT bytes FROM grown), first_message = %s, "
+    "info_name = coalesce(%s, info_name), short_summary = coalesce(%s, short_summary) "
     f"WHERE sid = %s AND revision = %s AND {OURS} RETURNING sid, epoch, revision) "
-    "UPDATE st_entry e SET parent = o.parent, line = o.line "
-    "FROM s, unnest(%s::text[], %s::text[], %b::bytea[]) AS o(id, parent, line) "
+    "UPDATE st_entry e SET parent = o.parent, line = o.line FROM s, o "
     "WHERE e.sid = s.sid AND e.id = o.id RETURNING s.epoch, s.revision, e.seq, e.id"
 )
 
 WRITE_HEADER = (
-    "UPDATE st_session SET header = %b::bytea, title = %s, cwd = %s, parent = %s, "
+    "UPDATE st_session SET bytes = bytes + octet_length(%b::bytea) - octet_length(header), "
+    "header = %b::bytea, title = %s, cwd = %s, parent = %s, "
     "names = %s::tsvector, header_revision = header_revision + 1, revision = revision + 1 "
     f"WHERE sid = %s AND header_revision = %s AND deleted IS NULL AND {OURS} "
     "RETURNING header_revision, revision, head"

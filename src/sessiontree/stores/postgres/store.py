@@ -77,6 +77,11 @@ if TYPE_CHECKING:
     from sessiontree.discovery.search.times import Since
 
 _LOCATE = f"SELECT sid FROM st_session WHERE scope = %s AND id = %s AND deleted IS NULL AND {OURS}"
+_LAST_LINE = (
+    "SELECT e.line FROM st_session s JOIN st_entry e ON e.sid = s.sid AND e.seq <= s.head "
+    "WHERE s.scope = %s AND s.id = %s AND s.deleted IS NULL AND s.tenant = (SELECT st_tenant()) "
+    "ORDER BY e.seq DESC LIMIT 1"
+)
 _FIND_ENTRY = (
     "SELECT s.id, s.scope, e.id FROM st_entry e JOIN st_session s USING (sid) "
     "WHERE e.id = %s AND s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL "
@@ -303,6 +308,12 @@ class PostgresStore:
     def get_info(self, ref: Ref) -> SessionInfo | None:
         """The listing's line of one session, a draft too; None if there is no such session."""
         return read_info(self, *read_ref(ref))
+
+    def read_last_line(self, ref: Ref) -> bytes | None:
+        """The line that was written last; None if there is none."""
+        session_id, scope = read_ref(ref)
+        found = self.database.run(_LAST_LINE, (scope_key(scope), spell_key(session_id)))
+        return bytes(found[0][0]) if found else None
 
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The session that has exactly this id, a draft too; None if there is none."""
