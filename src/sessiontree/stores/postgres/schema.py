@@ -55,7 +55,7 @@ class Migration:
     """The step to a version: ``sql`` in one transaction, then ``indexes`` one by one.
 
     ``indexes`` are built while others write, by name: what CREATE INDEX CONCURRENTLY takes behind
-    it. One whose building was broken off is built anew by the next ``upgrade``.
+    it. The next ``upgrade`` builds those again that were left unfinished.
     """
 
     version: int
