@@ -125,6 +125,20 @@ def test_only_what_is_new_goes_over_and_what_is_only_there_stays(
     assert "only there" in str([each.data for each in store.read("s0").tree.entries])
 
 
+def test_one_that_was_killed_before_it_could_name_the_file_is_finished(
+    store: PostgresStore, tmp_path: Path
+) -> None:
+    files = FileStore(session_dir=tmp_path)
+    fill(store, 1, 2)
+    transfer(store, files, store.list())
+    path = Path(files.list()[0].path)
+    path.rename(path.with_name(f".{path.name}.draft"))
+    assert list(files.list()) == []
+    done = transfer(store, files, store.list())
+    assert (done.grown, done.entries, done.failed) == (1, 0, [])
+    assert_same(store, files)
+
+
 def test_two_sessions_of_one_id_are_not_mixed(store: PostgresStore, tmp_path: Path) -> None:
     files = FileStore(session_dir=tmp_path)
     for each, text in ((files, "mine"), (store, "theirs")):

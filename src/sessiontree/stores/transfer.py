@@ -74,7 +74,7 @@ def _is_same(source: SessionStore, target: SessionStore, info: SessionInfo) -> b
         return False
     found = target.locate(info.id)  # one of a scope is found by its header, and compared whole
     there = target.get_info(found) if found is not None else None
-    if there is None or _facts(there) != _facts(info):
+    if there is None or there.path != found or _facts(there) != _facts(info):
         return False
     line = source.read_last_line(info.path)
     return line is not None and line == target.read_last_line(there.path)
@@ -99,11 +99,12 @@ def _bring(source: SessionStore, target: SessionStore, ref: Ref, made: Transfer)
             missing = [entry for entry in log.tree.entries if entry.id not in there.tree.by_id]
             is_other = len(missing) == len(log.tree.entries) and bool(there.tree.entries)
             header = _new_fields(log, there)
+            is_unfinished = there.is_draft and not log.is_draft
         finally:
             there.close()
         if is_other and missing:
             raise SessionExistsError(session_id, found)
-        if not missing and not header:
+        if not missing and not header and not is_unfinished:
             made.same += 1
             return
         held = target.open(found)

@@ -542,13 +542,15 @@ class FileLog(SharedFile):
     def flush(self) -> None:
         """What was appended is on the medium, in the file that has the session's name."""
         self.check()
-        if self.is_touched:
+        if self.is_touched or (self.is_draft and self._is_answered):
             self.settle(self._flush)
         elif not self.is_gone():
             self._flush()
 
     @_stopping
     def _flush(self) -> None:
+        if self.document is not None and self.is_draft and self._is_answered:
+            self._promote(self._open_writer(), self.document)  # its writer was stopped before that
         # without a writer nothing was written since the file was read
         if self.document is not None and (self._writer is not None or self._has_new_name):
             self._sync(self._open_writer())
