@@ -10,5 +10,7 @@ from .support import Shop
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    made = Shop(tmp_path)
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", made.profile.agent_dir)
+    return made

@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent_samples import claude_answer, claude_output, claude_prompt, put_claude, put_codex
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from sessiontree import SessionManager
 from sessiontree.discovery.listing import SessionInfo, SessionList
+from sessiontree.discovery.native_agent import NativeCommand
 from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
 from sessiontree.scope import Scope
+from sessiontree.tui.palette import DARK
 from sessiontree.tui.pickers import session_rows
-from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog
+from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.session_actions import Breadth, Progress, SessionShelf
-from sessiontree.tui.pickers.session_picker import PickerApp, SessionPicker
+from sessiontree.tui.pickers.session_picker import Picked, PickerApp, SessionPicker
 from sessiontree.tui.theme import ThemedApp
 
 from .support import Shop, burst, make_info, press, screen_lines, screen_text, type_text, until
@@ -57,7 +61,7 @@ class Rig:
         await type_text(self.pilot, text)
         await self.settle()
 
-    async def ended(self) -> str | None:
+    async def ended(self) -> Picked:
         await until(lambda: self.app._exit, self.pilot)
         return self.app.return_value
 
@@ -237,6 +241,9 @@ async def test_tab_goes_on_to_the_sessions_of_other_agents(stocked: Shop, home: 
         row = next(line for line in screen_lines(rig.app) if "From omp" in line)
         assert " omp " in row
         await rig.press("enter")
+        await until(lambda: isinstance(rig.app.screen, ChoiceDialog), rig.pilot)
+        assert "is a session of omp" in rig.text
+        await rig.press("enter")
         assert await rig.ended() == path
 
 
@@ -259,6 +266,146 @@ async def test_a_user_of_another_agent_sees_its_sessions_at_once(shop: Shop, hom
         assert "all agents" in rig.text
 
 
+@pytest.fixture
+def foreign(shop: Shop, home: Path) -> Shop:
+    """A project with a session of its own, one of Claude Code and one of Codex."""
+    shop.session("own prompt", title="Own", age_s=5)
+    put_claude(
+        home,
+        "0b6a8a52-1111-4222-8333-444455556666",
+        claude_prompt("Why is the token lost?", 1, cwd=shop.project),
+        claude_answer("It is **refreshed** late.\n\n- move it up", 2, cwd=shop.project),
+        claude_output("zebra crossing", 3, cwd=shop.project),
+    )
+    put_codex(home, "0199c0de-0000-7000-8000-000000000001", ("user", "faster parser"), cwd="/srv")
+    return shop
+
+
+async def test_all_agents_are_all_that_have_an_adapter(foreign: Shop) -> None:
+    async with picking(foreign) as rig:
+        await rig.press("tab", "tab")
+        assert set(rig.names) == {"Own", "Why is the token lost?", "faster parser"}
+        assert {"claude", "codex"} <= set(rig.text.split())
+
+
+async def test_filters_leave_what_they_say_and_look_where_it_is(foreign: Shop) -> None:
+    async with picking(foreign, size=(120, 30)) as rig:
+        assert rig.names == ["Own"]
+        await rig.type("agent:cl")
+        assert rig.names == ["Why is the token lost?"], "other agents are looked at by themselves"
+        await rig.press("right")
+        assert "agent:claude-code" in rig.text
+        await rig.type("parser")
+        assert rig.names == []
+    async with picking(foreign, query="is:named") as rig:
+        assert rig.names == ["Own"]
+    async with picking(foreign, query="is:new") as rig:
+        assert "is:new is unknown: use named, fork" in rig.text
+        await rig.press("enter", "escape")
+        assert await rig.ended() is None
+
+
+async def test_tool_output_is_searched_on_request_and_the_screen_says_so(foreign: Shop) -> None:
+    async with picking(foreign, size=(120, 30), query="zebra") as rig:
+        assert rig.names == []
+        assert "not searched: tool output (in:tools)" in rig.text
+    async with picking(foreign, size=(120, 30), query="in:tools agent:claude zebra") as rig:
+        assert rig.names == ["Why is the token lost?"]
+        assert "zebra crossing" in rig.text
+        assert "not searched" not in rig.text
+
+
+async def test_whose_words_count(foreign: Shop) -> None:
+    async with picking(foreign, query="agent:claude role:user token") as rig:
+        assert rig.names == ["Why is the token lost?"]
+    async with picking(foreign, query="agent:claude role:assistant token") as rig:
+        assert rig.names == []
+
+
+async def test_a_typo_shows_what_was_meant(shop: Shop) -> None:
+    shop.session("refresh the token", title="Session one")
+    async with picking(shop, size=(120, 30), query="refersh") as rig:
+        assert rig.names == ["Session one"]
+        assert "nothing found; showing refresh" in rig.text
+
+
+async def test_the_preview_is_markdown_marks_the_match_and_names_the_session(foreign: Shop) -> None:
+    async with picking(foreign, size=(120, 30), query="agent:claude refreshed") as rig:
+        await until(lambda: rig.picker.query_one(PreviewPane).is_ready, rig.pilot)
+        assert "It is refreshed late." in rig.text
+        assert "• move it up" in rig.text
+        assert "0b6a8a52" in rig.text
+        pane = rig.picker.query_one(PreviewPane).render()
+        at = pane.plain.index("refreshed late")
+        assert any(span.start <= at < span.end and span.style == DARK.mark for span in pane.spans)
+
+
+def put_program(folder: Path, name: str) -> str:
+    """A program that does nothing; its folder."""
+    folder.mkdir()
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+    return str(folder)
+
+
+async def test_a_foreign_session_is_opened_there_copied_here_or_its_command_copied(
+    foreign: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", put_program(foreign.root / "bin", "claude"))
+    wanted = f"cd {foreign.project} && claude --resume 0b6a8a52-1111-4222-8333-444455556666"
+    async with picking(foreign, size=(120, 30), query="agent:claude") as rig:
+        await rig.press("ctrl+y")
+        assert rig.app.clipboard == wanted
+        assert "Copied: cd " in rig.text
+        await rig.press("enter")
+        await until(lambda: isinstance(rig.app.screen, ChoiceDialog), rig.pilot)
+        for choice in ("Open in Claude Code", "Continue here", "Copy the command", "Cancel"):
+            assert choice in rig.text
+        await rig.press("enter")
+        picked = await rig.ended()
+    assert isinstance(picked, NativeCommand)
+    assert picked.shell == wanted
+    async with picking(foreign, size=(120, 30), query="agent:claude") as rig:
+        await rig.press("enter")
+        await until(lambda: isinstance(rig.app.screen, ChoiceDialog), rig.pilot)
+        await rig.press("down", "enter")
+        copy = await rig.ended()
+    assert isinstance(copy, str)
+    assert copy.startswith(foreign.profile.agent_dir)
+    manager = SessionManager.open(copy, profile=foreign.profile)
+    assert len(manager.get_entries()) >= 3
+    manager.close()
+
+
+async def test_sessions_of_read_only_agents_keep_name_and_place(foreign: Shop) -> None:
+    async with picking(foreign, size=(120, 30), query="agent:codex") as rig:
+        await rig.press("ctrl+d")
+        await until(lambda: isinstance(rig.app.screen, ConfirmDialog), rig.pilot)
+        await press(rig.pilot, "y")
+        await until(lambda: "Only Codex itself can remove its sessions" in rig.text, rig.pilot)
+        assert rig.names == ["faster parser"]
+
+
+async def test_ctrl_n_and_ctrl_p_move(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.press("ctrl+n", "ctrl+n", "ctrl+p")
+        assert rig.picker.row_list.cursor == 1
+
+
+async def test_the_folder_of_a_session_opened_by_path_is_listed(shop: Shop) -> None:
+    lying = Shop(shop.root)
+    lying.profile = Profile("sessiontree", str(shop.root / "elsewhere"), "omp")
+    path = lying.session("lies elsewhere", title="Lying")
+    shop.session("own", title="Own")
+    folder = os.path.dirname(path)
+    shelf = SessionShelf(Scope(shop.project, shop.profile), folder=folder)
+    async with picking(shop, shelf=shelf) as rig:
+        assert rig.names == ["Lying"]
+        assert "this folder" in rig.text
+        await rig.press("tab")
+        assert rig.names == ["Own"]
+
+
 async def test_sort_named_only_and_path(stocked: Shop) -> None:
     parent = stocked.session("root", title="Root", age_s=500)
     stocked.session("child", title="Child", parent=parent, age_s=5)
@@ -267,10 +414,10 @@ async def test_sort_named_only_and_path(stocked: Shop) -> None:
         await rig.press("ctrl+s")
         assert rig.names[:2] == ["Root", "└ Child"]
         assert "threaded" in rig.text
-        await rig.press("ctrl+s", "ctrl+s", "ctrl+n")
+        await rig.press("ctrl+s", "ctrl+s", "ctrl+o")
         assert "dark mode please" not in rig.names
         assert "named only" in rig.text
-        await rig.press("ctrl+p")
+        await rig.press("ctrl+l")
         assert ".jsonl" in rig.text
 
 
@@ -569,7 +716,8 @@ async def test_f1_shows_all_keys(stocked: Shop) -> None:
     async with picking(stocked, size=(80, 24)) as rig:
         await press(rig.pilot, "f1")
         await until(lambda: isinstance(rig.app.screen, ReadingPane), rig.pilot)
-        for key in ("Ctrl+N", "Ctrl+P", "Ctrl+T"):
+        await press(rig.pilot, "pagedown")
+        for key in ("Ctrl+O", "Ctrl+L", "Ctrl+T", "Ctrl+Y"):
             assert key in rig.text
         await press(rig.pilot, "escape")
         await until(lambda: rig.app.screen is rig.picker, rig.pilot)

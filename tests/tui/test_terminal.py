@@ -400,3 +400,16 @@ def test_a_small_terminal_and_a_resize_do_no_harm(tmp_path: Path) -> None:
         assert terminal.until_ended() == 0
     finally:
         terminal.close()
+
+
+def test_words_after_r_are_searched_in_the_picker(terminal: Terminal, shop: Shop) -> None:
+    shop.session("please fix the login", title="Login form")
+    shop.session("dark mode please", title="Dark mode")
+    terminal.run(f"{PROGRAM} -r mode")
+    terminal.until_shown("› mode", "❯ Dark mode")
+    terminal.until(lambda: "Login form" not in terminal.text)
+    terminal.keys("Escape")
+    assert terminal.until_ended() == 0
+    terminal.run(f"{PROGRAM} -r 0199ffff")
+    assert terminal.until_ended() == 1
+    assert 'Session "0199ffff" not found.' in terminal.text

@@ -7,6 +7,7 @@ so that a question answered with no, a missing terminal or a wrong id leaves not
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import program_word, store_words
-from sessiontree.errors import AmbiguousSessionError, NotASessionError
+from sessiontree.errors import AmbiguousSessionError, NotASessionError, SessionNotFoundError
 from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class Choice:
     notice: str | None = None
     work_dir: str | None = None
 
+
+_LIKE_AN_ID = re.compile(r"[0-9a-f-]{4,}", re.IGNORECASE)
+"""What was meant as an ID, not as words to look for."""
 
 WHERE = "Open there / Copy here / Cancel [o/c/N]?"
 
@@ -160,7 +164,12 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
     is_path = "/" in value or "\\" in value or value.endswith(".jsonl")
     if is_path and scope.url is None:
         return _choose_path(os.path.expanduser(value), scope)
-    found = _resolve(value, scope)
+    try:
+        found = _resolve(value, scope)
+    except SessionNotFoundError:
+        if _LIKE_AN_ID.fullmatch(value) or not output.can_show_screen():
+            raise
+        return _pick(scope, value)
     if found is None:
         raise NothingChosen("No session selected")
     return _resuming(found.path, scope) if found.is_local else _ask_where(value, found, scope)
@@ -292,7 +301,7 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
         return find_session(path, scope)
 
 
-def _pick(scope: Scope) -> Choice:
+def _pick(scope: Scope, query: str = "") -> Choice:
     has_screen = output.can_show_screen()
     if not scope.list(limit=1) and not (has_screen and _has_any_session(scope)):
         raise NothingChosen("No sessions found", is_empty=True)
@@ -300,7 +309,7 @@ def _pick(scope: Scope) -> Choice:
         fail_without_screen(
             "Choosing a session", "Name one with --resume ID (sessiontree ls lists them)."
         )
-    path = _open_picker(scope, None)
+    path = _open_picker(scope, None, query)
     if path is None:
         raise NothingChosen("No session selected")
     return _resuming_picked(path, scope)
@@ -328,23 +337,38 @@ def _has_any_session(scope: Scope) -> bool:
     """Whether the picker can show a session after Tab: of another project, or another agent."""
     if scope.files is None:
         return bool(scope.reaching("all").list(limit=1))
+    from sessiontree.discovery.adapters import OWN_AGENTS
     from sessiontree.discovery.listing import list_sessions
     from sessiontree.discovery.paths import list_session_folders
+    from sessiontree.discovery.sources import find_sources
     from sessiontree.profiles import list_profiles
 
     storage = scope.files.storage
     # Folder by folder, as a rule the first one answers.
-    return any(
+    if any(
         list_sessions(scope.cwd, folder, profile=profile, storage=storage)
         for profile in (scope.profile, *list_profiles())
         for folder in list_session_folders(profile, storage)
-    )
+    ):
+        return True
+    others = (each for each in find_sources("all") if each.adapter.name not in OWN_AGENTS)
+    return any(next(source.places.files(), None) is not None for source in others)
 
 
-def _open_picker(scope: Scope, candidates: list[SessionInfo] | None) -> str | None:
+def _open_picker(scope: Scope, candidates: list[SessionInfo] | None, query: str = "") -> str | None:
+    """Let the person pick a session; one of another agent may be opened in that, for good."""
     with output.needs_extra("tui", "Choosing a session"):
         from sessiontree.tui.pickers.session_picker import pick_session
-    return pick_session(scope, candidates=candidates)
+    picked = pick_session(scope, candidates=candidates, query=query)
+    if picked is None or isinstance(picked, str):
+        return picked
+    output.write_message((f"Opening in {picked.title}: ", "dim"), (picked.shell, "bold"))
+    output.flush()
+    try:
+        picked.replace_this_process()
+    except OSError as error:
+        output.fail(f"{picked.title} could not be started: {error.strerror or error}")
+    return None  # not reached: this process is the agent now
 
 
 def _choose_latest(scope: Scope) -> Choice:

@@ -136,6 +136,11 @@ class Query:
             self._terms = list(_terms(stripped))
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The words and phrases to look for, folded; none for a pattern."""
+        return tuple(term for term, _ in self._terms)
+
+    @property
     def is_empty(self) -> bool:
         return not self._terms and self._pattern is None and self.error is None
 

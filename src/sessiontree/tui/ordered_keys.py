@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from textual import events
 from textual.binding import BindingsMap, NoBinding
+from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -29,8 +30,21 @@ async def run_bindings(widget: Widget, bindings: BindingsMap, event: events.Key)
 class LineInput(Input):
     """One line of text whose keys take effect in order."""
 
-    def __init__(self, text: str = "", *, placeholder: str = "", classes: str = "") -> None:
-        super().__init__(text, placeholder=placeholder, compact=True, classes=classes or None)
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        placeholder: str = "",
+        classes: str = "",
+        suggester: Suggester | None = None,
+    ) -> None:
+        super().__init__(
+            text,
+            placeholder=placeholder,
+            compact=True,
+            classes=classes or None,
+            suggester=suggester,
+        )
         self.cursor_blink = False
 
     async def on_key(self, event: events.Key) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.app import SuspendNotSupported
 
 from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
@@ -30,6 +33,7 @@ from sessiontree.tui.pickers.tree_lines import age_of
 from sessiontree.tui.pickers.tree_rows import TreeModel
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.native_agent import NativeCommand
     from sessiontree.discovery.search.hits import SearchHit
     from sessiontree.scope import Scope
     from sessiontree.tui.chat.screen import ChatScreen
@@ -82,12 +86,48 @@ async def resume(chat: ChatScreen, query: str) -> None:
     from sessiontree.tui.pickers.session_picker import SessionPicker
 
     session = chat.session
-    shelf = SessionShelf(replace(chat.setup.scope, cwd=session.cwd))
-    path = await chat.app.push_screen_wait(
+    scope = replace(chat.setup.scope, cwd=session.cwd)
+    folder = await asyncio.to_thread(_unusual_folder, scope, session.session_file)
+    shelf = SessionShelf(scope, folder=folder)
+    picked = await chat.app.push_screen_wait(
         SessionPicker(shelf, query=query, open_path=session.session_file)
     )
-    if path is not None:
-        await open_path(chat, path)
+    if isinstance(picked, str):
+        await open_path(chat, picked)
+    elif picked is not None:
+        await _visit(chat, picked)
+
+
+def _unusual_folder(scope: Scope, path: str | None) -> str | None:
+    """The folder of a session that lies where no listing looks, if it holds others, too."""
+    from sessiontree.discovery.paths import list_session_folders, session_folders
+    from sessiontree.discovery.recent import list_session_files
+
+    if scope.files is None or scope.session_dir is not None or path is None:
+        return None
+    folder = os.path.dirname(os.path.abspath(path))
+    usual = [*session_folders(scope.profile, scope.cwd)]
+    usual += list_session_folders(scope.profile, scope.files.storage)
+    if folder in usual or scope.store_of(path) is not scope.store:
+        return None
+    files = list_session_files(scope.files.storage, folder)
+    return folder if any(stat.path != path for stat in files) else None
+
+
+async def _visit(chat: ChatScreen, command: NativeCommand) -> None:
+    """Run another agent in this terminal, and come back when it ends."""
+    app = chat.app
+    try:
+        arguments = command.arguments()
+        with app.suspend():
+            ended = await asyncio.to_thread(
+                subprocess.run, arguments, cwd=command.cwd or None, check=False
+            )
+    except (SessionTreeError, OSError, SuspendNotSupported) as error:
+        chat.say(f"{command.title} could not be started: {error}", is_bad=True)
+        return
+    code = f" (exit code {ended.returncode})" if ended.returncode else ""
+    chat.say(f"Back from {command.title}{code}")
 
 
 async def open_path(chat: ChatScreen, path: str) -> bool:

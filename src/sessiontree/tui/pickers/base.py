@@ -17,6 +17,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
+from textual.suggester import Suggester
+from textual.widget import Widget
 from textual.widgets import Static
 
 from sessiontree.tui.ordered_keys import LineInput
@@ -30,8 +32,10 @@ LIST_KEYS = {
     "enter": "choose",
     "up": "move(-1)",
     "ctrl+k": "move(-1)",
+    "ctrl+p": "move(-1)",
     "down": "move(1)",
     "ctrl+j": "move(1)",
+    "ctrl+n": "move(1)",
     "pageup": "page(-1)",
     "pagedown": "page(1)",
     "ctrl+home": "edge(0)",
@@ -48,7 +52,7 @@ def now() -> datetime:
 class QueryPicker(Screen[Result]):
     """The screen of a picker. Subclasses implement ``action_choose``, which ends in `resolve`."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
+    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (100, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual's own form
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
 
     def __init__(
@@ -88,12 +92,20 @@ class QueryPicker(Screen[Result]):
     # -- the line and the list -------------------------------------------------------------------
 
     def compose_query(
-        self, text: str, keys: dict[str, str], placeholder: str = ""
+        self,
+        text: str,
+        keys: dict[str, str],
+        placeholder: str = "",
+        *,
+        suggester: Suggester | None = None,
+        hint: Widget | None = None,
     ) -> ComposeResult:
-        """Make the input line."""
+        """Make the input line, with a ``hint`` at its end."""
         with Horizontal(id="search"):
             yield Static("›", id="prompt")
-            yield QueryInput(text, keys, placeholder)
+            yield QueryInput(text, keys, placeholder, suggester)
+            if hint is not None:
+                yield hint
 
     def on_mount(self) -> None:
         self.query_one(QueryInput).focus()
@@ -147,8 +159,14 @@ class QueryInput(LineInput):
             super().__init__()
             self.action = action
 
-    def __init__(self, text: str, keys: Mapping[str, str], placeholder: str = "") -> None:
-        super().__init__(text, placeholder=placeholder)
+    def __init__(
+        self,
+        text: str,
+        keys: Mapping[str, str],
+        placeholder: str = "",
+        suggester: Suggester | None = None,
+    ) -> None:
+        super().__init__(text, placeholder=placeholder, suggester=suggester)
         self._keys = keys
 
     async def on_key(self, event: events.Key) -> None:

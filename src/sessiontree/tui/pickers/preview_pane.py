@@ -11,7 +11,7 @@ from datetime import datetime
 from rich.text import Text
 from textual.widget import Widget
 
-from sessiontree.stores.base import SessionStore
+from sessiontree.scope import Scope
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.pickers.session_preview import Preview, draw_preview, load_preview
 from sessiontree.tui.pickers.session_rows import SessionRow, draw_heading
@@ -25,20 +25,22 @@ _PAUSE_S = 0.08
 class PreviewPane(Widget):
     """Show one row of a session picker in detail."""
 
-    def __init__(
-        self, store_of: Callable[[str], SessionStore], clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, scope: Scope, clock: Callable[[], datetime]) -> None:
         super().__init__(id="preview")
-        self._store_of = store_of
+        self._scope = scope
         self._clock = clock
+        self._words: tuple[str, ...] = ()
         self._row: SessionRow | None = None
-        self._previews: dict[str, Preview] = {}
+        self._previews: dict[tuple[object, ...], Preview] = {}
         self._work: BackgroundWork | None = None
         self._wanted = 0
 
-    def show(self, row: SessionRow | None) -> None:
-        """Show this row now, and its preview once it is read."""
+    def show(self, row: SessionRow | None, words: tuple[str, ...] = ()) -> None:
+        """Show this row now, and its preview, with these words marked, once it is read."""
+        if row is not None and row == self._row and words == self._words and self.is_ready:
+            return
         self._row = row
+        self._words = words
         self._wanted += 1
         self.refresh()
         if self._work is not None:
@@ -52,7 +54,8 @@ class PreviewPane(Widget):
         row = self._row
         if wanted != self._wanted or row is None:
             return
-        key, path = self._key(row), row.info.path
+        key, path, words, scope = self._key(row), row.info.path, self._words, self._scope
+        agent = scope.agent_of(row.info)
 
         def take(preview: Preview) -> None:
             self._previews[key] = preview
@@ -61,7 +64,9 @@ class PreviewPane(Widget):
             self.refresh()
 
         self._work = run_in_background(
-            self, lambda _: load_preview(path, self._store_of(path)), take
+            self,
+            lambda _: load_preview(path, scope.store_of(path), agent=agent, words=words),
+            take,
         )
 
     @property
@@ -69,9 +74,8 @@ class PreviewPane(Widget):
         """Whether the preview is read."""
         return self._row is None or self._key(self._row) in self._previews
 
-    @staticmethod
-    def _key(row: SessionRow) -> str:
-        return f"{row.info.path}\0{row.info.modified.timestamp()}"
+    def _key(self, row: SessionRow) -> tuple[object, ...]:
+        return row.info.path, row.info.modified.timestamp(), self._words
 
     def render(self) -> Text:
         if self._row is None:
@@ -82,7 +86,7 @@ class PreviewPane(Widget):
         preview = self._previews.get(self._key(self._row))
         room = height - len(lines) - 1
         if preview is not None and room > 0:
-            lines += [Text(), *draw_preview(preview, palette, width, room)]
+            lines += [Text(), *draw_preview(preview, palette, width, room, self._words)]
         text = Text("\n").join(lines[:height])
         text.no_wrap = True
         return text

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from textual.message_pump import MessagePump
 
 from sessiontree.discovery.listing import SessionInfo, SessionList
+from sessiontree.discovery.search import update_search_index
 from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background, tell_from_thread
-from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.session_actions import (
     Breadth,
     SessionShelf,
     explain_failure,
     unread_texts,
 )
+from sessiontree.tui.pickers.session_query import SessionQuery
 from sessiontree.tui.pickers.session_rows import (
     SORTS,
     SessionIndex,
@@ -60,8 +61,10 @@ class SessionFeed:
     """The sessions of one picker."""
 
     def __init__(self, shelf: SessionShelf, query: str, owner: FeedOwner) -> None:
-        self.query = Query(query)
+        self.query = SessionQuery(query)
         self.breadth: Breadth = shelf.breadths[0]
+        self.instead: str | None = None
+        """The query whose rows are shown, where the typed one finds nothing and was misspelled."""
         self.named_only = False
         self._is_looking_wider = True
         self.progress: tuple[int, int] | None = None
@@ -74,6 +77,8 @@ class SessionFeed:
         self._filtering: BackgroundWork | None = None
         self._has_part = False
         self._reading: BackgroundWork | None = None
+        self._indexing: BackgroundWork | None = None
+        self._indexed: set[Breadth] = set()
         self._words: dict[str, bytes] = {}
         self._words_bytes = 0
         self._refreshed_at = 0.0
@@ -83,7 +88,11 @@ class SessionFeed:
     @property
     def sort(self) -> Sort:
         """The present order."""
-        return effective_sort(self._chosen_sort, self.query)
+        return effective_sort(self._chosen_sort, self.query.matcher)
+
+    def infos(self) -> list[SessionInfo]:
+        """The known sessions of the breadth."""
+        return self._index.infos
 
     @property
     def total(self) -> int:
@@ -108,7 +117,11 @@ class SessionFeed:
     @property
     def word_texts(self) -> str:
         """Say that texts are being read, or how many are not searched; empty if all are."""
-        if self.query.is_empty or not self.is_complete:
+        if not self.query.has_words or not self.is_complete:
+            return ""
+        if self._indexing is not None and not self._indexing.is_done:
+            return "indexing"
+        if self.query.needs_index:
             return ""
         if self._reading is not None and not self._reading.is_done:
             return "reading texts"
@@ -118,7 +131,7 @@ class SessionFeed:
     @property
     def is_busy(self) -> bool:
         """Whether any list, filter or text is still being worked on."""
-        works = [*self._loading.values(), self._filtering, self._reading]
+        works = [*self._loading.values(), self._filtering, self._reading, self._indexing]
         return any(one is not None and not one.is_done and not one.is_stopped for one in works)
 
     @property
@@ -131,14 +144,14 @@ class SessionFeed:
             return self.query.error
         if not self.is_complete:
             return "Reading sessions…"
-        is_project = self.breadth == "project"
+        is_project = self.breadth in ("folder", "project")
         hint = " · Tab shows all projects" if is_project else ""
         if self.breadth == "all" and "agents" in self._shelf.breadths:
             hint = " · Tab shows all agents"
-        if not self.query.is_empty:
+        if not self.query.is_empty and self.query.filters.problem is None:
             return f"Nothing matches {safe_text.one_line(self.query.text)}{hint}"
         if self.named_only:
-            return f"No session has a name · Ctrl+N shows those without{hint}"
+            return f"No session has a name · Ctrl+O shows those without{hint}"
         moved = self._lists[self.breadth].moved
         if moved:
             old = safe_text.one_line(short_path(moved[0].cwd))
@@ -155,7 +168,20 @@ class SessionFeed:
     def start(self) -> None:
         """List this project's sessions; if it has none, those of all projects, then all agents."""
         self._is_looking_wider = True
-        self._enter(self.breadth)
+        self._enter(self._breadth_for_filters() or self.breadth)
+        run_in_background(
+            self._owner.pump,
+            lambda _: self._shelf.look_for_others(),
+            lambda _: self._take_others(),
+            lambda _: None,
+        )
+
+    def _take_others(self) -> None:
+        """Go on to all agents if nothing was found before it was known that there are others."""
+        self._owner.show_facts()
+        found = self._lists.get(self.breadth)
+        if self._is_looking_wider and found is not None and not found and not found.moved:
+            self._look_wider()
 
     def _look_wider(self) -> bool:
         """List the next breadth, since this first one is empty; return whether there was one."""
@@ -188,11 +214,27 @@ class SessionFeed:
         """Set the query and filter."""
         if text == self.query.text:
             return
-        was_empty = self.query.is_empty
-        self.query = Query(text)
-        if was_empty:
+        self._set_query(text)
+        breadth = self._breadth_for_filters()
+        if breadth is not None:
+            self.enter_breadth(breadth)
+            return
+        if self._reading is None:
             self._read_texts()
         self.filter(keep_cursor=False)
+
+    def _set_query(self, text: str) -> None:
+        self.query = SessionQuery(text, self.query.models)
+        self.instead = None
+
+    def _breadth_for_filters(self) -> Breadth | None:
+        """Where to look for what a filter names, if the present breadth can't have it."""
+        filters, breadths = self.query.filters, self._shelf.breadths
+        own = self._shelf.scope.profile.name
+        if any(agent != own for agent in filters.agents or ()) and self.breadth != "agents":
+            return "agents" if self._shelf.expect_others() else None
+        is_near = self.breadth in ("folder", "project")
+        return "all" if is_near and filters.values_of("dir") and "all" in breadths else None
 
     def next_sort(self) -> None:
         """Switch to the next order."""
@@ -219,7 +261,7 @@ class SessionFeed:
 
     def stop(self) -> None:
         """Stop all work."""
-        for one in (*self._loading.values(), self._filtering, self._reading):
+        for one in (*self._loading.values(), self._filtering, self._reading, self._indexing):
             if one is not None:
                 one.stop()
 
@@ -268,7 +310,8 @@ class SessionFeed:
         self._indexes.setdefault(breadth, SessionIndex(words=self._words)).replace_all(found)
         if breadth == self.breadth and not found and not found.moved and self._look_wider():
             return
-        self._is_looking_wider = self._is_looking_wider and breadth != self.breadth
+        if breadth == self.breadth and found:
+            self._is_looking_wider = False
         if breadth == self.breadth:
             self._read_texts()
             self.filter()
@@ -280,7 +323,7 @@ class SessionFeed:
 
     def _read_texts(self) -> None:
         """Read the sessions' texts, once there is a query."""
-        if self.query.is_empty or not self.is_complete:
+        if not self.query.has_words or self.query.needs_index or not self.is_complete:
             return
         if self._reading is not None:
             self._reading.stop()
@@ -318,7 +361,7 @@ class SessionFeed:
             self._words_bytes += len(words)
         now = time.monotonic()
         is_due = is_last or now - self._refreshed_at > _REFRESH_S
-        if is_due and not self.query.is_empty and index is self._index:
+        if is_due and self.query.has_words and index is self._index:
             self._refreshed_at = now
             self.filter()
 
@@ -329,35 +372,111 @@ class SessionFeed:
         if self._filtering is not None:
             self._filtering.stop()
         self._has_part = False
-        index, query, sort, named = self._index, self.query, self.sort, self.named_only
+        self._owner.show_facts()
+        index, asked, sort, named = self._index, self.query, self.sort, self.named_only
         loop, pump = asyncio.get_running_loop(), self._owner.pump
+        scope = self._shelf.reaching(self.breadth)
+        is_read = all(index.has_text(info.path) for info in index.infos)
+        is_files = scope.files is not None
+        is_indexed, is_complete = self.breadth in self._indexed, self.is_complete
+        can_ask = self._shelf.candidates is None and self.breadth != "folder"
 
-        def find(made: BackgroundWork) -> list[SessionRow] | None:
+        def find(made: BackgroundWork) -> _Found:
+            def rows_of(query: SessionQuery) -> tuple[list[SessionRow] | None, int]:
+                texts, pending = None, 0
+                if query.has_words and can_ask and (query.needs_index or not is_read):
+                    texts, pending = query.find_texts(scope)
+                rows = index.rows(
+                    query.matcher,
+                    sort,
+                    named_only=named,
+                    accept=query.accept(scope),
+                    texts=texts,
+                    should_stop=lambda: made.is_stopped,
+                    on_part=tell,
+                )
+                return rows, pending
+
             def tell(rows: list[SessionRow], done: int) -> None:
                 tell_from_thread(pump, loop, made, take_part, _explained(rows), done)
 
-            rows = index.rows(
-                query, sort, named_only=named, should_stop=lambda: made.is_stopped, on_part=tell
-            )
-            return _explained(rows) if rows is not None else None
+            if asked.error is not None:
+                return _Found([])
+            rows, pending = rows_of(asked)
+            instead = None
+            is_near_wanted = asked.has_words and rows == [] and can_ask and is_complete
+            is_near_wanted = is_near_wanted and (is_read or asked.needs_index)
+            if is_near_wanted and is_indexed and not made.is_stopped:
+                instead = asked.near_miss(scope)
+                if instead is not None:
+                    rows, _ = rows_of(SessionQuery(instead, asked.models))
+            shown = _explained(rows) if rows is not None else None
+            return _Found(shown, pending, instead, is_near_wanted)
 
         def take_part(rows: list[SessionRow], done: int) -> None:
             if rows:
                 show(rows)
                 self._has_part = True
-            self._take_progress(done, len(index))
+            if self.is_complete:  # else it shows how far the listing is
+                self._take_progress(done, len(index))
 
-        def take_all(rows: list[SessionRow] | None) -> None:
+        def take_all(found: _Found) -> None:
             self._filtering = None
             self.progress = None if self.is_complete else self.progress
-            if rows is not None:
-                show(rows)
+            if found.rows is not None:
+                self.instead = found.instead if found.rows else None
+                show(found.rows)
+            if (
+                can_ask
+                and is_files
+                and (found.is_near_wanted or (found.pending and asked.needs_index))
+            ):
+                self._update_index()
 
         def show(rows: list[SessionRow]) -> None:
             self._owner.show_rows(rows, keep_cursor or self._has_part)
 
-        self._filtering = run_in_background(pump, find, take_all)
-        self._owner.show_facts()
+        def fail(error: Exception) -> None:
+            self._filtering = None
+            self._owner.say(explain_failure(error))
+
+        self._filtering = run_in_background(pump, find, take_all, fail)
+
+    def _update_index(self) -> None:
+        """Index what the index does not hold yet, once, and filter again."""
+        if self.breadth in self._indexed:
+            return
+        self._indexed.add(self.breadth)
+        scope = self._shelf.reaching(self.breadth)
+        loop, pump = asyncio.get_running_loop(), self._owner.pump
+
+        def update(made: BackgroundWork) -> None:
+            def progress(done: int, total: int) -> None:
+                if done % _TEXT_BATCH == 0:
+                    tell_from_thread(pump, loop, made, self._take_progress, done, total)
+
+            update_search_index(
+                profile=None if scope.agents else scope.profile,
+                agents=scope.agents,
+                on_progress=progress,
+                should_stop=lambda: made.is_stopped,
+            )
+
+        def take(_: None) -> None:
+            self.progress = None if self.is_complete else self.progress
+            self.filter()
+
+        self._indexing = run_in_background(pump, update, take, lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The rows of a query; None if it was stopped. ``pending`` files are not in the index yet."""
+
+    rows: list[SessionRow] | None
+    pending: int = 0
+    instead: str | None = None
+    is_near_wanted: bool = False
 
 
 def _explained(rows: list[SessionRow]) -> list[SessionRow]:

@@ -7,21 +7,33 @@ rows, `session_rows` filters and draws them, `session_actions` works on the disk
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.suggester import Suggester
 from textual.widgets import Input
 
+from sessiontree.discovery.adapters import agent_names, get_adapter
 from sessiontree.discovery.listing import SessionInfo
+from sessiontree.discovery.native_agent import NativeCommand
+from sessiontree.errors import SessionTreeError
+from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
 from sessiontree.tui import safe_text
 from sessiontree.tui.background import run_in_background
 from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
-from sessiontree.tui.pickers.dialogs import ConfirmDialog, ReadingPane, TextDialog, draw_keys
+from sessiontree.tui.pickers.dialogs import (
+    ChoiceDialog,
+    ConfirmDialog,
+    Option,
+    ReadingPane,
+    TextDialog,
+    draw_keys,
+)
 from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.row_list import Bar, RowList, titled
 from sessiontree.tui.pickers.session_actions import (
@@ -32,6 +44,7 @@ from sessiontree.tui.pickers.session_actions import (
     explain_failure,
 )
 from sessiontree.tui.pickers.session_loading import FeedOwner, SessionFeed
+from sessiontree.tui.pickers.session_query import complete_query
 from sessiontree.tui.pickers.session_rows import SessionRow, count_text, draw_session
 from sessiontree.tui.theme import ThemedApp, palette_of
 
@@ -41,9 +54,10 @@ _KEYS = {
     "tab": "scope",
     "shift+tab": "scope",
     "ctrl+s": "sort",
-    "ctrl+n": "named",
-    "ctrl+p": "path",
+    "ctrl+o": "named",
+    "ctrl+l": "path",
     "ctrl+t": "preview",
+    "ctrl+y": "copy_command",
     "ctrl+r": "rename",
     "ctrl+d": "remove",
     "ctrl+z": "undo",
@@ -51,11 +65,17 @@ _KEYS = {
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter, Esc", "resume it; cancel"),
     ("typing", 'search: words, "a phrase", re:pattern'),
+    ("agent: dir: date:", "filter: agent:codex, dir:shop, date:7d or 2026-01..2026-03"),
+    ("role: model: is:", "filter: role:user, model:opus, is:named, is:interrupted; - excludes"),
+    ("in:tools", "search tool calls and their output, too"),
+    ("Right", "complete a filter"),
+    ("Up, Down, Ctrl+P, Ctrl+N", "move"),
     ("Tab", "this project, all projects, all agents"),
     ("Ctrl+S", "sort: recent, threaded, relevance"),
-    ("Ctrl+N", "only sessions with a name"),
-    ("Ctrl+P", "show paths"),
+    ("Ctrl+O", "only sessions with a name"),
+    ("Ctrl+L", "show paths"),
     ("Ctrl+T", "hide or show the preview"),
+    ("Ctrl+Y", "copy the command that opens it"),
     ("Ctrl+R", "rename"),
     ("Ctrl+D", "move to the trash, after a yes"),
     ("Ctrl+Z", "undo the last of these"),
@@ -63,11 +83,26 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+C", "leave the program"),
 )
 """Keys of the session picker, for F1."""
-_NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove")
+_NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove", "copy")
 
 
-class SessionPicker(QueryPicker[str | None]):
-    """Choose a session. Dismissed with its path, or with None."""
+Picked: TypeAlias = str | NativeCommand | None
+"""The path of the chosen session; the command that opens it in its own agent; None if cancelled."""
+
+
+class FilterSuggester(Suggester):
+    """Completes the last word of a query to a filter."""
+
+    def __init__(self, infos: Callable[[], list[SessionInfo]]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._infos = infos
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return complete_query(value, self._infos(), agent_names())
+
+
+class SessionPicker(QueryPicker[Picked]):
+    """Choose a session. Dismissed with what was picked, or with None."""
 
     def __init__(
         self,
@@ -93,12 +128,16 @@ class SessionPicker(QueryPicker[str | None]):
     def compose(self) -> ComposeResult:
         yield Bar(self._draw_top, id="top")
         yield from self.compose_query(
-            self._feed.query.text, _KEYS, 'Type to search: words, "a phrase", re:pattern'
+            self._feed.query.text,
+            _KEYS,
+            'Type to search: words, "a phrase", agent: dir: date: is:',
+            suggester=FilterSuggester(self._feed.infos),
+            hint=Bar(self._draw_hint, id="hint"),
         )
         with Container(id="body"):
             rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
             yield rows
-            yield PreviewPane(self._shelf.scope.store_of, self._clock)
+            yield PreviewPane(self._shelf.scope, self._clock)
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
@@ -132,6 +171,7 @@ class SessionPicker(QueryPicker[str | None]):
 
     def _show_facts(self) -> None:
         self.query_one("#top", Bar).refresh()
+        self.query_one("#hint", Bar).refresh()
         self.query_one("#keys", Bar).refresh()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -150,14 +190,14 @@ class SessionPicker(QueryPicker[str | None]):
             is_chosen=is_chosen,
             is_open=row.info.path == self._open_path,
             agent=self._agent_of(row),
-            with_project=self._feed.breadth != "project",
+            with_project=self._feed.breadth not in ("folder", "project"),
             with_path=self._with_path,
         )
 
     def _agent_of(self, row: SessionRow) -> str:
         if self._feed.breadth != "agents":
             return ""
-        return self._shelf.scope.store_of(row.info.path).profile.name
+        return self._shelf.scope.agent_of(row.info)
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
@@ -186,6 +226,18 @@ class SessionPicker(QueryPicker[str | None]):
             facts.append("named only")
         return [*facts, feed.sort]
 
+    def _draw_hint(self, width: int) -> Text:
+        """What the search leaves out, and what would add it; or what is shown instead."""
+        feed, palette = self._feed, palette_of(self)
+        if feed.instead is not None:
+            shown = safe_text.fit(
+                f"nothing found; showing {safe_text.one_line(feed.instead)}", width
+            )
+            return Text(shown, palette.of("warning"))
+        if not feed.query.has_words or feed.query.filters.in_tools:
+            return Text()
+        return Text(safe_text.fit("not searched: tool output (in:tools)", width), palette.dim)
+
     def _draw_keys(self, width: int) -> Text:
         keys = [("Enter", "resume"), ("Esc", "cancel")]
         if len(self._shelf.breadths) > 1:
@@ -194,7 +246,7 @@ class SessionPicker(QueryPicker[str | None]):
         if self._undos:
             keys.append(("^Z", "undo"))
         keys += [("^R", "rename"), ("^D", "delete"), ("^S", "sort")]
-        keys += [("^N", "named"), ("^P", "path"), ("^T", "preview")]
+        keys += [("^Y", "copy command"), ("^T", "preview"), ("^O", "named"), ("^L", "path")]
         return draw_keys(palette_of(self), keys, width, last=("F1", "keys"))
 
     def _say(self, notice: str) -> None:
@@ -202,7 +254,8 @@ class SessionPicker(QueryPicker[str | None]):
         self.query_one("#top", Bar).refresh()
 
     def on_row_list_moved(self) -> None:
-        self.query_one(PreviewPane).show(self.row_list.current)
+        query = self._feed.query
+        self.query_one(PreviewPane).show(self.row_list.current, query.words)
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -227,8 +280,62 @@ class SessionPicker(QueryPicker[str | None]):
 
     def action_choose(self) -> None:
         current = self.row_list.current
-        if current is not None:
+        if current is None:
+            return
+        if self._shelf.is_foreign(current.info):
+            self._ask_how(current)
+        else:
             self.resolve(current.info.path)
+
+    # -- sessions of other agents ----------------------------------------------------------------
+
+    @work
+    async def _ask_how(self, row: SessionRow) -> None:
+        """Open a session of another agent in that agent, or here."""
+        info, agent = row.info, self._shelf.scope.agent_of(row.info)
+        title, is_read_only = get_adapter(agent).title, agent not in PROFILE_NAMES
+        options = []
+        command, problem = self._command_of(info)
+        if command is not None and command.program is not None:
+            options.append(Option("native", f"Open in {title}", command.argv[0]))
+        how = "in a copy; the original stays" if is_read_only else "in its own file"
+        options.append(Option("here", "Continue here", how))
+        if command is not None:
+            options.append(Option("copy", "Copy the command", f"{command.shell}  (Ctrl+Y)"))
+        options.append(Option("", "Cancel"))
+        missing = "" if problem or (command and command.program) else " (not installed)"
+        question = f"{row.name} is a session of {title}{missing}"
+        answer = await self.app.push_screen_wait(ChoiceDialog(question, options))
+        if answer == "native":
+            self.resolve(command)
+        elif answer == "copy":
+            self.action_copy_command()
+        elif answer == "here":
+            self._continue_here(info)
+
+    def _command_of(self, info: SessionInfo) -> tuple[NativeCommand | None, str]:
+        try:
+            return self._shelf.command_of(info), ""
+        except SessionTreeError as error:
+            return None, str(error)
+
+    def _continue_here(self, info: SessionInfo) -> None:
+        self._say("Copying…")
+        run_in_background(
+            self, lambda _: self._shelf.continue_here(info), self.resolve, self._say_failure
+        )
+
+    def action_copy_command(self) -> None:
+        """Copy the command that opens the session."""
+        current = self.row_list.current
+        if current is None:
+            return
+        command, problem = self._command_of(current.info)
+        if command is None:
+            self._say(problem)
+            return
+        self.app.copy_to_clipboard(command.shell)
+        self._say(f"Copied: {command.shell}")
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -290,11 +397,17 @@ class SessionPicker(QueryPicker[str | None]):
 
 
 _BREADTH_WORDS: dict[Breadth, str] = {
+    "folder": "this folder",
     "project": "this project",
     "all": "all projects",
     "agents": "all agents",
 }
-_SHORT_BREADTH_WORDS: dict[Breadth, str] = {"project": "project", "all": "all", "agents": "agents"}
+_SHORT_BREADTH_WORDS: dict[Breadth, str] = {
+    "folder": "folder",
+    "project": "project",
+    "all": "all",
+    "agents": "agents",
+}
 _ROOMY = 90
 """Columns from which on the key bar uses whole words."""
 
@@ -302,7 +415,7 @@ _ROOMY = 90
 # -- the picker as a program ---------------------------------------------------------------------
 
 
-class PickerApp(ThemedApp[str | None]):
+class PickerApp(ThemedApp[Picked]):
     """Show the picker and end with its result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -325,14 +438,16 @@ class PickerApp(ThemedApp[str | None]):
 
 def pick_session(
     scope: Scope, *, candidates: Sequence[SessionInfo] | None = None, query: str = ""
-) -> str | None:
+) -> Picked:
     """Let a person choose a session; return its path or ref, or None on Esc.
+
+    If the session is to be opened in its own agent, return the command that does so.
 
     Ctrl+C restores the terminal and ends the program with SystemExit(0).
     """
     shelf = SessionShelf(scope, candidates)
     app = PickerApp(lambda: SessionPicker(shelf, query=query))
-    path = app.run()
+    picked = app.run()
     if app.was_left:
         raise SystemExit(0)
-    return path
+    return picked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -20,7 +20,16 @@ from rich.text import Text
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.text.words import clean_line, format_short_age, format_time_ago
 from sessiontree.tui import safe_text
-from sessiontree.tui.fuzzy import Field, Hit, Match, Query, Searchable, WordField, distinct_words
+from sessiontree.tui.fuzzy import (
+    Field,
+    Hit,
+    Kind,
+    Match,
+    Query,
+    Searchable,
+    WordField,
+    distinct_words,
+)
 from sessiontree.tui.palette import Palette
 
 Sort = Literal["recent", "threaded", "relevance"]
@@ -34,6 +43,8 @@ _CHECK_EVERY = 64
 _PART_S = 0.3
 """Seconds between two reports of the rows found so far."""
 _LEAD = 24
+_TEXT_SCORE = 3_000
+"""The score of a whole word in a text, as a `WordField` gives it."""
 _REMEMBERED_REASONS = 256
 """Reasons to keep: more than a screen has rows, because each row is drawn many times."""
 
@@ -62,6 +73,17 @@ class Reason:
 
 
 FindReason = Callable[[SessionRow], Reason | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatches:
+    """The sessions whose text matches by the search index, and how to read why."""
+
+    paths: Container[str]
+    find_reason: FindReason
+    """Read why a session matched; the caller keeps what it read."""
+    are_alone: bool = False
+    """Whether these decide: where only the text of one speaker counts, or tool output does, too."""
 
 
 class SessionIndex:
@@ -120,13 +142,16 @@ class SessionIndex:
         sort: Sort,
         *,
         named_only: bool = False,
+        accept: Callable[[SessionInfo], bool] | None = None,
+        texts: TextMatches | None = None,
         should_stop: Callable[[], bool] | None = None,
         on_part: Callable[[list[SessionRow], int], object] | None = None,
     ) -> list[SessionRow] | None:
         """Find the rows of this view; None if ``is_stopped`` became true on the way.
 
         Where texts must be read this takes a while: ``on_part`` then receives the rows found so
-        far, and how many sessions were checked.
+        far, and how many sessions were checked. ``texts`` are the sessions whose text matches, as
+        far as that is known without reading it; if they are ``alone``, other texts don't count.
         """
         found: list[SessionRow] = []
         told_at = time.monotonic()
@@ -136,13 +161,26 @@ class SessionIndex:
             if on_part is not None and time.monotonic() - told_at > _PART_S:
                 on_part(_ordered(found, sort), number)
                 told_at = time.monotonic()
-            if named_only and not info.title:
+            if (named_only and not info.title) or (accept is not None and not accept(info)):
                 continue
+            row = self._match(info, query, texts)
+            if row is not None:
+                found.append(row)
+        return _ordered(found, sort)
+
+    def _match(
+        self, info: SessionInfo, query: Query, texts: TextMatches | None
+    ) -> SessionRow | None:
+        """The session's row, if it matches."""
+        if texts is None or not texts.are_alone:
             fields = self._fields_of(info)
             match = None if query.is_empty else query.match(fields)
             if match is not None or query.is_empty:
-                found.append(SessionRow(info, fields[0].text, "", match, self._find_reason))
-        return _ordered(found, sort)
+                return SessionRow(info, fields[0].text, "", match, self._find_reason)
+        if texts is None or info.path not in texts.paths:
+            return None
+        found = Match((Hit("text", Kind.WORD, _TEXT_SCORE, ()),))
+        return SessionRow(info, name_of(info), "", found, texts.find_reason)
 
     def _fields_of(self, info: SessionInfo) -> Sequence[Searchable]:
         fields = self._fields.get(info.path)
@@ -331,7 +369,14 @@ _STATES = {
     "aborted": "stopped",
     "damaged": "damaged",
 }
-_FIELDS = {"text": "said", "first": "first prompt", "id": "id", "cwd": "project", "path": "file"}
+_FIELDS = {
+    "text": "said",
+    "tool": "tool",
+    "first": "first prompt",
+    "id": "id",
+    "cwd": "project",
+    "path": "file",
+}
 
 
 def short_path(path: str, home: str | None = None) -> str:
