@@ -102,7 +102,7 @@ async def test_enter_gives_the_path_of_the_chosen_session(stocked: Shop) -> None
         assert rig.names == ["Login", "dark mode please", "Oldest"]
         await rig.press("down", "enter")
         path = await rig.ended()
-    assert path is not None
+    assert isinstance(path, str)
     with open_view(path) as view:
         assert view.path[-1].data["message"]["content"][0]["text"] == "the tokenizer is unrelated"
 
@@ -122,7 +122,7 @@ async def test_ctrl_c_leaves_the_program(stocked: Shop) -> None:
 
 
 async def test_it_resolves_once_however_often_enter_and_esc_are_pressed(stocked: Shop) -> None:
-    ended: list[str | None] = []
+    ended: list[Picked] = []
     shelf = SessionShelf(Scope(stocked.project, stocked.profile))
 
     class Waiting(ThemedApp[None]):
@@ -199,7 +199,7 @@ async def test_keys_that_come_all_at_once_choose_what_was_meant(
     async with picking(stocked) as rig:
         burst(rig.app, *keys)
         path = await rig.ended()
-    assert path is not None
+    assert isinstance(path, str)
     with open_view(path) as view:
         assert view.name == title
 
