@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.color import Color
+from tests.agent_samples import claude_prompt, put_claude, put_codex
 
 from sessiontree import SessionManager
 from sessiontree.agents.tools.base import Confirmation
@@ -555,11 +556,45 @@ async def test_the_footer_says_session_model_tokens_and_cost(shop: Shop) -> None
 
 async def test_an_empty_session_says_what_to_do_and_offers_samples(shop: Shop) -> None:
     async with running_chat(shop.create()) as rig:
-        assert "/demo adds three samples" in rig.text
+        await rig.until(lambda: "No sessions yet: /demo adds three samples" in rig.text)
     shop.session("something")
     async with running_chat(shop.create()) as rig:
         assert "New session in" in rig.text
+        await rig.until(lambda: "something" in rig.text)
         assert "/demo" not in rig.text
+
+
+async def test_the_start_page_names_recent_sessions_here(shop: Shop) -> None:
+    for number in range(7):
+        shop.session(f"prompt {number}", age_s=3600 * (number + 1))
+    shop.session("elsewhere", cwd=shop.other_project)
+    async with running_chat(shop.create(), size=(100, 32)) as rig:
+        await rig.until(lambda: "Recent in this project" in rig.text)
+        lines = screen_lines(rig.app)
+        at = next(n for n, line in enumerate(lines) if "Recent in this project" in line)
+        assert [line.split() for line in lines[at + 1 : at + 6]] == [
+            ["prompt", str(number), f"{number + 1}h", "ago"] for number in range(5)
+        ]
+        assert "prompt 5" not in rig.text
+        assert "elsewhere" not in rig.text
+        assert "Sessiontree 0." in rig.text
+        assert "F1 help" in rig.text
+    async with running_chat(shop.create(), size=(80, 24)) as rig:
+        await rig.until(lambda: "Recent in this project" in rig.text)
+        assert "prompt 2" in rig.text
+        assert "prompt 3" not in rig.text
+
+
+async def test_nobody_with_sessions_of_other_agents_is_told_there_are_none(
+    shop: Shop, home: Path
+) -> None:
+    put_claude(home, "0b6a8a52-1111-4222-8333-444455556666", claude_prompt("Why?"))
+    put_codex(home, "0199c0de-0000-7000-8000-000000000001", ("user", "faster parser"))
+    async with running_chat(shop.create()) as rig:
+        await rig.until(lambda: "Recent, of all agents" in rig.text)
+        assert "Found: 1 of Claude Code, 1 of Codex. /resume lists them" in rig.text
+        assert "faster parser" in rig.text
+        assert "No sessions" not in rig.text
 
 
 async def test_what_another_process_appends_shows_up(shop: Shop) -> None:

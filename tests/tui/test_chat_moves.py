@@ -609,8 +609,8 @@ async def test_searching_all_sessions_and_opening_one(shop: Shop) -> None:
     path = shop.session("where is the flux capacitor", "In the garage.", title="Flux")
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/search capacitor")
-        await rig.until_screen(ListPicker)
-        await rig.until(lambda: "flux capacitor" in rig.text)
+        await rig.until_screen(SessionPicker)
+        await rig.until(lambda: "flux capacitor" in rig.text and "all agents" in rig.text)
         await rig.press("enter")
         await rig.until_said("Resumed session")
         assert rig.session.session_file == path
@@ -620,8 +620,9 @@ async def test_a_session_is_searched_by_its_name_and_opened(shop: Shop) -> None:
     path = shop.session("hello", "hi", title="Payments refactor")
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/search payments refactor")
-        await rig.until_screen(ListPicker)
-        await rig.until(lambda: "Payments refactor" in rig.text and "its name" in rig.text)
+        await rig.until_screen(SessionPicker)
+        await rig.until(lambda: "Search all sessions" in rig.text)
+        await rig.until(lambda: "Payments refactor" in rig.text)
         await rig.press("enter")
         await rig.until_said("Resumed session")
         assert rig.session.session_file == path
@@ -637,7 +638,7 @@ def long_session(shop: Shop, turns: int) -> SessionManager:
 
 async def search_and_open(rig: ChatRig) -> None:
     await rig.send("/search capacitor")
-    await rig.until_screen(ListPicker)
+    await rig.until_screen(SessionPicker)
     await rig.until(lambda: len(rig.app.screen.query_one(RowList).rows) == 1)
     await rig.press("enter")
     await rig.until(lambda: rig.app.screen is rig.chat and rig.is_idle)
@@ -674,8 +675,8 @@ async def test_words_that_were_said_on_another_branch_are_told_of(shop: Shop) ->
 async def test_a_search_that_finds_nothing_says_so(shop: Shop) -> None:
     async with running_chat(talked(shop, "one", "1")) as rig:
         await rig.send("/search zzzzz")
-        await rig.until_screen(ListPicker)
-        assert "Nothing found" in rig.text
+        await rig.until_screen(SessionPicker)
+        assert "Nothing matches zzzzz" in rig.text
         await rig.press("enter", "escape")
         await rig.until(lambda: rig.app.screen is rig.chat)
 

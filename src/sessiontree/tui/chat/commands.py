@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
-from sessiontree.tui.chat import lookups, models, moves
+from sessiontree.tui.chat import lookups, models, moves, start_page
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
 from sessiontree.tui.chat.confirm import word_permission
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 Handler = Callable[[str], Awaitable[None]]
+_ROOMY_HEIGHT = 30
+"""Lines from which on the start page shows more sessions."""
 
 
 class ChatCommands:
@@ -257,32 +260,27 @@ class ChatCommands:
 
         await self._chat.app.push_screen_wait(ReadingPane(title, facts))
 
-    def welcome(self) -> None:
-        """Show the first lines of an empty session."""
+    async def welcome(self) -> None:
+        """Show the start page of an empty session; what is found around it follows."""
         chat = self._chat
-        lines = [
-            f"New session in {short_path(chat.session.cwd)}.",
-            "Type a prompt · / commands · /resume earlier sessions · F1 help",
-        ]
-        if not lookups.has_sessions(chat.setup):
-            lines.append(_word_first_visit(lookups.count_other_sessions()))
-        chat.add_notice("\n".join(lines))
+        project = short_path(chat.session.cwd)
+        block = chat.add_notice(start_page.draw_start(project, None))
+        scope = replace(chat.setup.scope, cwd=chat.session.cwd)
+        try:
+            around = await asyncio.to_thread(
+                start_page.look_around, scope, chat.session.session_file
+            )
+        except (SessionTreeError, OSError):
+            logger.exception("looking for recent sessions failed")
+            return
+        most = start_page.RECENT if chat.size.height >= _ROOMY_HEIGHT else 3
+        block.change(text=start_page.draw_start(project, around, most))
+        chat.narrator.is_changed = True
 
     @staticmethod
     def text_of(message: Mapping[str, Any]) -> str:
         """The text of a queued message, for the editor."""
         return content_text(message.get("content"), "\n")
-
-
-def _word_first_visit(others: Mapping[str, int]) -> str:
-    """What to open when Sessiontree has no sessions yet: those of other agents, or samples."""
-    if not others:
-        return "No Sessiontree sessions yet: /demo adds three samples."
-    found = ", ".join(f"{count:,} from {agent}" for agent, count in others.items())
-    return (
-        f"No Sessiontree sessions yet. Found {found}: /resume lists them (Tab: all agents). "
-        "/demo adds samples."
-    )
 
 
 def _word_error(error: Exception) -> str:

@@ -104,38 +104,6 @@ def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
 # -- samples -------------------------------------------------------------------------------------
 
 
-def count_other_sessions() -> dict[str, int]:
-    """Count the session files of pi, omp and xcsh, which ``/resume`` lists; agents without any are
-    left out.
-    """
-    from sessiontree.discovery.paths import list_session_folders
-    from sessiontree.discovery.recent import list_session_files
-    from sessiontree.profiles import DEFAULT_PROFILE, list_profiles
-    from sessiontree.storage.file import FileSessionStorage
-
-    storage = FileSessionStorage()
-    counts = {
-        profile.name: sum(
-            len(list_session_files(storage, folder))
-            for folder in list_session_folders(profile, storage)
-        )
-        for profile in list_profiles()
-        if profile.name != DEFAULT_PROFILE
-    }
-    return {agent: count for agent, count in counts.items() if count}
-
-
-def has_sessions(setup: ChatSetup) -> bool:
-    """Whether the store (or the session folder) has any session at all."""
-    from sessiontree.discovery.recent import list_session_files
-
-    scope = setup.scope
-    if scope.files is None:
-        return bool(scope.reaching("all").list(limit=1))
-    folders = scope.files.folders()
-    return any(list_session_files(scope.files.storage, folder) for folder in folders)
-
-
 def create_samples(cwd: str, setup: ChatSetup) -> int:
     """Make the sample sessions in this project; return how many."""
     from sessiontree.samples import create_samples as create

@@ -23,7 +23,6 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
 from sessiontree.text.words import make_name
-from sessiontree.tui import safe_text
 from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
@@ -68,7 +67,7 @@ async def move(
     if session.cwd != project:
         chat.add_notice(f"The agent and ! commands now work in {short_path(session.cwd)}.")
     if not chat.transcript.blocks:
-        chat.commands.welcome()
+        chat.run_worker(chat.commands.welcome(), exit_on_error=False)
     chat.say_done(done if isinstance(done, str) else done())
     return True
 
@@ -238,37 +237,50 @@ async def clone(chat: ChatScreen) -> None:
 
 
 async def search(chat: ChatScreen, text: str) -> None:
-    """Search all sessions and open the hit that the user picks."""
-    from sessiontree.discovery.search.names import NAME_ROLE
+    """Search the sessions of all projects and agents, and open the one that the user picks.
 
-    scope = chat.setup.scope.reaching("all")
+    Then show where the words were said.
+    """
+    from sessiontree.tui.pickers.session_actions import SessionShelf
+    from sessiontree.tui.pickers.session_picker import SessionPicker
 
-    hits: dict[str, SearchHit] = {}
-
-    def find(query: str) -> list[Option]:
-        if not query.strip():
-            return []
-        found = scope.search(query, limit=50)
-        options = []
-        for number, hit in enumerate(found):
-            hits[f"{number}"] = hit
-            name = safe_text.one_line(hit.session.title or hit.session.first_message)
-            text = safe_text.one_line(hit.snippet)
-            found_in = "its name" if hit.role == NAME_ROLE else name
-            options.append(Option(f"{number}", text, found_in))
-        return options
-
-    chosen = await chat.app.push_screen_wait(
-        ListPicker(
-            "Search all sessions",
-            find,
-            query=text,
-            nothing="Type words to look for" if not text else "Nothing found",
-            enter="open the session",
-        )
+    scope = replace(chat.setup.scope, cwd=chat.session.cwd)
+    picker = SessionPicker(
+        SessionShelf(scope),
+        query=text,
+        open_path=chat.session.session_file,
+        title="Search all sessions",
+        is_wide=True,
     )
-    if chosen is not None and await open_path(chat, hits[chosen].path):
-        await _show_hit(chat, hits[chosen])
+    picked = await chat.app.push_screen_wait(picker)
+    if picked is None:
+        return
+    if not isinstance(picked, str):
+        await _visit(chat, picked)
+        return
+    finding = asyncio.ensure_future(asyncio.to_thread(_find_hit, scope, picker.query_text, picked))
+    is_there = await open_path(chat, picked)
+    hit = await finding
+    if is_there and hit is not None:
+        await _show_hit(chat, hit)
+
+
+def _find_hit(scope: Scope, query: str, path: str) -> SearchHit | None:
+    """Where the words of a query are in one session."""
+    from sessiontree.serving.filtered_search import FilteredSearch, FilterError
+
+    try:
+        filters = FilteredSearch.of(query, scope).filters
+        found = scope.reaching("all", agents="all").search(
+            filters.words,
+            role=filters.role,
+            include_tools=filters.in_tools,
+            limit=1,
+            accept=lambda info: info.path == path,
+        )
+    except (FilterError, SessionTreeError, OSError):
+        return None
+    return found[0] if found else None
 
 
 async def _show_hit(chat: ChatScreen, hit: SearchHit) -> None:

@@ -162,7 +162,7 @@ class ChatScreen(Screen[None]):
         if opened.is_offline:
             self.add_notice(f"You're talking to the built-in offline agent. {opened.reason}.")
         if not self.transcript.blocks:
-            self.commands.welcome()
+            self.run_worker(self.commands.welcome(), exit_on_error=False)
         if self.setup.notice:
             self.say(self.setup.notice)
         fallback = self.session.model_fallback
@@ -205,10 +205,10 @@ class ChatScreen(Screen[None]):
             " · ".join([text, *(news for news, _ in told)]), is_bad=any(bad for _, bad in told)
         )
 
-    def add_notice(self, text: str) -> None:
+    def add_notice(self, text: str) -> Block:
         """Add a few lines to the conversation that the session does not keep."""
-        self.narrator.conversation.add_notice(text)
         self.narrator.is_changed = True
+        return self.narrator.conversation.add_notice(text)
 
     def _draw_queue(self, width: int) -> list[Text]:
         return draw_queue(self.narrator.steering, self.narrator.queued, width, palette_of(self))

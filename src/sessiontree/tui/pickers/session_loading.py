@@ -165,10 +165,15 @@ class SessionFeed:
         self._is_looking_wider = False
         self._enter(breadth)
 
-    def start(self) -> None:
-        """List this project's sessions; if it has none, those of all projects, then all agents."""
+    def start(self, *, is_wide: bool = False) -> None:
+        """List this project's sessions; if it has none, those of all projects, then all agents.
+
+        ``is_wide`` begins with the latter.
+        """
         self._is_looking_wider = True
-        self._enter(self._breadth_for_filters() or self.breadth)
+        wide: Breadth = "agents" if is_wide and self._shelf.expect_others() else "all"
+        first = wide if is_wide and self._shelf.candidates is None else self.breadth
+        self._enter(self._breadth_for_filters() or first)
         run_in_background(
             self._owner.pump,
             lambda _: self._shelf.look_for_others(),

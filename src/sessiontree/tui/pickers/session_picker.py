@@ -111,9 +111,14 @@ class SessionPicker(QueryPicker[Picked]):
         query: str = "",
         open_path: str | None = None,
         clock: Clock = now,
+        title: str = "Resume a session",
+        is_wide: bool = False,
     ) -> None:
+        """``is_wide`` begins with the sessions of all projects and agents."""
         super().__init__()
         self._shelf = shelf
+        self._title = title
+        self._is_wide = is_wide
         self._open_path = open_path
         self._clock = clock
         self._feed = SessionFeed(
@@ -141,7 +146,12 @@ class SessionPicker(QueryPicker[Picked]):
         yield Bar(self._draw_keys, id="keys")
 
     def on_mount(self) -> None:
-        self._feed.start()
+        self._feed.start(is_wide=self._is_wide)
+
+    @property
+    def query_text(self) -> str:
+        """What was typed."""
+        return self._feed.query.text
 
     @property
     def row_list(self) -> RowList[SessionRow]:
@@ -201,7 +211,7 @@ class SessionPicker(QueryPicker[Picked]):
 
     def _draw_top(self, width: int) -> Text:
         palette = palette_of(self)
-        title = "Which session?" if self._shelf.candidates is not None else "Resume a session"
+        title = "Which session?" if self._shelf.candidates is not None else self._title
         notice = Text(safe_text.one_line(self._notice), palette.of("warning"))
         facts = Text(" · ".join(self._facts()), palette.dim)
         return titled(Text(title, palette.strong), notice, facts, width)
