@@ -1,4 +1,4 @@
-"""What an empty session shows: the program's name, recent sessions, what other agents left, keys.
+"""The start page of an empty session: name, recent sessions, what other agents left, keys.
 
 `look_around` reads the facts in the caller's thread; `draw_start` lays them out. Never writes.
 """
