@@ -231,7 +231,10 @@ async def test_tab_switches_between_this_project_and_all(stocked: Shop) -> None:
         assert "Other project" not in rig.names
 
 
-async def test_tab_goes_on_to_the_sessions_of_other_agents(stocked: Shop, home: Path) -> None:
+async def test_tab_goes_on_to_the_sessions_of_other_agents(
+    stocked: Shop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", stocked.profile.agent_dir)
     theirs = Shop(stocked.root)
     theirs.profile = Profile("omp", str(home / ".omp" / "agent"), "omp")
     path = theirs.session("asked elsewhere", title="From omp", age_s=3)
@@ -257,7 +260,10 @@ async def test_a_project_without_sessions_shows_those_of_all_projects(shop: Shop
         assert "No sessions in this project yet" in rig.text
 
 
-async def test_a_user_of_another_agent_sees_its_sessions_at_once(shop: Shop, home: Path) -> None:
+async def test_a_user_of_another_agent_sees_its_sessions_at_once(
+    shop: Shop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", shop.profile.agent_dir)
     theirs = Shop(shop.root)
     theirs.profile = Profile("pi", str(home / ".pi" / "agent"), "pi")
     theirs.session("asked of pi", title="From pi")
