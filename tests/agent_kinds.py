@@ -7,14 +7,25 @@ the word "narwhal".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.agent_databases import OpenCodeDatabase, opencode_call, opencode_step
+from tests.agent_databases import OpenCodeDatabase, Record, opencode_call, opencode_step
+from tests.agent_samples import START, write_lines
 
 PROMPT = "Add a price column"
 CWD = "/srv/shop"
+
+
+def at(number: int) -> str:
+    return START.format(number % 10)
+
+
+def append_lines(path: Path, records: list[Record]) -> None:
+    with path.open("ab") as file:
+        file.write("".join(json.dumps(each) + "\n" for each in records).encode())
 
 
 @dataclass
@@ -71,6 +82,165 @@ def make_opencode(home: Path) -> Sample:
     )
 
 
+GEMINI_ID = "5f2c81d0-0000-4000-8000-000000000001"
+QWEN_ID = "5f2c81d0-0000-4000-8000-000000000002"
+
+
+def gemini_file(home: Path) -> Path:
+    folder = home / ".gemini" / "tmp" / "shop" / "chats"
+    return folder / f"session-2026-01-01T09-00-{GEMINI_ID[:8]}.jsonl"
+
+
+def gemini_head() -> Record:
+    return {
+        "sessionId": GEMINI_ID,
+        "projectHash": "0" * 64,
+        "startTime": at(0),
+        "lastUpdated": at(0),
+        "kind": "main",
+    }
+
+
+def gemini_message(number: int, kind: str, content: object, **fields: object) -> Record:
+    made = {"id": f"m{number}", "timestamp": at(number), "type": kind, "content": content}
+    return {**made, **fields}
+
+
+def gemini_answer(number: int, content: object, **fields: object) -> Record:
+    tokens = {"input": 400, "output": 15, "cached": 300, "thoughts": 5, "tool": 0, "total": 420}
+    made = {"thoughts": [], "tokens": tokens, "model": "gemini-3-pro"}
+    return gemini_message(number, "gemini", content, **{**made, **fields})
+
+
+def gemini_call(output: str) -> Record:
+    response = {"id": "call_1", "name": "bash", "response": {"output": output}}
+    return {
+        "id": "call_1",
+        "name": "bash",
+        "args": {"command": "ls"},
+        "result": [{"functionResponse": response}],
+        "status": "success",
+        "timestamp": at(2),
+        "displayName": "Shell",
+    }
+
+
+def make_gemini(home: Path) -> Sample:
+    path = gemini_file(home)
+    looked = gemini_answer(2, "Looking.", thoughts=[{"subject": "A look", "description": "first"}])
+    write_lines(
+        path,
+        [
+            gemini_head(),
+            gemini_message(1, "user", [{"text": PROMPT}]),
+            gemini_answer(2, "Looking.", tokens=None),
+            {**looked, "tokens": None},
+            looked,
+            {**looked, "toolCalls": [gemini_call("shop.py zebra")]},
+            {"$set": {"lastUpdated": at(3)}},
+            gemini_answer(4, [{"text": "Done with the walrus."}]),
+            gemini_message(5, "info", "Something happened"),
+            {"$set": {"summary": "Price column", "lastUpdated": at(6)}},
+        ],
+    )
+    (path.parent.parent / ".project_root").write_text(CWD)
+
+    def grow() -> None:
+        more = [
+            gemini_message(7, "user", [{"text": "And a narwhal?"}]),
+            gemini_answer(8, "A narwhal, too."),
+        ]
+        append_lines(path, more)
+
+    return Sample(
+        GEMINI_ID,
+        path,
+        grow,
+        ["gemini", "--resume", GEMINI_ID],
+        [home / ".gemini"],
+        title="Price column",
+        tokens=(200, 40, 600, 0),
+        model="google/gemini-3-pro",
+        kept=["info"],
+    )
+
+
+def qwen_record(number: int, kind: str, parts: list[Record] | None, **fields: object) -> Record:
+    made: Record = {
+        "uuid": f"u{number}",
+        "parentUuid": f"u{number - 1}" if number > 1 else None,
+        "sessionId": QWEN_ID,
+        "timestamp": at(number),
+        "type": kind,
+        "cwd": CWD,
+        "version": "0.24.0",
+    }
+    if parts is not None:
+        made["message"] = {"role": "model" if kind == "assistant" else "user", "parts": parts}
+    return {**made, **fields}
+
+
+def qwen_answer(number: int, *parts: Record, **fields: object) -> Record:
+    counts = {
+        "promptTokenCount": 400,
+        "candidatesTokenCount": 20,
+        "thoughtsTokenCount": 5,
+        "cachedContentTokenCount": 300,
+        "totalTokenCount": 420,
+    }
+    made = {"model": "qwen3-coder-plus", "usageMetadata": counts}
+    return qwen_record(number, "assistant", list(parts), **{**made, **fields})
+
+
+def qwen_path(home: Path) -> Path:
+    return home / ".qwen" / "projects" / "-srv-shop" / "chats" / f"{QWEN_ID}.jsonl"
+
+
+def make_qwen(home: Path) -> Sample:
+    path = qwen_path(home)
+    call = {"functionCall": {"id": "call_1", "name": "bash", "args": {"command": "ls"}}}
+    response = {"id": "call_1", "name": "bash", "response": {"output": "shop.py zebra"}}
+    title = {"customTitle": "Price column", "titleSource": "manual"}
+    telemetry = {"uiEvent": {"event.name": "qwen-code.api_response"}}
+    write_lines(
+        path,
+        [
+            qwen_record(1, "user", [{"text": PROMPT}]),
+            qwen_answer(2, {"text": "A look first.", "thought": True}, {"text": "Looking."}, call),
+            qwen_record(
+                3,
+                "tool_result",
+                [{"functionResponse": response}],
+                toolCallResult={"callId": "call_1", "status": "success", "resultDisplay": "shown"},
+            ),
+            qwen_answer(4, {"text": "Done with the walrus."}),
+            qwen_record(5, "system", None, subtype="custom_title", systemPayload=title),
+            qwen_record(6, "system", None, subtype="ui_telemetry", systemPayload=telemetry),
+        ],
+    )
+
+    def grow() -> None:
+        more = [
+            qwen_record(7, "user", [{"text": "And a narwhal?"}]),
+            qwen_answer(8, {"text": "A narwhal, too."}),
+        ]
+        append_lines(path, more)
+
+    return Sample(
+        QWEN_ID,
+        path,
+        grow,
+        ["qwen", "--resume", QWEN_ID],
+        [home / ".qwen"],
+        title="Price column",
+        tokens=(200, 40, 600, 0),
+        model="qwen/qwen3-coder-plus",
+        kept=["ui_telemetry"],
+    )
+
+
 KINDS: dict[str, Callable[[Path], Sample]] = {
+    "gemini-cli": make_gemini,
     "opencode": make_opencode,
+    "qwen-code": make_qwen,
 }

@@ -26,9 +26,9 @@ def list_agent_sessions(
     """
     selected = select_sessions(cwd, None, FileSessionStorage(), agents=agents)
     made = SessionList()
+    made.unreadable += [Unreadable(*each) for each in selected.unreadable]
     found: list[tuple[FileStat, SessionInfo]] = []
     for source, surveyed in survey_sources(selected.sources, on_progress):
-        made.unreadable += [Unreadable(*each) for each in source.places.unreadable]
         made.unreadable += surveyed.unreadable
         for stat, summary in surveyed.found:
             if selected.find(stat.path) is None:

@@ -34,6 +34,8 @@ class Selection:
     owners: dict[str, Source] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     """The session of each part, by their paths."""
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    """Folders and databases that could not be read, and why."""
     _chosen: dict[str, list[FileStat]] = field(default_factory=dict)
     _indexed: dict[str, dict[str, FileStat]] = field(default_factory=dict)
     _parts_of: dict[str, list[FileStat]] | None = None
@@ -100,6 +102,7 @@ def select_sessions(
     scope = Selection()
     belongs = belongs_to(cwd) if cwd is not None else None
     for source in _find_sources(cwd, profile, storage, agents):
+        scope.unreadable += source.places.unreadable
         chooser = _chooser(source, belongs)
         parts = source.places.parts
         scope.parts |= parts

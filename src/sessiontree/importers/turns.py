@@ -116,7 +116,7 @@ class TurnWriter:
         self._root = root
         self._scope = scope
         self._builder = builder
-        self._places: dict[str, str] = {}
+        self._places: dict[str, str | None] = {}
         """The last entry of each record."""
         self._before: dict[str, str | None] = {}
         """What stands before the first entry of each record."""
@@ -132,17 +132,19 @@ class TurnWriter:
                 self.tail = self._before[turn.after]
             return
         self._builder.tell_time(turn.time)
-        if turn.after is not None and turn.role != "compaction":
+        if turn.after is not None:
             self.tail = (
                 self._root if turn.after == ROOT else self._places.get(turn.after, self.tail)
             )
         if turn.id:
             self._before.setdefault(turn.id, self.tail)
-        self.tail = self._add(source, turn)
+        if turn.role != "mark":
+            self.tail = self._add(source, turn)
         if turn.id:
             self._places[turn.id] = self.tail
 
     def _add(self, source: tuple[str, ...], turn: Turn) -> str:
+        """Add the entry of a turn."""
         builder = self._builder
         if turn.role == "note":
             return builder.keep(source, self.tail, turn.name, turn.data)
@@ -209,7 +211,7 @@ class TurnWriter:
         if turn.usage is not None:
             fields["usage"] = turn.usage
         added = self._builder.add("compaction", source, self.tail, fields)
-        kept = self._first_kept(turn.after)
+        kept = self._first_kept(turn.kept)
         # Itself as the first entry kept: none before it stays in context.
         self._builder.by_id[added]["firstKeptEntryId"] = kept or added
         return added
@@ -219,7 +221,7 @@ class TurnWriter:
         if record_id is None or record_id not in self._places:
             return None
         before = self._before.get(record_id)
-        at: str | None = self._places[record_id]
+        at = self._places[record_id]
         while at is not None:
             parent = self._builder.by_id[at]["parentId"]
             if parent == before:

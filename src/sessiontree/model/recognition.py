@@ -126,6 +126,10 @@ def whose_record(value: Mapping[str, Any]) -> ForeignAgent | None:
     """Return the agent whose transcripts have such records, if they can be imported."""
     if value.get("type") in _CODEX_TYPES and isinstance(value.get("payload"), dict):
         return "codex"
-    if value.keys() & _CLAUDE_KEYS and "parentId" not in value:
+    message = value.get("message")
+    has_parts = isinstance(message, dict) and "parts" in message
+    if value.keys() & _CLAUDE_KEYS and not (
+        {"parentId", "projectHash"} & value.keys() or has_parts
+    ):
         return "claude-code"
     return None

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
-from sessiontree.storage.sqlite import BUSY_CODES, error_code
+from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, error_code
 
 _Result = TypeVar("_Result")
 Fingerprint = tuple[tuple[int, int, int, int], ...]
@@ -81,7 +81,7 @@ def read_database(
             return _read_once(path, tables, job)
         except _ChangedError:
             time.sleep(0.03 * (attempt + 1))
-        except sqlite3.Error as error:
+        except FAILURES as error:
             if attempt == _ATTEMPTS - 1 or error_code(error) not in _PASSING:
                 raise _explain(path, error) from error
             time.sleep(0.03 * (attempt + 1))
@@ -109,7 +109,7 @@ def _read_once(path: str, tables: Tables, job: Callable[[sqlite3.Connection], _R
                 result = _run(_uri(copy, "mode=rw"), tables, job)
         else:
             result = _run(_uri(path, "mode=ro&immutable=1"), tables, job)
-    except sqlite3.Error:
+    except FAILURES:
         if fingerprint(path) != before:
             raise _ChangedError from None
         raise
@@ -156,7 +156,7 @@ def _copied(path: str) -> Iterator[str]:
         yield copy
 
 
-def _explain(path: str, error: sqlite3.Error) -> OSError:
+def _explain(path: str, error: sqlite3.Error | UnicodeDecodeError) -> OSError:
     """Say in a few words what is wrong with a database."""
     code, said = error_code(error), str(error)
     if code in BUSY_CODES:

@@ -26,6 +26,8 @@ OWN_AGENTS = ("sessiontree", "omp", "xcsh", "pi")
 _BUILT_IN = {
     "claude-code": ("sessiontree.discovery.adapters.claude_code", "ClaudeCode"),
     "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
+    "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
+    "qwen-code": ("sessiontree.discovery.adapters.qwen_code", "QwenCode"),
     "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
 }
 _loaded: dict[str, AgentAdapter] = {}

@@ -89,7 +89,12 @@ class ClaudeCode(AgentAdapter):
 
     def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         del path
-        return any(record.keys() & _KEYS for record in records)
+        # Qwen Code's records have the same ids, but hold Google's parts; Gemini CLI's, no such ids.
+        others = ("systemPayload", "projectHash")
+        return any(record.keys() & _KEYS for record in records) and not any(
+            "parts" in get_object(record, "message") or any(key in record for key in others)
+            for record in records
+        )
 
     def read(
         self, reader: SessionStorageReader, path: str, size: int, known: Reading | None

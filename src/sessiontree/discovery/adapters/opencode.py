@@ -97,7 +97,9 @@ class OpenCode(RowAgent):
             f" FROM session {by_id}",
             given,
         ):
-            session = str(row["id"])
+            session = row.get("id")
+            if not isinstance(session, str):
+                continue
             yield SessionRow(
                 session,
                 max(as_ms(row.get("time_updated")), times.get(session, 0)),
@@ -122,10 +124,10 @@ class OpenCode(RowAgent):
             "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id",
             (session_id,),
         ):
-            made = {"id": row["id"], "data": decode_column(row, "data")}
-            parts.setdefault(row["message_id"], []).append(made)
+            made = {"id": row.get("id"), "data": decode_column(row, "data")}
+            parts.setdefault(str(row.get("message_id")), []).append(made)
             if isinstance(made["data"], dict) and made["data"].get("type") == "compaction":
-                kept[row["message_id"]] = made["data"].get("tail_start_id")
+                kept[row.get("message_id")] = made["data"].get("tail_start_id")
         for row in select_rows(
             database,
             "SELECT id, time_created, data FROM message WHERE session_id = ?"
@@ -136,7 +138,7 @@ class OpenCode(RowAgent):
             asked = made["data"].get("parentID") if isinstance(made["data"], dict) else None
             if isinstance(asked, str) and kept.get(asked) is not None:
                 made["tail_start_id"] = kept[asked]
-            yield {**made, "parts": parts.pop(row["id"], [])}
+            yield {**made, "parts": parts.pop(str(row.get("id")), [])}
         for message_id, left in parts.items():  # of messages that are not there
             yield {"type": "parts", "id": message_id, "parts": left}
         if isinstance(reverted, dict):
@@ -317,7 +319,7 @@ class _Answer:
             usage=usage,
             stop="toolUse" if has_calls and stop == "stop" else stop,
             error=said if error else None,
-            after=get_text(self._record, "tail_start_id") if is_summary else None,
+            kept=get_text(self._record, "tail_start_id"),
         )
         self._blocks = []
         yield from self._rest()

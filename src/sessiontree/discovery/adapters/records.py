@@ -19,6 +19,7 @@ WireRecord = dict[str, Any]
 
 # Seconds since 1970 have ten digits until 2286; anything larger counts milliseconds.
 _SECONDS_BELOW = 100_000_000_000
+_MOST = 1 << 53
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -58,14 +59,15 @@ def get_list(values: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def get_count(values: Mapping[str, Any], key: str) -> int:
-    """The number under ``key`` as a whole number from 0 on; 0 for anything else."""
+    """The number under ``key`` as a whole number from 0 on; 0 for what is none, or too large."""
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     try:
-        return max(0, int(value))
+        count = int(value)
     except (ValueError, OverflowError):
         return 0
+    return count if 0 <= count < _MOST else 0
 
 
 def read_time(value: object) -> int | None:

@@ -38,7 +38,15 @@ from sessiontree.discovery.texts import SPOKEN_ROLES, SaidText, join_strings
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
 
 Role = Literal[
-    "user", "assistant", "toolResult", "bashExecution", "context", "compaction", "note", "rewind"
+    "user",
+    "assistant",
+    "toolResult",
+    "bashExecution",
+    "context",
+    "compaction",
+    "note",
+    "mark",  # nothing but a place, which others may follow
+    "rewind",
 ]
 MESSAGES = frozenset(("user", "assistant", "toolResult", "bashExecution"))
 """The roles that an import makes messages of, and a listing counts."""
@@ -82,8 +90,10 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
     after: str | None = None
     """The id of the record that it follows; without one, it follows the turn before it.
 
-    For ``rewind``: the record that goes, with all after it. For ``compaction``: the first kept.
+    For ``rewind``: the record that goes, with all after it.
     """
+    kept: str | None = None
+    """Of a compaction: the first record that stays in sight; without one, none does."""
     is_shown: bool = False
 
     @property
@@ -200,6 +210,7 @@ class Scan:
         self._began_ms: int | None = None
         self._leaf_before: dict[str, Leaf | None] = {}
         """The leaf before each record, for those that are taken back."""
+        self._leaf_at: dict[str, Leaf | None] = {}
 
     def take(self, line: bytes, offset: int) -> None:
         """Add one line."""
@@ -229,14 +240,29 @@ class Scan:
         time_ms = read_time(turn.time)
         if self._began_ms is None:
             self._began_ms = time_ms
-        if turn.role == "rewind" and turn.after is not None:
-            summary.leaf = self._leaf_before.get(turn.after, summary.leaf)
-        elif turn.id:
-            self._leaf_before.setdefault(turn.id, summary.leaf)
+        self._go_to(turn)
+        if turn.role in MESSAGES:
+            self._take_message(turn, time_ms)
+            summary.leaf = Leaf(turn.id, self._status(turn), offset)
+        if turn.id:
+            self._leaf_at[turn.id] = summary.leaf
         if turn.role in ("assistant", "compaction"):
             self._take_usage(turn, time_ms)
-        if turn.role not in MESSAGES:
+
+    def _go_to(self, turn: Turn) -> None:
+        """Go to the place that a turn follows."""
+        summary = self._summary
+        if turn.role == "rewind":
+            summary.leaf = self._leaf_before.get(turn.after or "", summary.leaf)
             return
+        if turn.after is not None:
+            root = None if turn.after == ROOT else summary.leaf
+            summary.leaf = self._leaf_at.get(turn.after, root)
+        if turn.id:
+            self._leaf_before.setdefault(turn.id, summary.leaf)
+
+    def _take_message(self, turn: Turn, time_ms: int | None) -> None:
+        summary = self._summary
         summary.message_count += 1
         if time_ms is not None:
             summary.last_message_ms = max(time_ms, summary.last_message_ms or 0)
@@ -247,7 +273,6 @@ class Scan:
         if turn.role == "user" and summary.first_message is None:
             text = turn.text
             summary.first_message = text if text.strip() else None
-        summary.leaf = Leaf(turn.id, self._status(turn), offset)
 
     def _status(self, turn: Turn) -> Status:
         if turn.role != "assistant":
