@@ -300,7 +300,7 @@ class _Log:
         del self._now[self._now.index(name) :]
 
     def _replace(self, messages: list[WireRecord]) -> None:
-        """All messages are given anew: those that were shortened stay as they were."""
+        """Take a new list of all messages; those that were shortened in it stay as they were."""
         named = [each for each in messages if isinstance(each.get("id"), str)]
         ids = [each["id"] for each in named]
         if self._now and ids == self._now[: len(ids)]:
