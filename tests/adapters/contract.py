@@ -6,7 +6,7 @@ subclasses see to the stores::
     class Driver:
         def __init__(self, url: str, scope: str | None = None) -> None: ...
         async def add(self, session_id: str, text: str) -> None:     # a user's message
-        async def answer(self, session_id: str, text: str) -> None:  # a model's answer
+        async def answer(self, session_id: str, text: str) -> None:  # a model's, of 10 + 2 tokens
         async def texts(self, session_id: str) -> list[str]:         # the text of each message
         async def close(self) -> None: ...
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import threading
 import time
@@ -64,7 +65,7 @@ class Driver(Protocol):
         """Save a user's message."""
 
     async def answer(self, session_id: str, text: str) -> None:
-        """Save a model's answer."""
+        """Save a model's answer, which took 10 tokens of input and 2 of output."""
 
     async def texts(self, session_id: str) -> list[str]:
         """The text of each message of the conversation, oldest first."""
@@ -162,6 +163,28 @@ class AdapterContract:
         assert await driver.texts("s") == ["before", "after"]
         await driver.close()
 
+    async def test_a_broken_record_is_left_out_with_a_warning(
+        self, url: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        driver = self.make(url)
+        for text in ("one", "two", "three"):
+            await driver.answer("s", text)
+        await driver.close()
+        store = open_store(url)
+        ref = store.locate("s", scope=self.session_scope)
+        assert ref is not None
+        with SessionManager.open(ref, storage=store) as session:
+            entry = next(each for each in session.get_entries() if "two" in json.dumps(each.data))
+            entry.data["native"] = {key: {"$": "/nowhere"} for key in entry.data["native"]}
+            session.rewrite_entries()
+        again = self.make(url)
+        with caplog.at_level(logging.WARNING):
+            assert await again.texts("s") == ["one", "three"]
+        assert entry.id in caplog.text
+        await again.answer("s", "four")
+        assert await again.texts("s") == ["one", "three", "four"]
+        await again.close()
+
 
 class SharedAdapterContract(AdapterContract):
     """On a store that other processes write to as well, and the command reads."""
@@ -228,7 +251,8 @@ class SharedAdapterContract(AdapterContract):
         assert "whistles" in await asyncio.to_thread(_command, "search", "whistles")
         await asyncio.to_thread(_command, "export", "s", "-o", str(tmp_path / "s.md"))
         assert "kettle" in (tmp_path / "s.md").read_text(encoding="utf-8")
-        assert await asyncio.to_thread(_command, "usage", "s")
+        (row,) = json.loads(await asyncio.to_thread(_command, "usage", "s", "--json"))
+        assert (row["input"], row["output"]) == (10, 2)
 
 
 class AdapterOnFiles(SharedAdapterContract):

@@ -40,7 +40,8 @@ class Driver:
         await self.provider.save_messages(session_id, [Message("user", [text])])
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self.provider.save_messages(session_id, [Message("assistant", [text])])
+        usage = Content.from_usage(UsageDetails(input_token_count=10, output_token_count=2))
+        await self.provider.save_messages(session_id, [Message("assistant", [text, usage])])
 
     async def texts(self, session_id: str) -> list[str]:
         return [message.text for message in await self.provider.get_messages(session_id)]

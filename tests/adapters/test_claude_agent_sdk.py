@@ -59,7 +59,8 @@ class Driver:
         await self._append(session_id, prompt(text))
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self._append(session_id, answer(text))
+        usage = {"input_tokens": 10, "output_tokens": 2}
+        await self._append(session_id, answer(text, id=f"msg_{uuid.uuid4()}", usage=usage))
 
     async def texts(self, session_id: str) -> list[str]:
         found = await self._store.load({"project_key": PROJECT, "session_id": session_id})

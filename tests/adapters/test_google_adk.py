@@ -46,7 +46,10 @@ class Driver:
         await self._append(session_id, asked(text))
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self._append(session_id, said(text))
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=10, candidates_token_count=2
+        )
+        await self._append(session_id, said(text, usage_metadata=usage))
 
     async def _append(self, session_id: str, event: Event) -> None:
         session = await get(self.service, session_id)

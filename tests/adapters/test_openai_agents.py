@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from agents import Agent, Runner, function_tool, set_tracing_disabled
+from agents import Agent, RunContextWrapper, Runner, Usage, function_tool, set_tracing_disabled
 from agents.memory import (
     OpenAIResponsesCompactionAwareSession,
     OpenAIResponsesCompactionSession,
@@ -43,7 +43,8 @@ class Driver:
         await self.session(session_id).add_items([ask(text)])
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self.session(session_id).add_items([say(text)])
+        wrapper = RunContextWrapper(None, Usage(input_tokens=10, output_tokens=2))
+        await self.session(session_id).add_items([say(text)], wrapper=wrapper)
 
     async def texts(self, session_id: str) -> list[str]:
         return texts(await self.session(session_id).get_items())

@@ -57,7 +57,7 @@ class Driver:
         await self._save(session_id, ask(text))
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self._save(session_id, ModelResponse([TextPart(text)], timestamp=NOON))
+        await self._save(session_id, say(text))
 
     async def _save(self, session_id: str, message: ModelMessage) -> None:
         while True:
@@ -86,6 +86,11 @@ class TestOnFiles(AsyncAdapterOnFiles):
 
 def ask(text: str) -> ModelRequest:
     return ModelRequest([UserPromptPart(text, timestamp=NOON)], timestamp=NOON)
+
+
+def say(text: str) -> ModelResponse:
+    usage = RequestUsage(input_tokens=10, output_tokens=2)
+    return ModelResponse([TextPart(text)], usage=usage, timestamp=NOON)
 
 
 def text_of(message: ModelMessage) -> str:

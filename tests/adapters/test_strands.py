@@ -34,7 +34,9 @@ class Driver:
         await asyncio.to_thread(self._create, session_id, ask(text))
 
     async def answer(self, session_id: str, text: str) -> None:
-        await asyncio.to_thread(self._create, session_id, say(text))
+        usage = {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}
+        answer = {**say(text), "metadata": {"usage": usage}}
+        await asyncio.to_thread(self._create, session_id, answer)
 
     def _create(self, session_id: str, message: Any) -> None:
         made = SessionMessage.from_message(message, self.last.get(session_id, -1) + 1)
