@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 from tests.adapters import (
@@ -15,6 +17,8 @@ from tests.adapters import (
 from tests.adapters.contract import SharedAdapterContract
 
 from sessiontree.adapters.claude_agent_sdk import SessiontreeSessionStore
+from sessiontree.adapters.pydantic_ai import SessiontreeConversationStore
+from sessiontree.stores.postgres.database import Database
 
 
 class OnPostgres(SharedAdapterContract):
@@ -62,3 +66,32 @@ async def test_the_vendors_conformance_suite_passes_for_claude(url: str) -> None
     assert len(made) > 10
     for store in made:
         await store.aclose()
+
+
+@pytest.mark.parametrize("length", [2, 200])
+async def test_a_history_is_read_in_one_query(
+    url: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside it there is one that asks whether the session is still there, whatever the length."""
+    one = SessiontreeConversationStore(storage=url)
+    texts = [f"{number}" for number in range(length)]
+    saved = await test_pydantic_ai.said(one, "long", *texts)
+    record = await one.read_record("long")
+    assert record is not None
+    sent: list[Any] = []
+    attempt = Database.attempt
+
+    def counting(self: Database, work: Any) -> Any:
+        sent.append(work)
+        return attempt(self, work)
+
+    monkeypatch.setattr(Database, "attempt", counting)
+    history = await one.read_history(record.head_id)
+    assert [entry.message for entry in history] == saved.messages
+    assert len(sent) == 2
+    sent.clear()
+    two = SessiontreeConversationStore(storage=url)
+    assert await two.load("long") is not None  # its record, then its history
+    assert len(sent) < 10
+    await one.aclose()
+    await two.aclose()
