@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import alternatives, floors_table, peers
+from benchmarks import alternatives, floors_table, frameworks, peers
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
 from benchmarks.measure import Run, measure_in_turns, measure_more
 from benchmarks.report import Row, find_better, is_close, make_row, to_json, to_markdown
@@ -56,11 +56,15 @@ def main(arguments: list[str] | None = None) -> int:
         parts.append(floors_table.measure(world, sizes, repetitions))
     if re.search(options.only, alternatives.NAME):
         parts.append(alternatives.measure(world, sizes, repetitions))
+    missed = [row.name for row in rows if row.failures]
+    if re.search(options.only, frameworks.NAME):
+        table, failures = frameworks.measure(world, sizes, repetitions)
+        parts.append(table)
+        missed += failures
     _save(options, parts, to_json(rows, command))
     if options.docs:
         _put_into_docs("\n".join(parts))
     print("\n".join(parts))
-    missed = [row.name for row in rows if row.failures]
     return 1 if options.check and missed else 0
 
 
