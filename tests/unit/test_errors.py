@@ -32,6 +32,7 @@ from sessiontree.runtime.models import AmbiguousModelError, ModelNotFoundError
 from sessiontree.runtime.navigation import NotAPromptError
 from sessiontree.runtime.operations import OperationInProgressError
 from sessiontree.runtime.sessions import NothingToForkError
+from sessiontree.serving.filtered_search import FilterError
 from sessiontree.serving.listener import PortError
 from sessiontree.session.worker import SessionClosedError
 
@@ -70,6 +71,7 @@ EXAMPLES = [
     errors.ClockError(253_402_300_800_000),
     ConfinementError("../x", "outside of the project"),
     PortError("port 80 is taken"),
+    FilterError('Unknown filter "x:"'),
     ToolError("exit code 1", {"exitCode": 1}),
     Failed("nothing found", 3),
 ]

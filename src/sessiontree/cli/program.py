@@ -23,7 +23,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "search": ("commands.search", "Search the text of all sessions."),
     "history": ("commands.history", "List or search the prompts you typed."),
     "open": ("commands.open", "Open a session in its own agent."),
-    "usage": ("commands.usage", "Show tokens and cost, by session, model or day."),
+    "usage": ("commands.usage", "Show tokens and cost, by session, model, day or agent."),
     "export": ("commands.export", "Write a session as Markdown, HTML, JSON or a bundle."),
     "import": ("commands.import_", "Import sessions of other agents, or a bundle."),
     "convert": ("commands.convert", "Copy a session into another profile's format."),
