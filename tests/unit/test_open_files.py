@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.samples import assistant, chain, header, user, write
 
-from sessiontree import FileSessionStorage, PersistenceError, SessionManager
+from sessiontree import FileSessionStorage, FileStore, PersistenceError, SessionManager
 from sessiontree.errors import SessionTreeError, without_frames
 from sessiontree.testing import FaultyStorage
 
@@ -198,3 +198,25 @@ def test_the_latched_error_is_raised_each_time_and_grows_no_traceback(tmp_path: 
             session.append_message(user("x"))
         depths.append(len(caught.traceback))
     assert depths[1] == depths[2]
+
+
+@pytest.mark.parametrize("how", ["opened", "begun here", "moved here", "moved by others"])
+def test_a_closed_session_keeps_no_file_open_and_can_be_read(how: str, tmp_path: Path) -> None:
+    store = FileStore(session_dir=tmp_path)
+    session = SessionManager.create("/work/app", storage=store)
+    session.append_message(user("question"))
+    session.append_message(assistant("answer"))
+    if how == "opened":
+        session.close()
+        session = SessionManager.open(session.ref, storage=store)
+    elif how == "moved here":
+        session.move_to("/work/other")
+    elif how == "moved by others":
+        with SessionManager.open(session.ref, storage=store) as other:
+            other.move_to("/work/other")
+        session.append_message(user("after that"))
+    for entry in session.get_entries():
+        entry.release()
+    session.close()
+    assert _open_below(tmp_path) == []
+    assert session.get_entries()[0].data["message"]["content"] == "question"

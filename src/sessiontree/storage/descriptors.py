@@ -54,11 +54,12 @@ class FileReader:
             got += len(data)
         return b"".join(pieces)
 
-    def release(self) -> None:
-        """Close the descriptor until it is needed again.
+    def release(self, path: StrPath) -> None:
+        """Close the descriptor until it is needed again; ``path`` is the file's name by now.
 
         It stays open if the file can no longer be found by its name.
         """
+        self._path = os.fspath(path)
         with contextlib.suppress(OSError):
             found = os.fstat(self._fd)
             if _is_same(found, os.stat(self._path)):

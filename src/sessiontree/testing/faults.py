@@ -250,10 +250,10 @@ class _FaultyReader:
         self._faults.check("read_at", self._path)
         return self._inside.read_at(offset, length)
 
-    def release(self) -> None:
+    def release(self, path: StrPath) -> None:
         release = getattr(self._inside, "release", None)
         if release is not None:
-            release()
+            release(path)
 
     def close(self) -> None:
         self._inside.close()

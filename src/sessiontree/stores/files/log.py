@@ -578,7 +578,7 @@ class FileLog(SharedFile):
         if reader is not None and self._is_read_only:
             reader.close()
         elif reader is not None and hasattr(reader, "release"):
-            reader.release()
+            reader.release(self.file)
         error = self._close_writer()
         if error is not None:
             raise PersistenceError.from_os_error(self.file, error) from error
