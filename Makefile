@@ -9,6 +9,8 @@ TOOLS := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis mypy psuti
 TOOLS += 'moto[s3]' flask flask-cors
 # What the tests of the adapters take beside the frameworks themselves.
 FRAMEWORK_TOOLS := langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-conformance
+# Brings axe, which looks for what keeps people out of our pages; not the browser that it asks for.
+PAGE_TOOLS := axe-playwright-python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -93,6 +95,7 @@ $(STAMP): $(INPUTS)
 	$(venv)
 	@$(BIN)/python scripts/install.py "Installing what the tests need (once)" \
 		--constraint constraints.txt --editable '.[all,s3,frameworks]' $(TOOLS) $(FRAMEWORK_TOOLS)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(PAGE_TOOLS)
 	@touch $(STAMP) $(PROGRAM)
 
 .PHONY: release-tools

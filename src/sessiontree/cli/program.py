@@ -34,6 +34,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "restore": ("commands.restore", "Bring sessions back from the trash."),
     "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
     "gc": ("commands.gc", "Remove files that no session needs."),
+    "view": ("commands.view", "Look at sessions in the browser."),
     "mcp": ("commands.mcp", "Let agents search and read earlier sessions (MCP)."),
     "push": ("commands.push", "Bring sessions to another store, such as a database."),
     "pull": ("commands.pull", "Bring sessions here from another store."),

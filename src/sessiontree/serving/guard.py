@@ -9,7 +9,8 @@ page of somebody else is refused), and it has the secret. Pure ASGI; needs no ex
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import ipaddress
+from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -32,16 +33,45 @@ def header_of(scope: MutableMapping[str, Any], name: bytes) -> str | None:
     return found[0].decode("latin-1") if len(found) == 1 else None
 
 
-def is_here(scope: MutableMapping[str, Any], hosts: Iterable[str]) -> bool:
+class NetworkHosts(Container[str]):
+    """What ``Host`` may be for a server that others reach: these names, and any address.
+
+    A page can point a name of its own to this machine, but not an address: that is always asked for
+    as what it is. So addresses are let through, and of names only those that the user gave.
+    """
+
+    def __init__(self, port: int, names: Iterable[str] = ()) -> None:
+        self._port = port
+        self._names = frozenset(name.lower() for name in names)
+
+    def __contains__(self, host: object) -> bool:
+        if not isinstance(host, str):
+            return False
+        if host in self._names:
+            return True
+        name, mark, port = host.rpartition(":")
+        if not mark or not port.isdigit():
+            name, port = host, "80"
+        return int(port) == self._port and (name in self._names or _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def is_here(scope: MutableMapping[str, Any], hosts: Container[str]) -> bool:
     """Whether ``Host`` is ours, and ``Origin``, if there is one."""
     host = header_of(scope, b"host")
-    allowed = frozenset(hosts)
-    if host is None or host.lower() not in allowed:
+    if host is None or host.lower() not in hosts:
         return False
     if not any(key == b"origin" for key, _ in scope.get("headers", ())):
         return True
     scheme, mark, rest = (header_of(scope, b"origin") or "").lower().partition("://")
-    return bool(mark) and scheme in ("http", "https") and rest in allowed
+    return bool(mark) and scheme in ("http", "https") and rest in hosts
 
 
 def is_same(given: str | None, secret: str) -> bool:

@@ -8,10 +8,11 @@ Listings are kept for a moment, because one page asks several times.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -22,6 +23,9 @@ from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
 from sessiontree.export.view import SessionView, read_view
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
+from sessiontree.storage.base import FileStat
+from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.base import SessionStore
 
 if TYPE_CHECKING:
     from sessiontree.discovery.search.hits import SearchHit
@@ -48,6 +52,8 @@ class Row:
     size: int
     status: str = "complete"
     is_own: bool = True
+    parent: str = ""
+    """The session that it was forked from, by its id or its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +167,38 @@ class ServedSessions:
 
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
+        with self.read(row) as view:
+            yield view
+
+    def read(self, row: Row) -> SessionView:
+        """The same for longer: close the view after use."""
         if row.is_own:
-            with read_view(self.scope.store_of(row.ref), row.ref) as view:
-                yield view
-        else:
-            yield read_foreign(row.ref, row.agent)
+            return read_view(self.scope.store_of(row.ref), row.ref)
+        return read_foreign(row.ref, row.agent)
+
+    @property
+    def can_write(self) -> bool:
+        """Whether sessions can be changed: a database may let this user only look."""
+        return bool(getattr(self.scope.store, "can_write", True))
+
+    def resume_command(self, row: Row) -> str | None:
+        """What to type to go on with a session, in any folder; None if its agent has no such."""
+        if self.scope.url is not None:
+            return shlex.join(
+                ["sessiontree", "--store", self.scope.store.url, "--resume", row.ref]
+            )
+        from sessiontree.discovery.native_agent import NoNativeCommandError, native_command
+
+        try:
+            return native_command(row.agent, row.ref, row.id, row.cwd or None).shell
+        except NoNativeCommandError:
+            # Its project is gone, say: Sessiontree itself asks what to do.
+            is_plain = row.is_own and row.ref.isprintable()
+            return shlex.join(["sessiontree", "--resume", row.ref]) if is_plain else None
+
+    def watch(self, row: Row) -> RowWatch:
+        """Tells whether a session has changed."""
+        return RowWatch(self.scope.store_of(row.ref) if row.is_own else None, row)
 
     # -- making rows -----------------------------------------------------------------------
 
@@ -174,7 +207,44 @@ class ServedSessions:
         return Hit(row, hit.entry_id, hit.role, hit.time, hit.snippet, hit.marks)
 
 
-def read_foreign(path: str, agent: str | None = None) -> SessionView:
+class RowWatch:
+    """Tells whether a session of any agent was written to. A look costs no more than a stat."""
+
+    def __init__(self, store: SessionStore | None, row: Row) -> None:
+        self._row = row
+        self._watch = store.watch(row.ref) if store is not None else None
+        self._seen = self._look()
+
+    def has_changed(self) -> bool:
+        """Whether it was written to since this was asked last."""
+        if self._watch is not None:
+            return self._watch.wait(0)
+        found = self._look()
+        if found == self._seen:
+            return False
+        self._seen = found
+        return True
+
+    def _look(self) -> FileStat | None:
+        """Another agent's session, as its adapter sees it."""
+        if self._watch is not None:
+            return None
+        from sessiontree.discovery.adapters import get_adapter
+
+        try:
+            opened = get_adapter(self._row.agent).open(self._row.ref, FileSessionStorage())
+            with closing(opened) as reader:
+                return reader.stat()
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Let go of what waiting takes."""
+        if self._watch is not None:
+            self._watch.close()
+
+
+def read_foreign(path: str) -> SessionView:
     """A view of another agent's session. Raises NotASessionError, PersistenceError."""
     from sessiontree.importers.foreign import load_foreign
 
@@ -220,4 +290,5 @@ def _row(agent: str, info: Any) -> Row:
         info.size,
         info.status,
         agent in PROFILE_NAMES,
+        getattr(info, "parent_session", None) or "",
     )

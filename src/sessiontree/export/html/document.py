@@ -159,12 +159,16 @@ def _block(articles: list[str], is_active: bool) -> str:
 # -- the frame, which the viewer's pages share -----------------------------------------------------
 
 
-def frame_top(title: str, facts: list[str], tools: str = "") -> str:
-    """The bar on top and the tree beside the conversation. ``tools`` is markup for the bar."""
+def frame_top(title: str, facts: list[str], tools: str = "", lead: str = "") -> str:
+    """The bar on top and the tree beside the conversation.
+
+    ``lead`` and ``tools`` are markup for the bar: before the title, and behind it.
+    """
     told = " · ".join(markup.text(fact) for fact in facts if fact)
     return (
         '<a class="skip" href="#talk">Skip to the conversation</a>\n'
-        '<header id="bar">\n<button type="button" id="show-tree" aria-expanded="false" '
+        f'<header id="bar">\n{lead}'
+        '<button type="button" id="show-tree" aria-expanded="false" '
         'aria-controls="side" hidden>Tree</button>\n'
         f'<div class="title"><h1 dir="auto">{markup.text(title)}</h1><p>{told}</p></div>\n{tools}'
         '<div class="tools" id="tools" hidden>'
@@ -182,18 +186,20 @@ def frame_top(title: str, facts: list[str], tools: str = "") -> str:
     )
 
 
-def frame_bottom(messages: int, usage: UsageTable, redactor: Redactor | None) -> str:
+def frame_bottom(
+    messages: int, usage: UsageTable, redactor: Redactor | None, *, is_alone: bool = True
+) -> str:
     """Below the conversation: tokens and cost, and what was redacted."""
     used = usage.total
     count = "1 message" if messages == 1 else f"{messages:,} messages"
     parts = [count, f"{used.total_tokens:,} tokens" if used.total_tokens else ""]
     parts.append(f"${used.cost:,.2f}" if used.cost else "")
     redacted = _redacted(redactor) if redactor is not None else ""
+    alone = "<p>Made by Sessiontree. This page loads nothing from the network.</p>"
     return (
         '<footer id="facts"><h2>Tokens and cost, all branches</h2>'
         f'<p id="sum">{" · ".join(part for part in parts if part)}</p>{usage.render()}'
-        f"{redacted}<p>Made by Sessiontree. This page loads nothing from the network.</p>"
-        "</footer>\n"
+        f"{redacted}{alone if is_alone else ''}</footer>\n"
     )
 
 

@@ -30,6 +30,7 @@ from sessiontree.model.messages import as_text, text_of
 
 _LINE_STATES = frozenset(("model_change", "thinking_level_change", "mode_change", "context_edit"))
 _LINE_CHARACTERS = 90
+_FOLD_PX = 34
 _SUMMARY_CHARACTERS = 300
 # Names of several agents for a tool's file, what it replaces, by what, and what it writes.
 _PATHS = ("path", "file_path", "filePath")
@@ -80,6 +81,13 @@ class Articles:
                 return _line(place, f"{state[0].capitalize()}: {state[1]}") if state else ""
             case _:
                 return ""
+
+    def note_calls(self, message: Mapping[str, Any]) -> None:
+        """Remember which files the calls of an answer are about, whose results come later."""
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "toolCall":
+                self._note_call(block)
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -156,12 +164,19 @@ class Articles:
         if not isinstance(arguments, dict):
             arguments = {}
         about = describe_call(name, arguments)
-        call_id, path = as_text(call.get("id")), _first(arguments, _PATHS)
-        if call_id and path:
-            self._files[call_id] = path
+        path = self._note_call(call)
         size = describe_size(name, arguments)
         return _folded("call", name, f"{about} {f'({size})' if size else ''}",
                        self._arguments(name, arguments, path))  # fmt: skip
+
+    def _note_call(self, call: Mapping[str, Any]) -> str:
+        """Remember the file that a call is about; its path."""
+        arguments = call.get("arguments")
+        call_id = as_text(call.get("id"))
+        path = _first(arguments, _PATHS) if isinstance(arguments, dict) else ""
+        if call_id and path:
+            self._files[call_id] = path
+        return path
 
     def _arguments(self, name: str, arguments: Mapping[str, Any], path: str) -> str:
         """What a call is given: an edit as a difference, a file in colours, the rest as JSON."""
@@ -326,10 +341,73 @@ def estimate_height(article: str) -> int:
     if not article:
         return 0
     if '<article class="result' in article[:40] or '<article class="calls' in article[:40]:
-        return 34
-    shown = article.count("<details") * 34
+        return _FOLD_PX
+    shown = article.count("<details") * _FOLD_PX
     open_text = len(article) - _folded_size(article)
     return 60 + shown + (open_text // _LINE_CHARACTERS + article.count("<p>")) * 24
+
+
+def sketch_height(data: WireEntry) -> int:
+    """About the same height, without making the article; 0 if there is none to make."""
+    match data.get("type"):
+        case "message":
+            message = data.get("message")
+            return _sketch_message(message) if isinstance(message, dict) else 0
+        case "custom_message":
+            return 0 if data.get("display") is False else _sketch_content(data.get("content"))
+        case "compaction" | "branch_summary":
+            return _sketch_text(as_text(data.get("summary")))
+        case "reset_boundary":
+            return _FOLD_PX
+        case str(kind) if kind in _LINE_STATES:
+            return _FOLD_PX if describe_state(kind, data) else 0
+        case _:
+            return 0
+
+
+def _sketch_message(message: Mapping[str, Any]) -> int:
+    content = message.get("content")
+    match message.get("role"):
+        case "assistant":
+            return _sketch_answer(message, content)
+        case "toolResult":
+            return _FOLD_PX
+        case "system":
+            return _FOLD_PX if system_text(message).strip() else 0
+        case _:
+            return _sketch_content(content)
+
+
+def _sketch_answer(message: Mapping[str, Any], content: object) -> int:
+    failed = message.get("stopReason") in ("error", "aborted") or message.get("errorMessage")
+    if isinstance(content, str):
+        return _sketch_text(content) if content.strip() or failed else 0
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(
+        content, list
+    ) else []  # fmt: skip
+    shown = [block for block in blocks if _is_shown(block)]
+    if not shown and not failed:
+        return 0
+    said = "\n".join(as_text(block.get("text")) for block in shown)
+    folded = sum(_FOLD_PX for block in shown if block.get("type") != "text")
+    return folded + (_sketch_text(said) if said.strip() or failed else 0)
+
+
+def _is_shown(block: Mapping[str, Any]) -> bool:
+    """Whether a block leaves anything on the page."""
+    kind = block.get("type")
+    if kind in ("text", "thinking"):
+        return bool(as_text(block.get(kind)).strip())
+    return True
+
+
+def _sketch_content(content: object) -> int:
+    images = sum(300 for _ in _images(content))
+    return _sketch_text(text_of(content)) + images
+
+
+def _sketch_text(said: str) -> int:
+    return 60 + (len(said) // _LINE_CHARACTERS + said.count("\n") + 1) * 24
 
 
 def _folded_size(article: str) -> int:

@@ -59,10 +59,13 @@
       if (facts.source) waiting.push(i);
       else if (!isTaken[block]) { isTaken[block] = true; take(blocks[block].textContent); }
     }
-    if (!waiting.length || !facts.source) return null;
-    return fetch(`${facts.source}/entries?n=${ranges(waiting)}`, { headers: { "Accept": "text/html" } })
-      .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error(answer.statusText))))
-      .then(take);
+    return waiting.length && facts.source ? ask(waiting) : null;
+  }
+
+  async function ask(numbers) {
+    const answer = await fetch(`${facts.source}/entries?n=${ranges(numbers)}`);
+    if (!answer.ok) throw new Error(answer.statusText);
+    take(await answer.text());
   }
 
   function ranges(numbers) {
@@ -550,7 +553,7 @@
     work(() => { const page = waiting(); if (page) { fill(page); fillInIdleTime(); } });
   }
 
-  // -- beginning, and growing (the viewer) ----------------------------------------------------
+  // -- beginning ------------------------------------------------------------------------------
 
   try {
     const theme = localStorage.getItem("sessiontree-theme");
@@ -567,38 +570,56 @@
   if (!goToHash()) drawTree();
   fillInIdleTime();
 
-  // What the viewer's script may ask of this page.
+  // -- what the viewer's script may ask of this page ------------------------------------------
+
+  const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
+  const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
+
+  // New rows, other labels, another leaf. A reader at the end follows; whether others miss something.
+  async function grow({ rows: added, leaf, labels }) {
+    const wasAtEnd = isAtEnd();
+    const wasActive = !path.length || path[path.length - 1] === facts.leaf;
+    const from = rows.length;
+    rows.push(...added);
+    link(from);
+    relabel(new Map(labels));
+    facts.leaf = leaf;
+    markActive();
+    layTree();
+    const isNew = wasActive && follow(pathTo(leaf));
+    drawTree();
+    if (isNew && wasAtEnd) {
+      const last = pages[pages.length - 1];
+      if (last) await fill(last);
+      toEnd();
+    }
+    return isNew && !wasAtEnd;
+  }
+
+  // Go on along the active branch, or change to it where it has become another one.
+  function follow(next) {
+    const old = path;
+    if (!old.every((i, at) => next[at] === i)) { show(facts.leaf); return true; }
+    if (!old.length && next.length) talk.replaceChildren();
+    path = next;
+    shown = new Set(path);
+    lay(next.slice(old.length));
+    return next.slice(old.length).some((i) => rows[i][FLAGS] & HAS_ARTICLE);
+  }
+
+  function relabel(labels) {
+    const changed = [];
+    for (let i = 0; i < rows.length; i++) {
+      const label = labels.get(i) ?? "";
+      if (rows[i][LABEL] === label) continue;
+      rows[i][LABEL] = label;
+      if (articles.has(i)) changed.push(i);
+    }
+    if (changed.length) ask(changed).catch(() => {});
+  }
+
   window.sessiontreePage = {
-    // New rows, changed labels, another leaf. A reader at the end follows.
-    grow({ rows: added, from, leaf, labels }) {
-      if (from !== rows.length) { location.reload(); return; }
-      const wasAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 120;
-      const wasActive = !path.length || activePath.has(path[path.length - 1]);
-      rows.push(...added);
-      link(from);
-      for (const [i, label] of labels || []) {
-        if (!rows[i] || rows[i][LABEL] === label) continue;
-        rows[i][LABEL] = label;
-      }
-      const old = path;
-      facts.leaf = leaf;
-      markActive();
-      layTree();
-      if (wasActive) {
-        const next = pathTo(leaf);
-        if (old.every((i, at) => next[at] === i)) {
-          path = next;
-          shown = new Set(path);
-          pages = pages.filter((page) => page.numbers.length);
-          lay(next.slice(old.length));
-        } else {
-          show(leaf);
-        }
-        if (wasAtEnd) scrollTo({ top: document.documentElement.scrollHeight });
-      }
-      drawTree();
-    },
-    go, say, rows, kind,
+    grow, go, say, quiet: () => { banner.hidden = true; }, rows, kind, isAtEnd, toEnd,
     here: () => here,
   };
 })();

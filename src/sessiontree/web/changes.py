@@ -1,0 +1,98 @@
+"""What the viewer changes: names, labels, and what is in the trash.
+
+Only sessions of pi's family and of databases; other agents' are never written. A new name or label
+is no activity: a file keeps its time, so that no list changes its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sessiontree.discovery.talked import set_time
+from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.maintenance.renaming import rename_session
+from sessiontree.serving.sessions import Row, ServedSessions, make_key
+from sessiontree.session.manager import SessionManager
+from sessiontree.stores.base import SessionStore, TrashedSession
+from sessiontree.stores.files.store import FileStore
+from sessiontree.text.words import clean_line
+
+LONGEST = 500
+"""Characters of a name or label."""
+
+
+class NotOursError(SessionTreeError):
+    """A session of another agent, which nobody here writes."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(f"Sessions of {row.agent} are read only: Sessiontree never changes them.")
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """A session in the trash of one of the stores. ``key`` names it to the viewer."""
+
+    key: str
+    agent: str
+    item: TrashedSession
+
+
+def rename(served: ServedSessions, row: Row, name: str) -> str:
+    """Name a session, or clear its name; the name. Raises SessionTreeError."""
+    shown = rename_session(_store_of(served, row), row.ref, clean_line(name)[:LONGEST])
+    served.forget()
+    return shown or ""
+
+
+def label(served: ServedSessions, row: Row, entry_id: str, text: str) -> None:
+    """Label an entry, or take its label away. Raises SessionTreeError."""
+    store = _store_of(served, row)
+    before = store.storage.stat(row.ref) if isinstance(store, FileStore) else None
+    if isinstance(store, FileStore):
+        store = store.like(has_given_profile=False)
+    with SessionManager(store.open(row.ref), leaves_breadcrumb=False) as manager:
+        manager.append_label_change(entry_id, clean_line(text)[:LONGEST] or None)
+        manager.flush()
+    if before is not None and isinstance(store, FileStore):
+        set_time(store.storage, row.ref, before.mtime_ns)
+    served.forget()
+
+
+def remove(served: ServedSessions, row: Row) -> str:
+    """Move a session to the trash; what the viewer calls it there. Raises SessionTreeError."""
+    store = _store_of(served, row)
+    item = store.delete(row.ref)
+    served.forget()
+    return _key(store, item) if item is not None else ""
+
+
+def restore(served: ServedSessions, key: str) -> str:
+    """Take a session out of the trash; its key in listings. Raises SessionTreeError."""
+    for store in served.scope.stores:
+        for item in store.list_trash():
+            if _key(store, item) == key:
+                ref = store.restore(item.id)
+                served.forget()
+                return make_key(store.profile.name, ref)
+    raise SessionNotFoundError(key, "It is not in the trash any more.")
+
+
+def list_trash(served: ServedSessions) -> Sequence[Trashed]:
+    """What is in the trash of all stores, what was removed last first."""
+    found = [
+        Trashed(_key(store, item), store.profile.name, item)
+        for store in served.scope.stores
+        for item in store.list_trash()
+    ]
+    return sorted(found, key=lambda each: each.item.removed_at, reverse=True)
+
+
+def _store_of(served: ServedSessions, row: Row) -> SessionStore:
+    if not row.is_own:
+        raise NotOursError(row)
+    return served.scope.store_of(row.ref)
+
+
+def _key(store: SessionStore, item: TrashedSession) -> str:
+    return make_key(store.profile.name, item.id)

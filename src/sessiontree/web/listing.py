@@ -1,0 +1,393 @@
+"""The list of sessions: filters, order, and the rows as HTML. Pure but for ``find``.
+
+The filters are those of the picker. They come from the address of the page, so that a filtered list
+can be bookmarked and the browser's back button works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from sessiontree.export.html.document import shorten_home
+from sessiontree.export.html.markup import attribute, text
+from sessiontree.export.html.markup import clean as clean_text
+from sessiontree.serving.sessions import Hit, Row, ServedSessions, is_in, to_time
+from sessiontree.text.words import format_short_age, shorten, to_local
+from sessiontree.web.frame import Frame
+
+PAGE = 60
+"""Sessions to show at once; more come as the reader scrolls."""
+_TITLE_CHARACTERS = 300
+_MOST_PROJECTS = 200
+SORTS = {
+    "": "newest first",
+    "threaded": "forks below their session",
+    "longest": "most messages first",
+    "oldest": "oldest first",
+}
+ROLES = {"": "by anybody", "user": "by you", "assistant": "by the model", "tool": "by tools"}
+STATES = {
+    "": "any state",
+    "named": "named",
+    "complete": "answered",
+    "interrupted": "no answer yet",
+    "error": "ended with an error",
+    "aborted": "stopped",
+    "damaged": "damaged",
+    "forked": "forked",
+}
+DATES = {"": "any time", "1": "today", "7": "last 7 days", "30": "last 30 days", "365": "last year"}
+_BADGES = {
+    "interrupted": "no answer yet",
+    "error": "failed",
+    "aborted": "stopped",
+    "damaged": "damaged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What the reader wants to see. Values that nobody offers count as none."""
+
+    query: str = ""
+    agent: str = ""
+    project: str = ""
+    date: str = ""
+    """Days back, as in ``DATES``, or the first day, as ``2026-01-31``."""
+    role: str = ""
+    state: str = ""
+    sort: str = ""
+    with_tools: bool = False
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Filters:
+        """Those of an address."""
+        date = given.get("date", "")
+        return cls(
+            given.get("q", "").strip()[:1_000],
+            given.get("agent", ""),
+            given.get("project", ""),
+            date if date in DATES or _day(date) else "",
+            _known(given.get("role", ""), ROLES),
+            _known(given.get("is", ""), STATES),
+            _known(given.get("sort", ""), SORTS),
+            given.get("tools") == "1",
+        )
+
+    def address(self, **more: str) -> str:
+        """The query of an address that means the same."""
+        named = {
+            "q": self.query,
+            "agent": self.agent,
+            "project": self.project,
+            "date": self.date,
+            "role": self.role,
+            "is": self.state,
+            "sort": self.sort,
+            "tools": "1" if self.with_tools else "",
+            **more,
+        }
+        return urlencode({name: value for name, value in named.items() if value})
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything but the order is chosen."""
+        return replace(self, sort="", with_tools=False) != Filters()
+
+    def since(self, now: datetime) -> datetime | None:
+        """The first moment that counts: today begins at midnight, here."""
+        if not self.date:
+            return None
+        if self.date not in DATES:
+            return _day(self.date)
+        midnight = to_local(now).replace(hour=0, minute=0, second=0, microsecond=0)
+        return (midnight - timedelta(days=int(self.date) - 1)).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of the list; ``hit`` is there if something was searched, ``depth`` if threaded."""
+
+    row: Row
+    hit: Hit | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A part of the list. ``total`` is None if not all were looked at."""
+
+    items: Sequence[Item]
+    start: int
+    total: int | None
+    is_indexing: bool = False
+
+    @property
+    def next_start(self) -> int | None:
+        """Where the next part begins; None if this is the last."""
+        end = self.start + len(self.items)
+        is_more = len(self.items) == PAGE if self.total is None else end < self.total
+        return end if is_more else None
+
+
+def find(served: ServedSessions, filters: Filters, start: int, now: datetime) -> Found:
+    """The part of the list that begins there."""
+    if filters.query:
+        return _search(served, filters, start, now)
+    rows = [row for row in served.list() if _is_wanted(row, filters, now)]
+    items = _in_order(rows, filters.sort)
+    return Found(items[start : start + PAGE], start, len(items))
+
+
+def _search(served: ServedSessions, filters: Filters, start: int, now: datetime) -> Found:
+    """Look at as many hits as it takes to fill a page of those that pass the filters."""
+    wanted, limit = start + PAGE, start + PAGE
+    while True:
+        hits = served.search(
+            filters.query,
+            project=filters.project or None,
+            agent=filters.agent or None,
+            role=filters.role or None,
+            since=filters.since(now),
+            include_tools=filters.with_tools,
+            limit=limit,
+        )
+        kept = [Item(hit.row, hit) for hit in hits.hits if _has_state(hit.row, filters.state)]
+        is_all = len(hits.hits) < limit
+        if len(kept) >= wanted or is_all:
+            break
+        limit *= 4
+    total = hits.total if not filters.state else (len(kept) if is_all else None)
+    return Found(kept[start:wanted], start, total, hits.is_indexing)
+
+
+def _is_wanted(row: Row, filters: Filters, now: datetime) -> bool:
+    since = filters.since(now)
+    return (
+        (not filters.agent or row.agent == filters.agent)
+        and (not filters.project or is_in(row, filters.project))
+        and (since is None or row.modified >= since)
+        and _has_state(row, filters.state)
+    )
+
+
+def _has_state(row: Row, state: str) -> bool:
+    match state:
+        case "":
+            return True
+        case "named":
+            return row.is_named
+        case "forked":
+            return bool(row.parent)
+        case _:
+            return row.status == state
+
+
+def _in_order(rows: list[Row], sort: str) -> list[Item]:
+    match sort:
+        case "longest":
+            rows.sort(key=lambda row: row.message_count, reverse=True)
+        case "oldest":
+            rows.reverse()
+        case "threaded":
+            return _threaded(rows)
+    return [Item(row) for row in rows]
+
+
+def _threaded(rows: Sequence[Row]) -> list[Item]:
+    """Each session, and below it those that were forked from it; a circle is cut."""
+    by_name = {name: row.key for row in rows for name in (row.ref, row.id)}
+    below: dict[str | None, list[Row]] = {}
+    for row in rows:
+        parent = by_name.get(row.parent)
+        below.setdefault(parent if parent != row.key else None, []).append(row)
+    made: list[Item] = []
+    placed: set[str] = set()
+    for root in (*below.get(None, ()), *rows):
+        stack = [(root, 0)]
+        while stack:
+            row, depth = stack.pop()
+            if row.key not in placed:
+                placed.add(row.key)
+                made.append(Item(row, None, depth))
+                stack += [(child, depth + 1) for child in reversed(below.get(row.key, []))]
+    return made
+
+
+def _known(value: str, choices: Mapping[str, str]) -> str:
+    return value if value in choices else ""
+
+
+def _day(value: str) -> datetime | None:
+    try:
+        return to_time(value) if len(value) == 10 else None
+    except (ValueError, OverflowError):
+        return None
+
+
+# -- the rows as HTML --------------------------------------------------------------------------
+
+
+def draw_rows(frame: Frame, found: Found, filters: Filters, now: datetime) -> str:
+    """List items, and a link to the next part if there is one."""
+    drawn = "".join(_draw(frame, item, now, with_agent=not filters.agent) for item in found.items)
+    if found.next_start is None:
+        return drawn
+    rest = filters.address(start=str(found.next_start))
+    return f'{drawn}<li class="more"><a href="{frame.url(f"?{rest}")}">Show more</a></li>'
+
+
+def _draw(frame: Frame, item: Item, now: datetime, *, with_agent: bool) -> str:
+    row, hit = item.row, item.hit
+    anchor = f"#m-{hit.entry_id}" if hit is not None and hit.entry_id else ""
+    name = title_of(row)
+    kind = "" if row.is_named else " unnamed"
+    told = _BADGES.get(row.status)
+    badge = f'<span class="badge {row.status}">{told}</span>' if told else ""
+    facts = [
+        f'<span class="agent">{text(row.agent)}</span>' if with_agent else "",
+        f'<span class="project" dir="ltr" title="{attribute(row.cwd)}">'
+        f"{text(short_project(row.cwd))}</span>",
+        badge,
+        f'<span class="count">{count(row.message_count, "message")}</span>',
+        time_of(row.modified, now),
+    ]
+    depth = f' data-depth="{min(item.depth, 6)}"' if item.depth else ""
+    return (
+        f'<li class="session"{depth}><a class="name{kind}" dir="auto" '
+        f'href="{frame.url(f"s/{row.key}{anchor}")}">{text(name)}</a>'
+        f"{draw_snippet(hit) if hit is not None else ''}"
+        f'<p class="facts">{"".join(facts)}</p></li>\n'
+    )
+
+
+def draw_snippet(hit: Hit) -> str:
+    """What was found, with marks; nothing if it is the name, which stands above it."""
+    if not hit.entry_id or not hit.snippet:
+        return ""
+    pieces: list[str] = []
+    at = 0
+    for begin, end in hit.marks:
+        if begin >= at:
+            pieces.append(text(hit.snippet[at:begin]))
+            pieces.append(f"<mark>{text(hit.snippet[begin:end])}</mark>")
+            at = end
+    pieces.append(text(hit.snippet[at:]))
+    who = {"user": "You", "assistant": "Model"}.get(hit.role, hit.role.capitalize())
+    return f'<p class="snippet" dir="auto"><b>{text(who)}</b> {"".join(pieces)}</p>'
+
+
+def title_of(row: Row) -> str:
+    """Its name, else its first prompt, in one line."""
+    line = " ".join(clean_text(row.title[: _TITLE_CHARACTERS * 4]).split())
+    return shorten(line, _TITLE_CHARACTERS) or row.id
+
+
+def short_project(cwd: str) -> str:
+    """A project's folder, with the home folder as ``~``."""
+    return shorten_home(cwd) if cwd else "no project"
+
+
+def time_of(moment: datetime, now: datetime) -> str:
+    """When, in short; the whole time is in the attribute and the tooltip."""
+    local = to_local(moment)
+    return (
+        f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}" title="{local:%Y-%m-%d %H:%M}">'
+        f"{format_short_age(moment, now)}</time>"
+    )
+
+
+def count(number: int, noun: str) -> str:
+    """``1 message``, ``2 messages``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+def draw_page(frame: Frame, found: Found, filters: Filters, rows: Sequence[Row],
+              now: datetime) -> str:  # fmt: skip
+    """The whole page."""
+    main = (
+        f'<h1 class="hidden">Sessions</h1>{_draw_form(frame, filters, rows)}'
+        f'<p id="told" role="status">{tell(found, filters, len(rows))}</p>'
+        f'<ol id="sessions">{draw_rows(frame, found, filters, now)}</ol>'
+        f'<div id="nothing"{" hidden" if found.items else ""}>{_draw_nothing(filters, rows)}</div>'
+    )
+    title = f"{filters.query} · Sessions" if filters.query else "Sessions"
+    return frame.page(title, main, current="", scripts=("list.js",), classes="list")
+
+
+def tell(found: Found, filters: Filters, total: int) -> str:
+    """How much was found."""
+    if not filters.is_narrow:
+        return count(total, "session")
+    many = "many" if found.total is None else f"{found.total:,}"
+    told = f"{many} of {count(total, 'session')}"
+    return f"{told} · still indexing, more may follow" if found.is_indexing else told
+
+
+def _draw_nothing(filters: Filters, rows: Sequence[Row]) -> str:
+    if not rows:
+        return (
+            "<h2>No sessions yet</h2><p>Sessions of your agents appear here. "
+            "<code>sessiontree demo</code> adds three samples.</p>"
+        )
+    hint = "" if filters.with_tools or not filters.query else (
+        "<p>Tool output is not searched unless you ask for it.</p>"
+    )  # fmt: skip
+    return f"<h2>Nothing matches</h2><p>Remove a filter, or search for fewer words.</p>{hint}"
+
+
+def _draw_form(frame: Frame, filters: Filters, rows: Sequence[Row]) -> str:
+    agents = {"": "all agents", **{name: name for name in _most(rows, lambda row: row.agent)}}
+    projects = {"": "all projects"}
+    projects |= {cwd: short_project(cwd) for cwd in _most(rows, lambda row: row.cwd) if cwd}
+    if filters.project and filters.project not in projects:
+        projects[filters.project] = short_project(filters.project)
+    dates = dict(DATES)
+    if filters.date not in dates:
+        dates[filters.date] = f"since {filters.date}"
+    tools = " checked" if filters.with_tools else ""
+    return (
+        f'<form id="filters" method="get" action="{frame.url("")}" role="search">'
+        '<label class="search"><span class="hidden">Search all sessions</span>'
+        f'<input type="search" id="query" name="q" value="{attribute(filters.query)}" '
+        'placeholder="Search what was said ( / )" autocomplete="off" spellcheck="false" '
+        'maxlength="1000"></label>'
+        '<button type="submit" class="noscript">Search</button><div class="choices">'
+        + _draw_choice("agent", "Agent", agents, filters.agent)
+        + _draw_choice("project", "Project", projects, filters.project)
+        + _draw_choice("date", "When", dates, filters.date)
+        + _draw_choice("is", "State", STATES, filters.state)
+        + _draw_choice("role", "Said", ROLES, filters.role)
+        + _draw_choice("sort", "Order", SORTS, filters.sort)
+        + f'<label class="check"><input type="checkbox" name="tools" value="1"{tools}> '
+        "tool output</label>"
+        f'<a id="reset" href="{frame.url("")}"{"" if filters.is_narrow else " hidden"}>Clear</a>'
+        "</div></form>"
+    )
+
+
+def _draw_choice(name: str, label: str, choices: Mapping[str, str], chosen: str) -> str:
+    options = "".join(
+        f'<option value="{attribute(value)}"{" selected" if value == chosen else ""}>'
+        f"{text(shown)}</option>"
+        for value, shown in choices.items()
+    )
+    is_set = ' class="set"' if chosen else ""
+    return (
+        f'<label{is_set}><span class="hidden">{label}</span>'
+        f'<select name="{name}">{options}</select></label>'
+    )
+
+
+def _most(rows: Iterable[Row], of: Callable[[Row], str]) -> list[str]:
+    """What most sessions have, first."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[of(row)] = counts.get(of(row), 0) + 1
+    return sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_PROJECTS]
