@@ -218,6 +218,7 @@ def test_no_script_of_a_session_ever_runs(tmp_path: Path, page: Page) -> None:
         assert page.js("window.pwned") is None
         root = viewer.root
         assert all(url.startswith((root, "data:")) for url in page.requests)
+        page.go("about:blank")  # no asking for news once the server is gone
 
 
 def test_a_page_of_another_port_can_neither_ask_nor_change(viewer: Viewer, page: Page) -> None:
