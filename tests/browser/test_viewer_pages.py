@@ -1,4 +1,4 @@
-"""The viewer in a real browser: its pages, by mouse and keyboard, and what hostile sessions can't do."""
+"""The viewer in a real browser: used by mouse and keyboard, and attacked."""
 
 from __future__ import annotations
 
@@ -33,6 +33,31 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def viewer(home: Path) -> Iterator[Viewer]:
     with run_viewer(home) as running:
         yield running
+
+
+# What a page of another site could try: to read, to change, to load as a script, to frame.
+_ATTACK = """Promise.all([
+  fetch('ROOT/rows', {credentials: 'include'}).then(() => 'read', () => 'refused'),
+  fetch('ROOT/s/x/trash', {method: 'POST', credentials: 'include', mode: 'no-cors'})
+    .then(answer => answer.type, () => 'refused'),
+  new Promise(done => {
+    const script = document.createElement('script');
+    script.src = 'ROOT/rows';
+    script.onload = () => done('ran');
+    script.onerror = () => done('refused');
+    document.head.append(script);
+  }),
+  new Promise(done => {
+    const frame = document.createElement('iframe');
+    frame.src = 'ROOT/';
+    frame.onload = () => {
+      let told = 'refused';
+      try { told = frame.contentDocument.title; } catch {}
+      done(told);
+    };
+    document.body.append(frame);
+  }),
+])"""
 
 
 def names(page: Page) -> list[str]:
@@ -137,7 +162,8 @@ def test_an_open_session_grows_and_a_reader_at_its_end_follows(viewer: Viewer, p
     page.wait("document.querySelectorAll('#talk article').length === 4")
     long = "\n\n".join(f"line {n}" for n in range(200))
     with file.open("ab") as out:
-        out.write(lines(message("n1", "a4", user("what is new")), message("n2", "n1", assistant(long)),
+        out.write(lines(message("n1", "a4", user("what is new")),
+                        message("n2", "n1", assistant(long)),
                         entry("label", "n3", "n2", targetId="a1", label="start")))  # fmt: skip
     page.wait("document.querySelector('#talk').innerText.includes('line 199')")
     page.wait("document.querySelector('#m-a1 .label')?.textContent === 'start'")
@@ -244,17 +270,7 @@ def test_a_page_of_another_port_can_neither_ask_nor_change(viewer: Viewer, page:
     try:
         viewer.enter(page)
         page.go(f"http://127.0.0.1:{server.server_port}/")
-        told = page.js(
-            f"Promise.all([fetch('{viewer.root}/rows', {{credentials: 'include'}}).then(a => 'read',"
-            f" () => 'refused'), fetch('{viewer.root}/s/x/trash', {{method: 'POST', credentials:"
-            " 'include', mode: 'no-cors'}).then(a => a.type, () => 'refused'),"
-            f" new Promise(done => {{ const s = document.createElement('script'); s.src = "
-            f"'{viewer.root}/rows'; s.onload = () => done('ran'); s.onerror = () => done('refused');"
-            " document.head.append(s); }),"
-            f" new Promise(done => {{ const f = document.createElement('iframe'); f.src = "
-            f"'{viewer.root}/'; f.onload = () => {{ let t = 'refused'; try {{ t = "
-            "f.contentDocument.title; } catch {} done(t); }; document.body.append(f); })])"
-        )
+        told = page.js(_ATTACK.replace("ROOT", viewer.root))
         assert told == ["refused", "refused", "refused", "refused"]
         assert Evil.seen == [""] * len(Evil.seen)  # the viewer's cookie never went there
     finally:

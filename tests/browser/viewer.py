@@ -51,7 +51,9 @@ class Viewer:
         page.wait("window.sessiontreePage && document.querySelector('#rows li')")
 
 
-def write_session(home: Path, name: str, *records: dict[str, Any], project: str = "work-pi") -> Path:
+def write_session(
+    home: Path, name: str, *records: dict[str, Any], project: str = "work-pi"
+) -> Path:
     """Write a file of the default profile."""
     folder = home / ".sessiontree" / "agent" / "sessions" / f"--{project}--"
     return write(folder / f"2026-02-16T10-20-30-000Z_{name}.jsonl", *records)

@@ -184,9 +184,7 @@ class ServedSessions:
     def resume_command(self, row: Row) -> str | None:
         """What to type to go on with a session, in any folder; None if its agent has no such."""
         if self.scope.url is not None:
-            return shlex.join(
-                ["sessiontree", "--store", self.scope.store.url, "--resume", row.ref]
-            )
+            return shlex.join(["sessiontree", "--store", self.scope.store.url, "--resume", row.ref])
         from sessiontree.discovery.native_agent import NoNativeCommandError, native_command
 
         try:
@@ -244,7 +242,7 @@ class RowWatch:
             self._watch.close()
 
 
-def read_foreign(path: str) -> SessionView:
+def read_foreign(path: str, agent: str | None = None) -> SessionView:
     """A view of another agent's session. Raises NotASessionError, PersistenceError."""
     from sessiontree.importers.foreign import load_foreign
 

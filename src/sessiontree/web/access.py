@@ -1,16 +1,15 @@
-"""Who may use the viewer, and how they prove it.
+"""Access to the viewer: visitors, and how they prove who they are.
 
 Three ways in, each an ``Access``:
 
 - **A link** (``LinkAccess``), on this machine only: the address that the command prints holds a
   secret, which the first answer exchanges for a cookie.
 - **A password** (``PasswordAccess``), where others can reach the server.
-- **A proxy** (``ProxyAccess``) that has logged somebody in and says who it is, in a header. A second
+- **A proxy** (``ProxyAccess``) that has logged somebody in and says in a header who it is. A second
   header has a secret that only the proxy knows: without it anybody could claim a name.
 
 Cookies of a loopback address go to every port of it, also to servers of other people on this
-machine. So all pages of a viewer lie below a path that nobody can guess, and its cookie is only
-sent there.
+machine. So all pages of a viewer lie below a random path, and its cookie is only sent there.
 
 Other logins (OpenID Connect, say) are classes with the methods of ``Access``.
 """
@@ -74,7 +73,7 @@ class _CookieAccess:
         self._visitor = Visitor("", can_write, form_token)
 
     def identify(self, scope: Scope) -> Visitor | None:
-        """Whoever has the cookie."""
+        """The visitor with the cookie."""
         found = [is_same(value, self._cookie) for value in _cookies_of(scope, self._name)]
         return self._visitor if any(found) else None
 
@@ -84,7 +83,7 @@ class _CookieAccess:
 
 
 class LinkAccess(_CookieAccess):
-    """Whoever has the link. Pages lie below a random path."""
+    """Visitors with the link. Pages lie below a random path."""
 
     def __init__(self, hosts: Container[str], *, can_write: bool = True) -> None:
         root = f"/{secrets.token_urlsafe(9)}"
@@ -97,7 +96,10 @@ class LinkAccess(_CookieAccess):
 
 
 class PasswordAccess(_CookieAccess):
-    """Whoever knows the password. After ten wrong ones within a minute nobody gets in for a while."""
+    """Visitors who know the password.
+
+    Ten wrong ones within a minute close the door for a while.
+    """
 
     wants = "password"
 
@@ -119,7 +121,7 @@ class PasswordAccess(_CookieAccess):
 
 
 class ProxyAccess:
-    """Whoever a reverse proxy has logged in. It must remove both headers from what comes to it.
+    """Visitors that a reverse proxy has logged in. It must remove both headers from what comes to it.
 
     ``writers`` are the names that may change something; None lets everybody.
     """
@@ -154,14 +156,16 @@ class ProxyAccess:
         return Visitor(name, can_write, form_token)
 
     def admit(self, proof: str) -> str | None:
-        """Nobody: the proxy does that."""
+        """None: the proxy logs in."""
         del proof
         return None
 
 
 def _stretch(password: str) -> bytes:
     """Guessing costs 20 ms a password."""
-    return hashlib.pbkdf2_hmac("sha256", password.encode("utf-8", "replace"), b"sessiontree", 60_000)
+    return hashlib.pbkdf2_hmac(
+        "sha256", password.encode("utf-8", "replace"), b"sessiontree", 60_000
+    )
 
 
 def _cookies_of(scope: Scope, name: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ LONGEST = 500
 
 
 class NotOursError(SessionTreeError):
-    """A session of another agent, which nobody here writes."""
+    """A session of another agent, which Sessiontree only reads."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(f"Sessions of {row.agent} are read only: Sessiontree never changes them.")

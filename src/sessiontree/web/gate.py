@@ -1,8 +1,8 @@
-"""The gate of the viewer: what a request must prove before a page is made, and what each answer says.
+"""The gate of the viewer: what a request must prove, and what each answer forbids.
 
 In this order: ``Host`` is ours, and ``Origin`` if there is one (see ``serving.guard``); the path is
-below ours; the visitor is known (``access``); nothing of another site asks for it; and whoever wants
-to change something comes by POST from a page of ours, and may write. The token in a page's forms is
+below ours; the visitor is known (``access``); no other site asks for it; and a change
+comes by POST, from a page of ours, by a visitor who may write. The token in a page's forms is
 checked where they are read.
 
 Every answer, errors too, forbids scripts, styles and connections other than ours, frames, sniffing,
@@ -47,9 +47,7 @@ class Gate:
         self._app = app
         self._access = access
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":

@@ -249,8 +249,7 @@ def _draw(frame: Frame, item: Item, now: datetime, *, with_agent: bool) -> str:
     badge = f'<span class="badge {row.status}">{told}</span>' if told else ""
     facts = [
         f'<span class="agent">{text(row.agent)}</span>' if with_agent else "",
-        f'<span class="project" dir="ltr" title="{attribute(row.cwd)}">'
-        f"{text(short_project(row.cwd))}</span>",
+        draw_project(row.cwd),
         badge,
         f'<span class="count">{count(row.message_count, "message")}</span>',
         time_of(row.modified, now),
@@ -284,6 +283,11 @@ def title_of(row: Row) -> str:
     """Its name, else its first prompt, in one line."""
     line = " ".join(clean_text(row.title[: _TITLE_CHARACTERS * 4]).split())
     return shorten(line, _TITLE_CHARACTERS) or row.id
+
+
+def draw_project(cwd: str) -> str:
+    """A project's folder; the whole path is the tooltip."""
+    return f'<span class="project" dir="ltr" title="{attribute(cwd)}">{text(short_project(cwd))}</span>'
 
 
 def short_project(cwd: str) -> str:

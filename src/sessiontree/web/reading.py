@@ -307,5 +307,3 @@ def _gather(value: object, pieces: list[str], depth: int) -> None:
 def _hash(ids: Iterable[str]) -> str:
     joined = "\0".join(ids).encode("utf-8", "surrogatepass")
     return blake2b(joined, digest_size=9).hexdigest()
-
-

@@ -14,6 +14,8 @@ from sessiontree.web.frame import Frame
 from sessiontree.web.listing import short_project
 from sessiontree.web.reading import News, Reading
 
+_REDACTED = "Download without secrets"
+
 
 def draw_session(frame: Frame, reading: Reading, command: str | None) -> str:
     """The page. ``command`` is what resumes the session, if something does."""
@@ -29,11 +31,11 @@ def draw_session(frame: Frame, reading: Reading, command: str | None) -> str:
     )
     body = "".join(
         (
-            frame_top(title, facts, _draw_actions(frame, reading, command, can_write), _back(frame)),
+            frame_top(
+                title, facts, _draw_actions(frame, reading, command, can_write), _back(frame)
+            ),
             '<main id="talk" tabindex="-1"></main>\n',
-            '<noscript><p class="message">A session needs scripts to be shown here. '
-            f'<a href="{frame.url(f"s/{row.key}/export.html")}">Download it as one page</a>, '
-            "which works without.</p></noscript>\n",
+            _without_scripts(frame.url(f"s/{row.key}/export.html")),
             frame_bottom(reading.messages, reading.usage, None, is_alone=False),
             _draw_dialogs(view.name or "", title) if can_write else "",
             '<script type="application/json" id="outline">',
@@ -59,6 +61,13 @@ def tell_news(news: News, title: str) -> dict[str, object]:
     }
 
 
+def _without_scripts(export: str) -> str:
+    return (
+        '<noscript><p class="message">A session needs scripts to be shown here. '
+        f'<a href="{export}">Download it as one page</a>, which works without.</p></noscript>\n'
+    )
+
+
 def _back(frame: Frame) -> str:
     return f'<a class="back" href="{frame.url("")}" aria-label="All sessions">‹</a>'
 
@@ -70,11 +79,8 @@ def _draw_actions(frame: Frame, reading: Reading, command: str | None, can_write
         f'title="{attribute(command)}">Copy resume command</button>'
     )  # fmt: skip
     items = [
-        f'<a href="{frame.url(f"{here}/tree")}">Tree as a picture</a>',
-        f'<a href="{frame.url(f"{here}/compare")}">Compare two branches</a>',
         f'<a href="{frame.url(f"{here}/export.html")}" download>Download as one page</a>',
-        f'<a href="{frame.url(f"{here}/export.html?redact=1")}" download>'
-        "Download without secrets</a>",
+        f'<a href="{frame.url(f"{here}/export.html?redact=1")}" download>{_REDACTED}</a>',
     ]
     if can_write:
         items += [

@@ -9,7 +9,7 @@ from sessiontree.export.html.markup import attribute, text
 from sessiontree.text.words import clean_line, shorten
 from sessiontree.web.changes import Trashed
 from sessiontree.web.frame import Frame
-from sessiontree.web.listing import count, short_project, time_of
+from sessiontree.web.listing import count, draw_project, time_of
 
 
 def draw_trash(frame: Frame, found: Sequence[Trashed], restored: str, now: datetime) -> str:
@@ -33,8 +33,7 @@ def _draw(frame: Frame, trashed: Trashed, now: datetime) -> str:
     name = shorten(clean_line(item.title), 300) or item.session_id
     facts = (
         f'<span class="agent">{text(trashed.agent)}</span>'
-        f'<span class="project" dir="ltr" title="{attribute(item.cwd)}">'
-        f"{text(short_project(item.cwd))}</span>{_removed(item.removed_at, now)}"
+        f"{draw_project(item.cwd)}{_removed(item.removed_at, now)}"
     )
     button = "" if not frame.visitor.can_write else (
         f'<form method="post" action="{frame.url(f"trash/{trashed.key}/restore")}">'

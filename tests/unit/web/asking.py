@@ -46,7 +46,7 @@ class Asker:
     root: str | None = None
 
     async def ask(
-        self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
+        self, path: str, method: str = "GET", body: bytes = b"", **headers: Any
     ) -> Answer:
         """The answer; a header given as None is left out, and ``_`` stands for a hyphen."""
         parts = urlsplit(path)
