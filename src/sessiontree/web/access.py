@@ -121,7 +121,7 @@ class PasswordAccess(_CookieAccess):
 
 
 class ProxyAccess:
-    """Visitors that a reverse proxy has logged in. It must remove both headers from what comes to it.
+    """Visitors that a reverse proxy has logged in. It must remove both headers of others.
 
     ``writers`` are the names that may change something; None lets everybody.
     """

@@ -50,7 +50,7 @@ _BADGES = {
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the reader wants to see. Values that nobody offers count as none."""
+    """What the reader wants to see. Unknown values count as none."""
 
     query: str = ""
     agent: str = ""
@@ -287,7 +287,8 @@ def title_of(row: Row) -> str:
 
 def draw_project(cwd: str) -> str:
     """A project's folder; the whole path is the tooltip."""
-    return f'<span class="project" dir="ltr" title="{attribute(cwd)}">{text(short_project(cwd))}</span>'
+    shown = text(short_project(cwd))
+    return f'<span class="project" dir="ltr" title="{attribute(cwd)}">{shown}</span>'
 
 
 def short_project(cwd: str) -> str:

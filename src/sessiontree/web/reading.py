@@ -230,7 +230,7 @@ class Readings:
 
     @contextmanager
     def use(self, key: str, *, is_fresh: bool = False) -> Iterator[Reading]:
-        """The session with this key, up to date; nobody else uses it meanwhile.
+        """The session with this key, up to date, and ours alone meanwhile.
 
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """

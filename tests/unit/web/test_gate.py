@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sessiontree.serving.guard import loopback_hosts
@@ -52,7 +54,7 @@ async def test_a_wrong_token_gets_nothing() -> None:
         ({"sec_fetch_site": "none", "sec_fetch_mode": "navigate"}, 200),
     ],
 )
-async def test_who_gets_in(headers: dict[str, str | None], status: int) -> None:
+async def test_who_gets_in(headers: dict[str, Any], status: int) -> None:
     asker = await enter()
     assert (await asker.ask("/", **headers)).status == status
 
