@@ -1,4 +1,4 @@
-"""What the viewer changes: names, labels, and what is in the trash.
+"""Changes that the viewer makes: names, labels, and what is in the trash.
 
 Only sessions of pi's family and of databases; other agents' are never written. A new name or label
 is no activity: a file keeps its time, so that no list changes its order.
