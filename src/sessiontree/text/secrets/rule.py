@@ -25,8 +25,9 @@ class Rule:
     mark and tail is. ``near`` is a cheap condition asked right after every mark, before anything
     else: it must let every secret of the rule pass. ``begins`` are the heads of tokens, which need
     no ``near``. ``width`` bounds how far before its mark a head begins. ``context`` is looked for
-    earlier on the line. ``is_real`` judges the value. In an example ``«alnum 36»`` stands for 36
-    random letters and digits: examples must be found, counterexamples left alone.
+    earlier on the line, and ``never`` is what the head must not continue. ``is_real`` judges the
+    value. In an example ``«alnum 36»`` stands for 36 random letters and digits: examples must be
+    found, counterexamples left alone.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Rule:
     begins: tuple[str, ...] = ()
     width: int = 40
     context: str = ""
+    never: str = ""
     is_real: Callable[[str], bool] = is_anything
     examples: tuple[str, ...] = ()
     counterexamples: tuple[str, ...] = ()
@@ -84,6 +86,8 @@ ENDS = any_case("ord|swd|ase|ass|pwd|psk|ret|ken|key|ial|als|uth")
 _AFTER_NAME = r"\\{0,8}[\"'`\]]{0,2}(?:[?+!]|\s?\|\|)?\s{0,20}"
 # A second argument (define, getenv, setdefault), and what counts if nothing is set.
 _SECOND = r"(?:(?<=[\"']),|\|\||\?\?)\s{0,3}(?=\\{0,8}[\"'])"
+# The name of a type in quotes, "AWS::ApiGateway::ApiKey", says what a thing is, not what it holds.
+NAME_OF_TYPE = r"[\"'](?:\w{1,60}::){1,4}\w{0,60}\Z"
 # The block of a variable in Terraform.
 _DEFAULT = r"[\"']\s{0,3}\{[^{}]{0,300}?(?<=[\s{])default\s{0,20}"
 _VALUE_OF_NAME = r"\\{0,8}[\"']?,?\s{1,40}(?:- )?\\{0,8}[\"']?[vV]alue\\{0,8}[\"']?\s{0,3}"
@@ -134,6 +138,7 @@ def assigned(
         tail=rf"(?:{name})(?:{between}[=:]{_BEFORE_VALUE}|{_AFTER_NAME}{_SECOND}){value(shortest)}",
         near=rf"(?={second})(?=(?:{name})(?:{between}[=:]|{_AFTER_NAME}{_SECOND}))",
         width=width,
+        never=NAME_OF_TYPE,
         is_real=is_real,
         examples=examples,
         counterexamples=counterexamples,

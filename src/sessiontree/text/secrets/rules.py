@@ -13,6 +13,7 @@ from sessiontree.text.secrets.rule import (
     ENDS,
     KEY_NAME,
     KEY_OF_SECRETS,
+    NAME_OF_TYPE,
     NAMES,
     NO_KEY_OF_SECRETS,
     OPTION,
@@ -407,13 +408,18 @@ HEADERS = [
         r"([^\s\"'`,;\\<>{}()]{8,4000})",
         near=f"(?={any_case('ation')})",
         width=7,
+        never=NAME_OF_TYPE,
         is_real=is_token,
         examples=(
             "Authorization: token «alnum 40»",
             "-H 'Authorization: «alnum 32»'",
             '{"Authorization": "ApiKey «alnum 32»"}',
         ),
-        counterexamples=("Authorization: required", "authorization: my-policy-v1"),
+        counterexamples=(
+            "Authorization: required",
+            "authorization: my-policy-v1",
+            '"AWS::Redshift::EndpointAuthorization": "«hex 16»"',
+        ),
     ),
     Rule(
         kind="cookie",
@@ -501,7 +507,10 @@ NAMED = [
             "secret_key_base: «hex 128»",
             "ENV['SECRET_KEY_BASE'] ||= '«hex 128»'",
         ),
-        counterexamples=('api_key = "your-api-key-here-123"',),
+        counterexamples=(
+            'api_key = "your-api-key-here-123"',
+            '"AWS::ApiGateway::ApiKey": "«hex 16»"',
+        ),
     ),
     assigned(
         "kK",

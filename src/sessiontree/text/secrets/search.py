@@ -168,6 +168,7 @@ _HEADS = tuple(re.compile(rf"(?:{rule.head})\Z") for rule in RULES)
 _TAILS = tuple(re.compile(f"[{re.escape(rule.marks)}](?:{rule.tail})") for rule in RULES)
 _BEGINS = tuple(rule.begins for rule in RULES)
 _CONTEXTS = tuple(re.compile(rule.context) for rule in RULES)
+_NEVER = tuple(re.compile(rule.never) for rule in RULES)
 _COMMON_MARKS_FIRST = sorted(
     {mark for rule in RULES for mark in rule.marks}, key=lambda mark: f"_pc.-:k{mark}".index(mark)
 )
@@ -221,15 +222,18 @@ def _try(number: int, text: str, mark: int, begin: int) -> _Hit | None:
     head = _HEADS[number].search(text, max(begin, mark - rule.width), mark)
     if head is None:
         return None
-    if rule.context and not _stands_in_context(number, text, head.start()):
+    if rule.context and not _stands_in(_CONTEXTS[number], text, head.start()):
+        return None
+    if rule.never and _stands_in(_NEVER[number], text, head.start()):
         return None
     return _Hit(number, head.start(), tail.end(), (start if tail.lastindex else head.start(), end))
 
 
-def _stands_in_context(number: int, text: str, place: int) -> bool:
+def _stands_in(context: re.Pattern[str], text: str, place: int) -> bool:
+    """Whether something stands on the line before this place."""
     first = max(0, place - CONTEXT)
     first = max(first, text.rfind("\n", first, place) + 1)
-    return _CONTEXTS[number].search(text, first, place) is not None
+    return context.search(text, first, place) is not None
 
 
 def _make_hints() -> re.Pattern[str]:
