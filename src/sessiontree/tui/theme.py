@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from importlib import resources
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual.app import App
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.theme import Theme
 
 from sessiontree.tui.palette import DARK, PALETTES, Palette, choose_palette
+from sessiontree.tui.thrift import Thrift
 
 Result = TypeVar("Result")
 
@@ -51,6 +53,30 @@ def make_theme(palette: Palette) -> Theme:
     )
 
 
+def thrifty_driver() -> type[Driver] | None:
+    """Textual's driver for this system, made to send only what changes; None where it has none."""
+    try:
+        from textual.drivers.linux_driver import LinuxDriver
+    except ImportError:  # no Unix
+        return None
+
+    class ThriftyDriver(LinuxDriver):
+        """Sends a terminal only the differences."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.thrift = Thrift()
+
+        def write(self, data: str) -> None:
+            """Send what ``data`` changes."""
+            size = self._app.size
+            if size != self.thrift.size:
+                self.thrift.resize(*size)
+            super().write(self.thrift.squeeze(data))
+
+    return ThriftyDriver
+
+
 class ThemedApp(App[Result]):
     """An app in our colours, without Textual's own extras."""
 
@@ -58,12 +84,18 @@ class ThemedApp(App[Result]):
     CSS = resources.files("sessiontree.tui").joinpath("styles.tcss").read_text("utf-8")
 
     def __init__(self, palette: Palette | None = None) -> None:
-        super().__init__()
+        super().__init__(driver_class=thrifty_driver())
         # Animated scrolling is harder to follow than an immediate jump.
         self.animation_level = "none"
         for known in PALETTES.values():
             self.register_theme(make_theme(known))
         self.theme = (palette or choose_palette(dict(os.environ))).name
+
+    def on_resize(self) -> None:
+        """Send everything again: a terminal may rearrange what it shows, whatever its new size."""
+        thrift = getattr(self._driver, "thrift", None)
+        if thrift is not None:
+            thrift.forget()
 
     @property
     def palette(self) -> Palette:

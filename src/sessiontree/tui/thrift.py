@@ -1,0 +1,340 @@
+"""Send a terminal only what changes on it, so that the screens stay quick over slow lines.
+
+Textual redraws whole widgets: a key that moves a cursor may cost ten kilobytes. `Thrift` knows what
+the terminal shows. It applies each drawing to a copy of that, compares the two, and spells the
+difference: pieces of rows, and a scroll where most rows have only moved. Pure; knows no Textual.
+
+It understands just what drawings consist of: cursor positions, colours, text. Whatever else comes
+passes unchanged. If that may alter what is shown (another screen, an erasure), or if the size
+changes, the terminal's contents count as unknown, and everything drawn is sent.
+
+Cells whose width terminals may disagree about (emoji, marks) are never relied on: from such a
+cell on, the row is sent as it was drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len
+
+_TOKEN = re.compile(
+    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H"
+    r"|\x1b\[(?P<style>[\d;]*)m"
+    r"|(?P<harmless>\x1b\[\?(?:2026|25|1000|1002|1003|1004|1006|1015|1016|2004|2048)[hl])"
+    r"|(?P<break>\r?\n)"
+    r"|(?P<text>[^\x00-\x1f\x7f]+)"
+    r"|(?P<other>[\s\S])"
+)
+_LINK = re.compile(r"\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+_GAP = 5
+"""Unchanged cells that are cheaper to send again than to jump over."""
+_LEAST_MOVED = 6
+"""Rows that must have moved before a scroll pays."""
+_MOST_STEPS = 12
+
+Cell = tuple[str, str]
+"""A character and its style, spelled as the terminal takes it. An empty character is the second
+half of a wide one."""
+Row = list[Cell | None]
+"""The cells of a row; None where it is unknown what is shown."""
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A drawing, applied to what was shown before."""
+
+    rows: list[Row]
+    spans: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """The columns that were drawn, by row."""
+    ends_at: tuple[int, int] | None = None
+    """Where the drawing leaves the cursor, if it says so in the end."""
+
+
+class Thrift:
+    """What a terminal shows, and the shortest way to make it show something else."""
+
+    def __init__(self, width: int = 0, height: int = 0) -> None:
+        self._rows: list[Row] = []
+        self.resize(width, height)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._width, self._height
+
+    @property
+    def rows(self) -> list[Row]:
+        """What the terminal shows."""
+        return self._rows
+
+    def resize(self, width: int, height: int) -> None:
+        """Note the terminal's size; its contents are unknown from now on."""
+        self._width, self._height = width, height
+        self.forget()
+
+    def forget(self) -> None:
+        """Note that it is unknown what the terminal shows."""
+        self._rows = [[None] * self._width for _ in range(self._height)]
+
+    def squeeze(self, data: str) -> str:
+        """Return what to send instead of ``data``."""
+        tokens = list(_TOKEN.finditer(data))
+        if not any(token["text"] for token in tokens) or _LINK.search(data):
+            return self._pass(data, tokens)
+        kept: list[str] = []
+        frame = self._apply(tokens, kept)
+        if frame is None:
+            self.forget()
+            return data
+        sent = self._spell(frame)
+        self._rows = frame.rows
+        return "".join(kept) + sent
+
+    def _pass(self, data: str, tokens: list[re.Match[str]]) -> str:
+        known = ("row", "style", "harmless", "break")
+        if any(token.lastgroup not in (*known, "column") for token in tokens):
+            self.forget()
+        return data
+
+    # -- reading a drawing -----------------------------------------------------------------------
+
+    def _apply(self, tokens: list[re.Match[str]], kept: list[str]) -> _Frame | None:
+        """Apply a drawing to a copy of the rows; None if it has what is not understood."""
+        frame = _Frame([row.copy() for row in self._rows])
+        at: tuple[int, int] | None = None
+        style = ""
+        for token in tokens:
+            if token["row"] is not None:
+                at = int(token["row"]) - 1, int(token["column"]) - 1
+                frame.ends_at = at
+            elif token["style"] is not None:
+                style = _add_style(style, token["style"])
+            elif token["harmless"] is not None:
+                kept.append(token["harmless"])
+            elif token["break"] is not None:
+                at = (at[0] + 1, 0) if at is not None else None
+            elif token["text"] is not None and at is not None:
+                frame.ends_at = None
+                row, column = at
+                end = self._put(frame, row, column, token["text"], style)
+                if end is None:
+                    return None
+                at = row, end
+            else:
+                return None
+        return frame
+
+    def _put(self, frame: _Frame, row: int, column: int, text: str, style: str) -> int | None:
+        """Put text into a row; return the column after it, None if it leads out of the screen."""
+        if not 0 <= row < self._height:
+            return None
+        cells = list(_cells(text, style))
+        end = column + len(cells)
+        if end > self._width:
+            return None
+        line = frame.rows[row]
+        if cells and cells[0][0] == "":
+            return None  # a mark without a letter to stand on
+        if cells and column > 0 and _is_second_half(line[column]):
+            line[column - 1] = None
+        line[column:end] = cells
+        if end < self._width and _is_second_half(line[end]):
+            line[end] = None  # the other half of what was just overwritten
+        frame.spans.setdefault(row, []).append((column, end))
+        return end
+
+    # -- spelling the difference -----------------------------------------------------------------
+
+    def _spell(self, frame: _Frame) -> str:
+        pen = _Pen()
+        before = self._rows
+        scroll = self._find_scroll(frame)
+        if scroll is not None:
+            top, bottom, steps = scroll
+            pen.scroll(top, bottom, steps)
+            before = _scrolled(before, top, bottom, steps)
+        for row in sorted(frame.spans if scroll is None else range(self._height)):
+            if before[row] != frame.rows[row]:
+                spans = frame.spans.get(row, []) if scroll is None else [(0, self._width)]
+                self._spell_row(pen, row, before[row], frame.rows[row], spans)
+        return pen.finish(frame.ends_at)
+
+    def _spell_row(
+        self, pen: _Pen, row: int, old: Row, new: Row, spans: list[tuple[int, int]]
+    ) -> None:
+        odd = next((n for n, cell in enumerate(new) if _is_odd(cell)), self._width)
+        odd = min(odd, next((n for n, cell in enumerate(old) if _is_odd(cell)), self._width))
+        column = 0
+        while column < odd:
+            if new[column] == old[column] or new[column] is None:
+                column += 1
+                continue
+            end = same = column
+            while same < odd and same - end < _GAP and new[same] is not None:
+                same += 1
+                if new[same - 1] != old[same - 1]:
+                    end = same
+            pen.write(row, column, new[column:end])
+            column = end
+        if odd < self._width and new[odd:] != old[odd:]:
+            # In pieces as they were drawn, each at its own place: no width is relied on.
+            for begin, end in _merged(spans):
+                for start, stop in _known_parts(new, max(begin, odd), end):
+                    pen.write(row, start, new[start:stop])
+
+    def _find_scroll(self, frame: _Frame) -> tuple[int, int, int] | None:
+        """Find rows that have moved up or down together: first, last, and by how many."""
+        old, new = self._rows, frame.rows
+        changed = [n for n in range(self._height) if old[n] != new[n]]
+        if len(changed) < _LEAST_MOVED:
+            return None
+        best: tuple[int, int, int] | None = None
+        most = _LEAST_MOVED - 1
+        for steps in [n for k in range(1, _MOST_STEPS + 1) for n in (k, -k)]:
+            run = _longest_run(old, new, steps)
+            if run is not None and run[1] - run[0] + 1 > most:
+                most = run[1] - run[0] + 1
+                best = (run[0], run[1], steps)
+        if best is None:
+            return None
+        first, last, steps = best
+        top, bottom = (first, last + steps) if steps > 0 else (first + steps, last)
+        is_known = all(None not in new[row] for row in range(top, bottom + 1))
+        return (top, bottom, steps) if is_known else None
+
+
+def _longest_run(old: list[Row], new: list[Row], steps: int) -> tuple[int, int] | None:
+    """The longest run of changed rows that show what another row showed, so many rows away."""
+    best: tuple[int, int] | None = None
+    start: int | None = None
+    for row in range(len(new) + 1):
+        is_moved = (
+            row < len(new)
+            and 0 <= row + steps < len(old)
+            and new[row] == old[row + steps]
+            and None not in new[row]
+        )
+        if is_moved and start is None:
+            start = row
+        elif not is_moved and start is not None:
+            gained = sum(new[n] != old[n] for n in range(start, row))
+            if gained >= _LEAST_MOVED and (best is None or row - start > best[1] - best[0] + 1):
+                best = (start, row - 1)
+            start = None
+    return best
+
+
+def _known_parts(row: Row, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a row between these columns of which it is known what to show."""
+    start = begin
+    for column in range(begin, end + 1):
+        if column == end or row[column] is None:
+            if start < column:
+                yield start, column
+            start = column + 1
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order, those that overlap joined."""
+    made: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if made and begin < made[-1][1]:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        else:
+            made.append((begin, end))
+    return made
+
+
+def _scrolled(rows: list[Row], top: int, bottom: int, steps: int) -> list[Row]:
+    """The rows after a scroll; those that come in are unknown."""
+    blank: list[Row] = [[None] * len(rows[0]) for _ in range(abs(steps))]
+    inside = rows[top : bottom + 1]
+    moved = inside[steps:] + blank if steps > 0 else blank + inside[:steps]
+    return rows[:top] + moved + rows[bottom + 1 :]
+
+
+def _add_style(style: str, codes: str) -> str:
+    """The style after these codes; a reset begins anew."""
+    if codes in ("", "0"):
+        return ""
+    if codes.startswith("0;"):
+        return codes[2:]
+    return f"{style};{codes}" if style else codes
+
+
+def _cells(text: str, style: str) -> Iterator[Cell]:
+    """One cell for each column. What has no width belongs to the cell before it."""
+    if text.isascii():
+        for letter in text:
+            yield letter, style
+        return
+    waiting = ""
+    for letter in text:
+        width = cell_len(letter)
+        if width == 0:
+            waiting += letter
+            continue
+        if waiting:
+            yield from _finish(waiting, style)
+        waiting = letter
+    if waiting:
+        yield from _finish(waiting, style)
+
+
+def _finish(cluster: str, style: str) -> Iterator[Cell]:
+    width = cell_len(cluster[:1])
+    if width == 0:
+        yield "", style
+        return
+    yield cluster, style
+    for _ in range(width - 1):
+        yield "", style
+
+
+def _is_second_half(cell: Cell | None) -> bool:
+    return cell is not None and cell[0] == ""
+
+
+def _is_odd(cell: Cell | None) -> bool:
+    """Whether terminals may disagree about a cell's width."""
+    return cell is not None and (len(cell[0]) != 1 or cell[0] >= "\u2e80")
+
+
+class _Pen:
+    """Spells positions, styles and text, each only where it changes."""
+
+    def __init__(self) -> None:
+        self._made: list[str] = []
+        self._at: tuple[int, int] | None = None
+        self._style: str | None = ""
+
+    def scroll(self, top: int, bottom: int, steps: int) -> None:
+        """Move rows up, or down if ``steps`` is negative."""
+        way = f"{steps}S" if steps > 0 else f"{-steps}T"
+        self._made.append(f"\x1b[0m\x1b[{top + 1};{bottom + 1}r\x1b[{way}\x1b[r")
+        self._at = None
+
+    def write(self, row: int, column: int, cells: Row) -> None:
+        """Write cells at a place."""
+        if self._at != (row, column):
+            self._made.append(f"\x1b[{row + 1};{column + 1}H")
+        is_plain = True
+        for cell in cells:
+            assert cell is not None
+            letter, style = cell
+            if letter and style != self._style:
+                self._made.append(f"\x1b[0;{style}m" if style else "\x1b[0m")
+                self._style = style
+            self._made.append(letter)
+            is_plain = is_plain and not _is_odd(cell)
+        self._at = (row, column + len(cells)) if is_plain else None
+
+    def finish(self, ends_at: tuple[int, int] | None) -> str:
+        """Everything that was written."""
+        if self._style:
+            self._made.append("\x1b[0m")
+        if ends_at is not None and (self._made or ends_at != self._at):
+            self._made.append(f"\x1b[{ends_at[0] + 1};{ends_at[1] + 1}H")
+        return "".join(self._made)

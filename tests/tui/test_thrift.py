@@ -1,0 +1,177 @@
+"""What reaches a terminal: only what changes, and the same picture."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sessiontree.tui.thrift import Thrift
+
+WIDTH, HEIGHT = 24, 12
+_SEQUENCE = re.compile(r"\x1b\[(?P<codes>[\d;?]*)(?P<final>[A-Za-z])|(?P<text>[^\x1b])", re.DOTALL)
+
+
+class Terminal:
+    """A terminal as simple as can be: positions, styles, text, scrolling between margins."""
+
+    def __init__(self) -> None:
+        self.cells = [[(" ", "")] * WIDTH for _ in range(HEIGHT)]
+        self.row = self.column = 0
+        self.style = ""
+        self.margins = (0, HEIGHT - 1)
+
+    def feed(self, data: str) -> None:
+        for found in _SEQUENCE.finditer(data):
+            if found["text"] is not None:
+                self._put(found["text"])
+            else:
+                self._run(found["codes"], found["final"])
+
+    def _run(self, codes: str, final: str) -> None:
+        numbers = [int(each) for each in codes.split(";") if each.isdigit()]
+        match final:
+            case "H":
+                self.row, self.column = numbers[0] - 1, numbers[1] - 1
+            case "m":
+                self.style = codes.removeprefix("0").removeprefix(";")
+            case "r":
+                self.margins = (numbers[0] - 1, numbers[1] - 1) if numbers else (0, HEIGHT - 1)
+                self.row = self.column = 0
+            case "S" | "T":
+                top, bottom = self.margins
+                inside = self.cells[top : bottom + 1]
+                blank = [[(" ", "")] * WIDTH for _ in range(numbers[0])]
+                count = numbers[0]
+                moved = inside[count:] + blank if final == "S" else blank + inside[:-count]
+                self.cells[top : bottom + 1] = moved
+            case _:
+                assert codes.startswith("?")
+
+    def _put(self, letter: str) -> None:
+        if letter == "\n":
+            self.row, self.column = self.row + 1, 0
+            return
+        width = cell_len(letter)
+        if width == 0:
+            before, style = self.cells[self.row][self.column - 1]
+            self.cells[self.row][self.column - 1] = (before + letter, style)
+            return
+        row, end = self.cells[self.row], self.column + width
+        if row[self.column][0] == "":  # half of a wide letter is no letter
+            row[self.column - 1] = (" ", row[self.column - 1][1])
+        if end < WIDTH and row[end][0] == "":
+            row[end] = (" ", row[end][1])
+        self.cells[self.row][self.column : end] = [
+            (letter, self.style),
+            *[("", self.style)] * (width - 1),
+        ]
+        self.column += width
+
+    @property
+    def picture(self) -> list[list[tuple[str, str]]]:
+        # A style doesn't show in the second half of a wide letter.
+        return [[(letter, style if letter else "") for letter, style in row] for row in self.cells]
+
+
+_WORDS = st.text(st.sampled_from("abc  xyz漢é│●"), max_size=10)
+_PIECE = st.tuples(
+    st.integers(0, HEIGHT - 1),
+    st.integers(0, WIDTH - 21),
+    _WORDS,
+    st.sampled_from(["", "1", "38;5;4", "38;5;4;48;5;9"]),
+)
+
+
+def draw(pieces: list[tuple[int, int, str, str]]) -> str:
+    """Spell a drawing as Textual does."""
+    spelled = [
+        f"\x1b[{row + 1};{column + 1}H\x1b[{style}m{text}\x1b[0m" if style else
+        f"\x1b[{row + 1};{column + 1}H{text}"
+        for row, column, text, style in pieces
+    ]  # fmt: skip
+    return "\n".join(spelled)
+
+
+def whole(lines: list[str]) -> str:
+    """A drawing of the whole screen."""
+    padded = (line + " " * (WIDTH - cell_len(line)) for line in lines)
+    return draw([(n, 0, line, "") for n, line in enumerate(padded)])
+
+
+def only(picture: list[list[tuple[str, str]]], known: list[list[bool]]) -> list[object]:
+    """The known cells of a picture."""
+    return [
+        cell if is_known else None
+        for row, flags in zip(picture, known, strict=True)
+        for cell, is_known in zip(row, flags, strict=True)
+    ]
+
+
+@given(st.lists(st.lists(_PIECE, max_size=8), max_size=6))
+def test_the_picture_is_the_same(drawings: list[list[tuple[int, int, str, str]]]) -> None:
+    plain, thrifty, thrift = Terminal(), Terminal(), Thrift(WIDTH, HEIGHT)
+    for data in [whole([""] * HEIGHT), *map(draw, drawings)]:
+        plain.feed(data)
+        thrifty.feed(thrift.squeeze(data))
+        # Of a wide letter that is half overwritten nothing is known.
+        known = [[cell is not None for cell in row] for row in thrift.rows]
+        assert only(plain.picture, known) == only(thrifty.picture, known)
+
+
+@given(st.lists(st.integers(-4, 4), max_size=8), st.integers(0, 3), st.integers(0, 3))
+def test_scrolled_rows_are_moved_and_the_picture_is_the_same(
+    steps: list[int], head: int, foot: int
+) -> None:
+    plain, thrifty, thrift = Terminal(), Terminal(), Thrift(WIDTH, HEIGHT)
+    first = 20
+    for step in [0, *steps]:
+        first += step
+        middle = [f"line {n} {'漢' if n % 7 == 3 else ''}" for n in range(first, first + 20)]
+        rows = ["head"] * head + middle
+        data = whole([*rows[: HEIGHT - foot], *["foot"] * foot])
+        plain.feed(data)
+        thrifty.feed(thrift.squeeze(data))
+        assert plain.picture == thrifty.picture
+
+
+def test_what_is_shown_already_is_not_sent() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    screen = whole([f"row {n}" for n in range(HEIGHT)])
+    assert len(thrift.squeeze(screen)) > 100
+    assert thrift.squeeze(screen) == ""
+    sent = thrift.squeeze(draw([(3, 0, "row 4", "")]))
+    assert sent == "\x1b[4;5H4"
+
+
+def test_a_scroll_costs_about_a_row() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    thrift.squeeze(whole([f"a long line {n:04} here" for n in range(HEIGHT)]))
+    sent = thrift.squeeze(whole([f"a long line {n:04} here" for n in range(1, HEIGHT + 1)]))
+    assert "\x1b[1S" in sent
+    assert len(sent) < 60
+
+
+def test_after_another_screen_or_size_everything_is_sent() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    screen = whole(["x"] * HEIGHT)
+    for forget in (
+        lambda: thrift.squeeze("\x1b[?1049h"),
+        lambda: thrift.squeeze("\x1b[2J"),
+        lambda: thrift.resize(WIDTH, HEIGHT),
+    ):
+        thrift.squeeze(screen)
+        forget()
+        assert thrift.squeeze(screen).count("x") == HEIGHT
+
+
+def test_what_is_no_drawing_passes_unchanged() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    for data in ("\x1b[?2026h", "\x1b[?25l", "\x1b]52;c;eA==\x07", "\x1b[>1u", "\x1b[5;5H"):
+        assert thrift.squeeze(data) == data
+    odd = "\x1b[1;1Htext\x1b[3Cmore"
+    assert thrift.squeeze(odd) == odd
+    over_the_edge = f"\x1b[1;1H{'x' * (WIDTH + 1)}"
+    assert thrift.squeeze(over_the_edge) == over_the_edge
