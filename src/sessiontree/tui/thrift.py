@@ -256,7 +256,7 @@ def _scrolled(rows: list[Row], top: int, bottom: int, steps: int) -> list[Row]:
 
 
 def _add_style(style: str, codes: str) -> str:
-    """The style after these codes; a reset begins anew."""
+    """The style after these codes; a reset leaves none."""
     if codes in ("", "0"):
         return ""
     if codes.startswith("0;"):
