@@ -33,6 +33,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "rm": ("commands.rm", "Move sessions to the trash."),
     "restore": ("commands.restore", "Bring sessions back from the trash."),
     "doctor": ("commands.doctor", "Check sessions for damage; repair it."),
+    "keep": ("commands.keep", "Keep copies of all agents' sessions."),
     "gc": ("commands.gc", "Remove files that no session needs."),
     "view": ("commands.view", "Look at sessions in the browser."),
     "mcp": ("commands.mcp", "Let agents search and read earlier sessions (MCP)."),

@@ -68,7 +68,7 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
     try:
         found = _resolve(value, scope)
     except (SessionNotFoundError, NotASessionError) as error:
-        other = _find_foreign(value) if foreign else None
+        other = (_find_foreign(value) or _find_kept(value)) if foreign else None
         if other is None:
             raise _explain(error, value, scope) from None
         return other
@@ -242,3 +242,17 @@ def _find_foreign(value: str) -> Target | None:
     except (SessionNotFoundError, NotASessionError, PersistenceError):
         return None
     return Target(found.path, found.id, found.agent)
+
+
+def _find_kept(value: str) -> Target | None:
+    """A session of pi's family that is gone, and kept."""
+    from sessiontree.discovery.agent_sessions import find_agent_session
+    from sessiontree.discovery.kept import is_keeping
+
+    if not is_keeping():
+        return None
+    try:
+        found = find_agent_session(value)
+    except SessionNotFoundError:
+        return None
+    return Target(found.path, found.id) if found.is_kept else None

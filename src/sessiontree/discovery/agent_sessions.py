@@ -10,6 +10,7 @@ from sessiontree.discovery.catalogue import OnProgress, Unreadable
 from sessiontree.discovery.listing import SessionInfo, SessionList, in_order
 from sessiontree.discovery.selection import select_sessions
 from sessiontree.discovery.sources import survey_sources
+from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
 from sessiontree.storage.base import FileStat
 from sessiontree.storage.file import FileSessionStorage
 
@@ -42,3 +43,26 @@ def list_agent_sessions(
     made.empty_count = len(made.empty)
     made.total = len(made)
     return made
+
+
+def find_agent_session(value: str, agents: Agents = "all") -> SessionInfo:
+    """Find the session of any agent with this path, id, beginning of an id, or name.
+
+    Of several, those that are kept and gone come first. Raises SessionNotFoundError,
+    AmbiguousSessionError.
+    """
+    found = list_agent_sessions(agents)
+    everything = [*found, *found.empty]
+    path = os.path.abspath(os.path.expanduser(value))
+    ways: tuple[list[SessionInfo], ...] = (
+        [info for info in everything if info.path == path or info.id == value],
+        [info for info in everything if value and info.id.startswith(value)],
+        [info for info in everything if value and info.title == value],
+    )
+    for same in ways:
+        gone = [info for info in same if info.is_kept]
+        if len(gone or same) > 1:
+            raise AmbiguousSessionError(value, gone or same)
+        if same:
+            return (gone or same)[0]
+    raise SessionNotFoundError(value)

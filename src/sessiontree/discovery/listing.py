@@ -49,6 +49,7 @@ class SessionInfo:
         "cwd",
         "first_message",
         "id",
+        "is_kept",
         "is_local",
         "message_count",
         "modified",
@@ -92,6 +93,8 @@ class SessionInfo:
         """Whether the session belongs to the project that was asked about, if one was."""
         self.agent = agent
         """The agent that wrote it, by its name; empty if that was not asked."""
+        self.is_kept = False
+        """Whether its file is gone, and this is the copy that ``keep`` made."""
 
     @property
     def all_messages_text(self) -> str:

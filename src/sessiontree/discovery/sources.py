@@ -15,6 +15,7 @@ from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Plac
 from sessiontree.discovery.catalogue import OnProgress, Survey, survey, survey_answers
 from sessiontree.discovery.catalogue.answers import Answers
 from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.discovery.kept import is_keeping
 from sessiontree.discovery.listing import SessionInfo, make_session_info
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import FileStat, SessionStorage
@@ -51,6 +52,7 @@ class Source:
         """Make a listing's line of one session."""
         made = make_session_info(stat, summary, self.dialect, self.storage, adapter=self.adapter)
         made.title = self.title(summary)
+        made.is_kept = stat.path in self.places.kept
         return made
 
     def survey_answers(self, on_progress: OnProgress | None = None) -> dict[str, Answers]:
@@ -77,12 +79,17 @@ def _shifted(on_progress: OnProgress | None, before: int, total: int) -> OnProgr
 
 
 def find_sources(
-    agents: Agents = "all", home: str | os.PathLike[str] | None = None
+    agents: Agents = "all",
+    home: str | os.PathLike[str] | None = None,
+    *,
+    with_kept: bool = True,
 ) -> list[Source]:
-    """Find the sessions of some agents or of all. Raises UnknownAgentError.
+    """Find the sessions of some agents or of all, also kept ones that are gone.
 
-    Two agents may share a folder; then it is the first one's.
+    With another ``home`` or without ``with_kept``, just those that are there. Raises
+    UnknownAgentError. Two agents may share a folder; then it is the first one's.
     """
+    with_kept = with_kept and home is None and is_keeping()
     made: list[Source] = []
     taken: set[str] = set()
     for adapter in get_adapters(agents):
@@ -90,8 +97,17 @@ def find_sources(
         for folder in taken.intersection(places.folders):
             del places.folders[folder]
         taken.update(places.folders)
+        if with_kept:
+            add_kept(adapter, places)
         made.append(Source(adapter, places))
     return made
+
+
+def add_kept(adapter: AgentAdapter, places: Places) -> None:
+    """Add an agent's kept sessions that are gone."""
+    from sessiontree.discovery.kept import reading
+
+    reading.add_kept(adapter, places)
 
 
 def _summaries(adapter: AgentAdapter) -> GetSummaries:

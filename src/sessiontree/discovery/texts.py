@@ -13,6 +13,7 @@ import msgspec
 
 from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.fast_lines import line_end, read_blocks
+from sessiontree.discovery.kept import open_session
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
 from sessiontree.model.messages import text_of
@@ -154,7 +155,7 @@ def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> I
 def read_all_text(storage: SessionStorage, path: str, adapter: AgentAdapter | None = None) -> str:
     """Read all user and assistant text of a session; empty if the file can't be read."""
     try:
-        reader = adapter.open(path, storage) if adapter is not None else storage.open_reader(path)
+        reader = open_session(adapter, path, storage)
     except OSError:
         return ""
     try:

@@ -36,6 +36,7 @@ from sessiontree.discovery.adapters.records import (
     read_records,
     spell_time,
 )
+from sessiontree.discovery.kept import open_session
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
@@ -215,7 +216,9 @@ def _refuse_json_export(path: str, data: bytes) -> None:
 def has_grown(path: str, size: int, own_hash: str, agent: Agent) -> bool:
     """Whether a session still begins with what it held when it had this size and hash."""
     try:
-        with contextlib.closing(get_adapter(agent).open(path, FileSessionStorage())) as reader:
+        with contextlib.closing(
+            open_session(get_adapter(agent), path, FileSessionStorage())
+        ) as reader:
             return hashlib.sha256(reader.read_at(0, size)).hexdigest() == own_hash
     except OSError:
         return False
@@ -246,7 +249,7 @@ class SourceFiles:
         """The whole file, or the lines that the adapter reads under this path; PersistenceError."""
         storage = FileSessionStorage()
         try:
-            opened = storage.open_reader(path) if adapter is None else adapter.open(path, storage)
+            opened = open_session(adapter, path, storage)
             with contextlib.closing(opened) as reader:
                 stat = reader.stat()
                 data = reader.read_at(0, stat.size)

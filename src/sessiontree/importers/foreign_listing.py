@@ -16,6 +16,7 @@ from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.adapters.places import SUFFIX
 from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.last_used import last_use_ms
 from sessiontree.discovery.sources import find_sources, survey_sources
 from sessiontree.errors import (
@@ -121,7 +122,7 @@ def describe_foreign(
     """Summarize one file for a listing; None if it can't be read."""
     adapter: AgentAdapter = get_adapter(agent)
     try:
-        with contextlib.closing(adapter.open(path, FileSessionStorage())) as reader:
+        with contextlib.closing(open_session(adapter, path, FileSessionStorage())) as reader:
             stat = reader.stat()
             summary = adapter.read(reader, path, stat.size, None).summary
     except OSError:

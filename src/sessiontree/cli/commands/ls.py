@@ -134,6 +134,8 @@ def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents:
 
 
 def _status(info: Any) -> str:
+    if getattr(info, "is_kept", False):
+        return "kept"
     return _STATUS.get(getattr(info, "status", ""), "")
 
 
@@ -205,6 +207,7 @@ def _to_wire(info: Any) -> dict[str, Any]:
         "messageCount": info.message_count,
         "size": info.size,
         "status": getattr(info, "status", None),
+        "kept": getattr(info, "is_kept", False),
     }
 
 

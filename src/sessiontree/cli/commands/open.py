@@ -56,6 +56,7 @@ def open_command(
     found = _find(session, scope)
     if here:
         _continue_here(found, scope)
+    _require_original(found)
     command = native_command(found.agent, found.path, found.id, found.cwd)
     if as_json:
         output.write_json(_to_json(found, command))
@@ -70,6 +71,18 @@ def open_command(
     output.write_message((f"Opening in {command.title}: ", "dim"), (command.shell, "bold"))
     output.flush()
     _become(command)
+
+
+def _require_original(found: _Found) -> None:
+    """End the command for a session that its agent has deleted, if a copy of it is kept."""
+    from sessiontree.discovery.kept import is_keeping
+
+    if os.path.lexists(found.path) or not is_keeping():
+        return
+    from sessiontree.discovery.kept.reading import open_kept
+
+    if not os.path.isfile(os.path.dirname(found.path)) and open_kept(found.path) is not None:
+        output.fail(f"It was deleted, and is kept. First: sessiontree keep --restore {found.id}")
 
 
 def _find(value: str | None, scope: Scope) -> _Found:

@@ -54,6 +54,8 @@ class Places(msgspec.Struct):
     titles: dict[str, str] = msgspec.field(default_factory=dict)
     unreadable: list[tuple[str, str]] = msgspec.field(default_factory=list)
     """Folders that could not be listed, and why."""
+    kept: set[str] = msgspec.field(default_factory=set)
+    """Files that are gone, and read from the copy that ``keep`` made (``discovery.kept``)."""
 
     def files(self) -> Iterator[FileStat]:
         """Every file, parts included."""
@@ -113,6 +115,23 @@ class AgentAdapter:
         in its ``FileStat`` is the same in both.
         """
         return storage.open_reader(path)
+
+    def belongings(self, found: Places) -> dict[str, list[FileStat]]:
+        """Find further files that belong to sessions, by their session's path.
+
+        ``keep`` copies them with it: what a tool printed, an artifact. Parts are not among them.
+        """
+        del found
+        return {}
+
+    def removed_names(self) -> set[str]:
+        """The file names of sessions that a person removed, and may still restore."""
+        return set()
+
+    def retention_days(self, home: StrPath | None = None) -> float | None:
+        """After how many days without a change the agent deletes a session; None for never."""
+        del home
+        return None
 
     # -- what is in one ------------------------------------------------------------------------
 
@@ -187,3 +206,18 @@ def stat_files(folder: str, suffix: str) -> list[FileStat]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return found
+
+
+def find_files_below(folder: str, found: list[FileStat] | None = None) -> list[FileStat]:
+    """List the regular files of a folder and of those below it; links are not followed."""
+    made: list[FileStat] = [] if found is None else found
+    try:
+        with os.scandir(folder) as listing:
+            for item in sorted(listing, key=lambda item: item.name):
+                if item.is_dir(follow_symlinks=False):
+                    find_files_below(item.path, made)
+                elif item.is_file(follow_symlinks=False):
+                    made.append(to_stat(item.path, item.stat(follow_symlinks=False)))
+    except OSError:  # gone, or not ours to read
+        return made
+    return made

@@ -11,6 +11,7 @@ their ids, into another file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from sessiontree.discovery.adapters.base import (
     GetSummaries,
     Places,
     StrPath,
+    find_files_below,
     stat_files,
 )
 from sessiontree.discovery.adapters.lines import read_lines
@@ -39,10 +41,12 @@ from sessiontree.discovery.catalogue.leaves import Leaf, Status
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.texts import SaidText, join_strings
 from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.regular import open_for_reading
 
 _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-title": "aiTitle"}
 _TITLE_RANKS = {"custom-title": 3, "agent-name": 2, "ai-title": 1}
 _STATUS: dict[object, Status] = {"stop": "complete", "error": "error"}
+_RETENTION_DAYS = 30.0
 _KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
 
 
@@ -86,6 +90,34 @@ class ClaudeCode(AgentAdapter):
                 main = os.path.join(os.path.dirname(stat.path), summary.owner + places.SUFFIX)
                 found.parts[stat.path] = main
         return found
+
+    def belongings(self, found: Places) -> dict[str, list[FileStat]]:
+        made: dict[str, list[FileStat]] = {}
+        gone_or_parts = found.parts.keys() | found.kept
+        mains = {
+            stat.path.removesuffix(places.SUFFIX): stat.path
+            for stat in found.files()
+            if stat.path not in gone_or_parts
+        }
+        for project in {os.path.dirname(base) for base in mains}:
+            for folder in places.list_folders(project):
+                inside = find_files_below(folder) if folder in mains else []
+                extra = [stat for stat in inside if stat.path not in found.parts]
+                if extra:
+                    made[mains[folder]] = extra
+        return made
+
+    def retention_days(self, home: StrPath | None = None) -> float | None:
+        root = places.claude_projects_dir(os.fspath(home) if home is not None else None)
+        days: object = None
+        for name in ("settings.json", "settings.local.json"):
+            with contextlib.suppress(OSError):
+                with open_for_reading(os.path.join(os.path.dirname(root), name)) as file:
+                    records = read_records(file.read().replace(b"\n", b" ")).records
+                days = records[0].get("cleanupPeriodDays", days) if records else days
+        if isinstance(days, bool) or not isinstance(days, (int, float)) or days < 0:
+            return _RETENTION_DAYS
+        return float(days)
 
     def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         del path

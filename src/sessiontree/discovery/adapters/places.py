@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from sessiontree.discovery.adapters.records import get_text, read_records
+from sessiontree.discovery.kept import is_keeping
 from sessiontree.storage.regular import open_for_reading
 
 SUFFIX = ".jsonl"
@@ -90,17 +91,18 @@ def find_sidechains(path: str, session_id: str | None) -> list[str]:
     own = list(_walk(os.path.join(path.removesuffix(SUFFIX), "subagents")))
     if is_subagent(path):
         return []
-    found = [each for each in own if is_subagent(each)]
+    kept = [each for each in kept_parts(path) if each not in own]
+    found = [each for each in own if is_subagent(each)] + kept
     beside = filter(is_subagent, _files(os.path.dirname(path)))
     found += [each for each in beside if _first_session_id(each) == session_id]
-    return sorted(found)
+    return sorted(set(found))
 
 
 def meta_of_sidechain(path: str) -> dict[str, object]:
     """Read the metadata that Claude Code keeps beside a subagent's transcript."""
     try:
-        with open_for_reading(path.removesuffix(SUFFIX) + ".meta.json") as file:
-            records = read_records(file.read(_PROBE_BYTES).replace(b"\n", b" ")).records
+        data = read_file(path.removesuffix(SUFFIX) + ".meta.json", _PROBE_BYTES)
+        records = read_records(data.replace(b"\n", b" ")).records
     except OSError:
         return {}
     return records[0] if records else {}
@@ -132,8 +134,7 @@ def find_rollout(home: str, thread_id: str, known: Sequence[str]) -> str | None:
 def read_thread_names(home: str) -> dict[str, str]:
     """Read the names that users gave to threads; the latest counts."""
     try:
-        with open_for_reading(os.path.join(home, "session_index.jsonl")) as file:
-            records = read_records(file.read()).records
+        records = read_records(read_file(os.path.join(home, "session_index.jsonl"))).records
     except OSError:
         return {}
     names = {}
@@ -142,6 +143,31 @@ def read_thread_names(home: str) -> dict[str, str]:
         if thread_id is not None and name is not None:
             names[thread_id] = name
     return names
+
+
+def read_file(path: str, length: int = -1) -> bytes:
+    """Read a small file, or the copy that ``keep`` made of it. Raises OSError."""
+    try:
+        with open_for_reading(path) as file:
+            return file.read(length)
+    except FileNotFoundError:
+        if not is_keeping():
+            raise
+        from sessiontree.discovery.kept.reading import open_kept
+
+        found = open_kept(path)
+        if found is None:
+            raise
+        return found.read_at(0, found.stat().size if length < 0 else length)
+
+
+def kept_parts(path: str) -> list[str]:
+    """The parts of a session that ``keep`` has copied."""
+    if not is_keeping():
+        return []
+    from sessiontree.discovery.kept.reading import kept_parts as find
+
+    return find(path)
 
 
 def is_subagent(path: str) -> bool:

@@ -12,19 +12,26 @@ from typing import Any
 import msgspec
 
 from sessiontree.core.usage import PAID_TYPES, paid_model_of, usage_of_entry
-from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places, StrPath
+from sessiontree.discovery.adapters.base import (
+    AgentAdapter,
+    GetSummaries,
+    Places,
+    StrPath,
+    find_files_below,
+)
 from sessiontree.discovery.adapters.lines import read_lines
+from sessiontree.discovery.adapters.places import list_folders
 from sessiontree.discovery.catalogue import fast_lines
 from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, make_key, twin_of
 from sessiontree.discovery.catalogue.summary import read_summary
-from sessiontree.discovery.paths import list_session_folders
+from sessiontree.discovery.paths import artifacts_dir, list_session_folders
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.discovery.texts import SaidText, texts_of_line
 from sessiontree.model.header import is_header
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
 from sessiontree.profiles import Profile, get_profile, list_profiles
-from sessiontree.storage.base import SessionStorageReader
+from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 _UNKNOWN = "unknown"
@@ -72,6 +79,21 @@ class TreeAgent(AgentAdapter):
         for folder in folders:
             found.folders[folder] = list_session_files(storage, folder, report)
         return found
+
+    def belongings(self, found: Places) -> dict[str, list[FileStat]]:
+        made: dict[str, list[FileStat]] = {}
+        for folder, files in found.folders.items():
+            owners = {artifacts_dir(stat.path): stat.path for stat in files}
+            for inside in list_folders(folder):
+                artifacts = find_files_below(inside) if inside in owners else []
+                if artifacts:
+                    made[owners[inside]] = artifacts
+        return made
+
+    def removed_names(self) -> set[str]:
+        found = os.walk(self.profile().trash_dir)
+        # The trash numbers what belongs to one session: 0-NAME.
+        return {name.partition("-")[2] for _, _, names in found for name in names}
 
     def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         del path

@@ -26,6 +26,7 @@ import msgspec
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.catalogue.answers import Answers, Reading
 from sessiontree.discovery.catalogue.summary import Summary, read_summary
+from sessiontree.discovery.kept import open_session
 from sessiontree.model import codec
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import UNKNOWN_SIZE, FileStat, SessionStorage, SessionStorageReader
@@ -208,7 +209,7 @@ def _read_file(
     path: str, storage: SessionStorage, row: _Row | None, adapter: AgentAdapter | None
 ) -> tuple[FileStat, _Row, _Detail | None]:
     read_ns = freshness.read_clock_ns()
-    reader = storage.open_reader(path) if adapter is None else adapter.open(path, storage)
+    reader = open_session(adapter, path, storage)
     try:
         stat = reader.stat()
         known = None
@@ -248,7 +249,7 @@ def _read_answers(
         assert detail is not None
         return detail if detail.answers is not None else _Detail(detail.stamp, Answers())
     read_ns = freshness.read_clock_ns()
-    reader = adapter.open(path, storage)
+    reader = open_session(adapter, path, storage)
     try:
         stat = reader.stat()
         before, start = None, 0

@@ -36,6 +36,7 @@ import msgspec
 
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.search import names, tool_words
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
@@ -278,7 +279,7 @@ class SearchIndex:
     def _read(self, stat: FileStat, source: Source) -> _Reading | None:
         read_ns = freshness.read_clock_ns()
         try:
-            reader = source.adapter.open(stat.path, source.storage)
+            reader = open_session(source.adapter, stat.path, source.storage)
         except OSError:
             return None
         try:

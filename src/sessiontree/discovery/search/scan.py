@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.search.query import Query, Term
 from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, speaking_lines
@@ -103,13 +104,13 @@ class Scanner:
         return judge_texts(self._matcher, texts, is_newest_first=is_newest_first)
 
     def _texts_of(self, piece: Piece, storage: SessionStorage) -> Iterator[SaidText]:
-        with closing(piece.adapter.open(piece.path, storage)) as reader:
+        with closing(open_session(piece.adapter, piece.path, storage)) as reader:
             ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
             for start, end in ranges:
                 yield from self._spoken(piece.adapter, self._lines(piece, reader, start, end))
 
     def _texts_backwards(self, piece: Piece, storage: SessionStorage) -> Iterator[SaidText]:
-        with closing(piece.adapter.open(piece.path, storage)) as reader:
+        with closing(open_session(piece.adapter, piece.path, storage)) as reader:
             ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
             for start, end in reversed(ranges):
                 lines = list(self._lines(piece, reader, start, end))

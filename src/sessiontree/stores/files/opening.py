@@ -44,10 +44,11 @@ from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect, Profile, get_profile, list_profiles
 from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import SessionDocument
 from sessiontree.stores.files.log import FileLog
-from sessiontree.stores.files.reader import load_document, salvage_document
+from sessiontree.stores.files.reader import load_copy, load_document, salvage_document
 from sessiontree.stores.files.strays import bring_home, find_home
 from sessiontree.stores.files.writer import set_aside
 from sessiontree.stores.identity import make_session_id, require_durability
@@ -184,6 +185,9 @@ def read_log(store: FileStore, path: str) -> FileLog:
         path, target = _find_draft(path, store.storage)
         blobs = store.blobs_for(path)
         document = load_document(store.storage, path, blobs)
+        if document is None and not store.storage.exists(path):
+            is_on_disk = isinstance(store.storage, FileSessionStorage)
+            document = load_copy(path, blobs) if is_on_disk else None
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
     if document is None:

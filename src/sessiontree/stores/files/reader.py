@@ -110,6 +110,23 @@ def load_document(
         raise
 
 
+def load_copy(path: str, blobs: BlobStore | None = None) -> SessionDocument | None:
+    """The session that was in this file, from the copy that ``keep`` made; None without one.
+
+    Raises NotASessionError, OSError.
+    """
+    from sessiontree.discovery.kept.reading import open_kept
+
+    reader = open_kept(path)
+    if reader is None:
+        return None
+    try:
+        return _read_document(path, reader, reader.stat(), blobs, None)
+    except BaseException:
+        reader.close()
+        raise
+
+
 @with_paused_gc
 def _read_document(
     path: str,

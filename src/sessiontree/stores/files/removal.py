@@ -55,6 +55,7 @@ def remove(store: FileStore, ref: Ref) -> None:
     for item in trashed:
         trash.delete_forever(item, storage=storage)
     if on_disk:
+        trash.forget_copy(file)
         _remove_blobs(store, named_blobs, os.path.dirname(file))
         _forget(file)
 

@@ -115,6 +115,18 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
         store.remove_dir(item.folder)
     except OSError as error:
         raise PersistenceError.from_os_error(item.folder, error) from error
+    if isinstance(store, FileSessionStorage) and not store.exists(item.path):
+        forget_copy(item.path)
+
+
+def forget_copy(path: str) -> None:
+    """Remove the copy that ``keep`` made of a session. Raises PersistenceError."""
+    from sessiontree.discovery.kept.removal import forget_kept
+
+    try:
+        forget_kept([path])
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
 
 
 def list_trash(profile: Profile, *, storage: SessionStorage | None = None) -> list[TrashItem]:

@@ -1,0 +1,227 @@
+"""Find kept files and chunks: one disposable SQLite file, brought up to date from the packs.
+
+The index says how far it has read each pack. If a pack is longer, its tail is read; if one is
+missing or shorter, everything is read again. A manifest proves the records before it
+(``storage.packs``), so the index ends each pack at its last sound manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from sessiontree.discovery.kept import is_keeping, kept_dir
+from sessiontree.discovery.kept.manifests import Manifest, decode_manifest
+from sessiontree.storage import sqlite
+from sessiontree.storage.packs import CHUNK, MANIFEST, PackFolder, Record
+
+_TABLES = (
+    "CREATE TABLE place (folder BLOB NOT NULL)",
+    "CREATE TABLE packs (no INTEGER PRIMARY KEY, ending INTEGER NOT NULL)",
+    (
+        "CREATE TABLE chunks (digest BLOB PRIMARY KEY, pack INTEGER NOT NULL, "
+        "at INTEGER NOT NULL, size INTEGER NOT NULL, stored INTEGER NOT NULL) WITHOUT ROWID"
+    ),
+    (
+        "CREATE TABLE files (agent TEXT NOT NULL, path BLOB PRIMARY KEY, kind TEXT NOT NULL, "
+        "owner BLOB NOT NULL, data BLOB NOT NULL) WITHOUT ROWID"
+    ),
+    "CREATE INDEX owners ON files (owner)",
+    "CREATE TABLE versions (path BLOB NOT NULL, kept_ms INTEGER NOT NULL, data BLOB NOT NULL)",
+    "CREATE INDEX paths ON versions (path)",
+)
+SCHEMA = sqlite.Schema("kept", 1, _TABLES)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Manifest).decode
+
+
+class KeptIndex:
+    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError."""
+
+    def __init__(self, database: sqlite3.Connection, packs: PackFolder) -> None:
+        self._database = database
+        self.packs = packs
+        self._known = False
+
+    # -- up to date ------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Read what the packs hold and the index does not."""
+        sizes = self.packs.sizes()
+        ends = self.ends()
+        if self._folder() != os.fsencode(self.packs.folder) or any(
+            sizes.get(no, -1) < end for no, end in ends.items()
+        ):
+            self._clear()
+            ends = {}
+        for no, size in sizes.items():
+            if size > ends.get(no, 0):
+                self._read_pack(no, ends.get(no, 0))
+
+    def ends(self) -> dict[int, int]:
+        """Where the last manifest of each pack ends."""
+        return dict(self._database.execute("SELECT no, ending FROM packs ORDER BY no"))
+
+    def _folder(self) -> bytes | None:
+        row = self._database.execute("SELECT folder FROM place").fetchone()
+        return row[0] if row is not None else None
+
+    def _clear(self) -> None:
+        with self._transaction():
+            for table in ("place", "packs", "chunks", "files", "versions"):
+                self._database.execute(f"DELETE FROM {table}")
+            folder = os.fsencode(self.packs.folder)
+            self._database.execute("INSERT INTO place VALUES (?)", (folder,))
+
+    def _read_pack(self, no: int, start: int) -> None:
+        chunks: list[Record] = []
+        with self._transaction():
+            for record in self.packs.scan(no, start):
+                if record.kind == CHUNK:
+                    chunks.append(record)
+                elif record.kind == MANIFEST:
+                    try:
+                        manifest = decode_manifest(self.packs.read(record))
+                    except (OSError, msgspec.MsgspecError):
+                        break
+                    self._add(chunks, [manifest], {no: record.end})
+                    chunks = []
+
+    def add(
+        self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
+    ) -> None:
+        """Add what was written to the packs."""
+        with self._transaction():
+            self._add(chunks, manifests, ends)
+
+    def _add(
+        self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
+    ) -> None:
+        self._database.executemany(
+            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
+            [(each.digest, each.pack, each.at, each.size, each.stored) for each in chunks],
+        )
+        for manifest in manifests:
+            self._put(manifest)
+        self._database.executemany("INSERT OR REPLACE INTO packs VALUES (?, ?)", ends.items())
+
+    def _put(self, manifest: Manifest) -> None:
+        path = manifest.path
+        if manifest.kind == "gone":
+            self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+            self._database.execute("DELETE FROM versions WHERE path = ?", (path,))
+            return
+        if manifest.is_rewritten:
+            self._database.execute(
+                "INSERT INTO versions SELECT path, ?, data FROM files WHERE path = ?",
+                (manifest.kept_ms, path),
+            )
+        row = (manifest.agent, path, manifest.kind, manifest.owner, _encode(manifest))
+        self._database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", row)
+
+    def rebuild(self) -> None:
+        """Forget everything and read the packs from their beginnings."""
+        self._clear()
+        self.catch_up()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def paths_of(self, agent: str) -> list[bytes]:
+        """The paths of an agent's kept sessions and parts."""
+        rows = self._database.execute(
+            "SELECT path FROM files WHERE agent = ? AND kind IN ('session', 'part')", (agent,)
+        )
+        return [path for (path,) in rows]
+
+    def find(self, path: str) -> Manifest | None:
+        """What is kept of the file that had this path."""
+        row = self._database.execute(
+            "SELECT data FROM files WHERE path = ?", (os.fsencode(path),)
+        ).fetchone()
+        return _decode(row[0]) if row is not None else None
+
+    def find_all(self) -> dict[bytes, Manifest]:
+        """Everything, by path."""
+        rows = self._database.execute("SELECT path, data FROM files")
+        return {path: _decode(data) for path, data in rows}
+
+    def belongings(self, path: str) -> list[Manifest]:
+        """The parts and files that belong to a session, by path."""
+        rows = self._database.execute(
+            "SELECT data FROM files WHERE owner = ? ORDER BY path", (os.fsencode(path),)
+        )
+        return [_decode(data) for (data,) in rows]
+
+    def versions(self, path: str | None = None) -> list[Manifest]:
+        """Earlier versions of a file that was rewritten, oldest first; of all files without one."""
+        rows = self._database.execute(
+            "SELECT data FROM versions WHERE ?1 IS NULL OR path = ?1 ORDER BY kept_ms",
+            (None if path is None else os.fsencode(path),),
+        )
+        return [_decode(data) for (data,) in rows]
+
+    def chunk(self, digest: bytes) -> Record | None:
+        """Where a chunk is."""
+        row = self._database.execute(
+            "SELECT pack, at, size, stored FROM chunks WHERE digest = ?", (digest,)
+        ).fetchone()
+        return Record(CHUNK, digest, *row) if row is not None else None
+
+    def chunks(self) -> dict[bytes, Record]:
+        """All chunks."""
+        rows = self._database.execute("SELECT digest, pack, at, size, stored FROM chunks")
+        return {row[0]: Record(CHUNK, *row) for row in rows}
+
+
+@contextlib.contextmanager
+def open_index(*, is_patient: bool = False) -> Iterator[KeptIndex | None]:
+    """Open the index, up to date; None if nothing is kept.
+
+    If its file cannot be used, the index is made in memory.
+    """
+    if not is_keeping():
+        yield None
+        return
+    packs = PackFolder(kept_dir())
+    with sqlite.open_database(SCHEMA, is_patient=is_patient) as database:
+        found = _try(database, packs) if database is not None else None
+        if found is not None:
+            yield found
+            return
+    with contextlib.closing(_in_memory()) as database:
+        found = KeptIndex(database, packs)
+        found.catch_up()
+        yield found
+
+
+def _try(database: sqlite3.Connection, packs: PackFolder) -> KeptIndex | None:
+    found = KeptIndex(database, packs)
+    try:
+        found.catch_up()
+    except sqlite.FAILURES as error:
+        if sqlite.is_corruption(error):
+            sqlite.discard(SCHEMA)
+        return None
+    return found
+
+
+def _in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for statement in _TABLES:
+        database.execute(statement)
+    return database
