@@ -106,6 +106,7 @@ def test_json_has_all_that_is_known(machine: Machine) -> None:
         "messageCount": 2,
         "size": path.stat().st_size,
         "status": "complete",
+        "kept": False,
     }
     assert machine.run("ls", "--json", cwd=machine.home).json == []
 

@@ -36,7 +36,7 @@ from sessiontree.discovery.adapters.records import (
     read_records,
     spell_time,
 )
-from sessiontree.discovery.kept import open_session
+from sessiontree.discovery.kept import kept_agent, open_session
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.importers.claude_code import Sidechain, convert_claude_code
 from sessiontree.importers.codex import convert_codex
@@ -195,6 +195,9 @@ def find_agent(path: str) -> Agent:
         for adapter in get_adapters():
             if adapter.has_row(path):
                 return adapter.name
+    kept = kept_agent(path)
+    if kept is not None:
+        return kept
     try:
         head = FileSessionStorage().read_prefix(path, _PROBE_BYTES)
     except OSError as error:

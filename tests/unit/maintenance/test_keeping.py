@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.agent_databases import OpenCodeDatabase
 from tests.agent_samples import (
     claude_answer,
     claude_prompt,
@@ -27,6 +28,7 @@ from sessiontree.discovery.kept.reading import open_kept
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.imports import import_session
 from sessiontree.maintenance.keeping import cut_chunks, keep_sessions, read_status
+from sessiontree.maintenance.kept_restoring import RestoreRefusedError, restore_session
 from sessiontree.scope import choose_scope
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat
@@ -215,6 +217,37 @@ def test_a_kept_session_of_ours_is_read_through_its_store(home: Path) -> None:
     log = choose_scope("/srv/shop", profile="pi").store.read(path)
     assert [entry.type for entry in log.tree.entries][-1] == "message"
     log.close()
+
+
+def test_a_session_of_a_database_is_kept_as_the_lines_of_its_rows(home: Path) -> None:
+    database = OpenCodeDatabase(home)
+    for name, word in (("ses_1", "a walrus"), ("ses_2", "a heron")):
+        database.session(name)
+        database.prompt(name, word)
+        database.answer(name, {"type": "text", "text": "yes"})
+    scope = choose_scope("/srv/shop").reaching("all", agents="all")
+    used = scope.usage().total
+    assert keep_sessions().new == 2
+    assert keep_sessions().changed == 0
+    database.prompt("ses_1", "and a narwhal")
+    assert keep_sessions().changed == 1
+    path = f"{database.path}/ses_1"
+    before = [entry.data for entry in load_foreign(path).get_entries()]
+    database.run("DELETE FROM part WHERE session_id = 'ses_1'")
+    database.run("DELETE FROM message WHERE session_id = 'ses_1'")
+    database.run("DELETE FROM session WHERE id = 'ses_1'")
+    found = {info.id: info.is_kept for info in scope.list()}
+    assert found == {"ses_1": True, "ses_2": False}
+    assert len(search("walrus")) == len(search("narwhal")) == 1
+    assert scope.usage().total == used
+    assert [entry.data for entry in load_foreign(path).get_entries()] == before
+    with pytest.raises(RestoreRefusedError, match="database"):
+        restore_session(path)
+    database.close()
+    for file in database.path.parent.glob("opencode.db*"):
+        file.unlink()
+    assert {info.id for info in scope.list()} == {"ses_1", "ses_2"}
+    assert [entry.data for entry in load_foreign(path).get_entries()] == before
 
 
 # -- crashes, damage, company ------------------------------------------------------------------

@@ -51,3 +51,12 @@ def open_session(
         if found is None:
             raise
         return found
+
+
+def kept_agent(path: str) -> str | None:
+    """The agent of a session that is gone and kept; None for one that is there."""
+    if os.path.lexists(path) or not is_keeping():
+        return None
+    from sessiontree.discovery.kept.reading import find_agent
+
+    return find_agent(path)

@@ -112,6 +112,16 @@ def find_chunks(manifest: Manifest) -> list[Record]:
     return [each for each in found if each is not None]
 
 
+def find_agent(path: str) -> str | None:
+    """The agent whose session was kept under this path."""
+    try:
+        with open_index() as index:
+            manifest = index.find(path) if index is not None else None
+    except (OSError, *sqlite.FAILURES):
+        return None
+    return manifest.agent if manifest is not None else None
+
+
 def kept_parts(path: str) -> list[str]:
     """The paths of the kept parts of a session."""
     if not is_keeping():
