@@ -183,6 +183,23 @@ def test_links_to_sections_lead_to_one() -> None:
             assert anchor in anchors(target), f"{document.name} links to {page}#{anchor}"
 
 
+def test_the_map_of_the_code_names_modules_and_functions_that_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    stops = re.findall(r"`([\w/]+\.py)`(?: `(\w+)`)?", text)
+    source = ROOT / "src" / "sessiontree"
+    wrong = [
+        (module, name)
+        for module, name in stops
+        if "/" in module
+        and not (
+            (source / module).is_file()
+            and re.search(rf"\bdef {name}", (source / module).read_text() if name else "def ")
+        )
+    ]
+    assert len(stops) > 50
+    assert wrong == []
+
+
 def test_the_code_cites_no_document_that_readers_do_not_have() -> None:
     citation = "SP" + "EC"  # spelled so that this file does not cite it either
     for folder in ("src", "tests", "benchmarks", "examples", "docs"):
