@@ -1,0 +1,209 @@
+"""What of a channel's list is new: found without serializing what is as it was.
+
+LangGraph hands over a whole list at every step, and keeps the objects in it from one step to the
+next. So of each object there is a copy of what it said when it was serialized. One that says the
+same is not serialized again, and one that a node has changed in place is.
+
+A list is kept as its difference to an earlier one: so many of its items, then these. An item is a
+digest, a spelled value (``langgraph_values``) or a number. Knows nothing of sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter, is_
+from typing import Any, NamedTuple, TypeAlias
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import BaseModel
+
+from sessiontree.adapters.langgraph_values import Typed, spell
+from sessiontree.model.ids import sha256_hex
+
+Item: TypeAlias = str | dict[str, Any] | int | float | bool | None
+"""A digest, a spelled value, or the value itself."""
+
+INLINE = 256
+"""Bytes of a serialized value that stands where it is used; a larger one has its own entry."""
+DIGEST = 32
+"""Characters of a digest."""
+
+_MODEL_STATE = attrgetter("__dict__", "__pydantic_extra__")
+_IMMUTABLE = frozenset((str, int, float, bool, bytes, type(None)))
+_NUMBERS = frozenset((int, float, bool, type(None)))
+
+
+class Coder:
+    """A serializer, and what may be seen of its values."""
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self.serde = serde
+        self.is_plain = isinstance(serde, JsonPlusSerializer)
+        """Whether what it writes is no secret: an encrypting one hides what was said."""
+
+    def dump(self, value: Any) -> Dumped:
+        """Serialize a value. Raises what the serializer raises."""
+        kind, data = self.serde.dumps_typed(value)
+        return Dumped(digest_of((kind, bytes(data))), (kind, bytes(data)))
+
+
+class Dumped(NamedTuple):
+    """A value as its serializer gives it, and what names it."""
+
+    digest: str
+    typed: Typed
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.typed[1]) <= INLINE
+
+    def spelled(self) -> dict[str, Any]:
+        return spell(self.typed)
+
+
+def digest_of(typed: Typed) -> str:
+    """What names a serialized value: the same for the same bytes of the same type."""
+    return sha256_hex(typed[0].encode() + b"\0" + typed[1])[:DIGEST]
+
+
+@dataclass
+class Listed:
+    """A list as it was handed over, and the items that it came to."""
+
+    objects: list[Any] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
+    """What each of the objects said then."""
+    items: list[Item] = field(default_factory=list)
+    is_said: bool = True
+    """Whether all of them are messages that say something."""
+    kept: int = 0
+    """How many items it has in common with the list before it, without looking at more."""
+    new: dict[str, Dumped] = field(default_factory=dict)
+    """What was serialized for it, as far as it needs an entry."""
+
+
+def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> Listed:
+    """The items of a list; of what ``known`` has and is as it was, nothing is serialized."""
+    if known is None:
+        return _add(coder, Listed(), value)
+    if _continues(known, value):
+        rest = value[len(known.objects) :]
+        begun = Listed(
+            [*known.objects], [*known.states], [*known.items], known.is_said, len(known.items)
+        )
+        return _add(coder, begun, rest)
+    places = {id(each): at for at, each in enumerate(known.objects)}
+    listed = Listed()
+    for each in value:
+        at = places.get(id(each))
+        if at is not None and known.states[at] == _state(each):
+            listed.objects.append(each)
+            listed.states.append(known.states[at])
+            listed.items.append(known.items[at])
+            listed.is_said &= is_message(each)
+        else:
+            _add(coder, listed, (each,))
+    return listed
+
+
+def note_items(objects: Sequence[Any], items: Sequence[Item]) -> Listed:
+    """The same for objects that were just made of these items."""
+    is_said = all(map(is_message, objects))
+    return Listed([*objects], [*map(_copy_state, objects)], [*items], is_said)
+
+
+def count_same(one: Sequence[Item], other: Sequence[Item]) -> int:
+    """How many items two lists have in common before they part."""
+    for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine is not theirs and not _is_same(mine, theirs):
+            return at
+    return min(len(one), len(other))
+
+
+def _is_same(one: Item, other: Item) -> bool:
+    if isinstance(one, str):
+        return one == other
+    return repr(one) == repr(other)  # to == 1 is True
+
+
+def _continues(known: Listed, value: Sequence[Any]) -> bool:
+    """Whether a list begins with all objects that are known, and each says what it said."""
+    count = len(known.objects)
+    if len(value) < count or not all(map(is_, known.objects, value)):
+        return False
+    same = known.objects
+    try:
+        return [*map(_MODEL_STATE, same)] == known.states
+    except AttributeError:
+        return [*map(_state, same)] == known.states
+
+
+def _add(coder: Coder, listed: Listed, objects: Sequence[Any]) -> Listed:
+    for each in objects:
+        listed.objects.append(each)
+        listed.states.append(_copy_state(each))
+        listed.items.append(_item_of(coder, each, listed.new))
+        listed.is_said &= is_message(each)
+    return listed
+
+
+def _item_of(coder: Coder, value: Any, new: dict[str, Dumped]) -> Item:
+    if coder.is_plain and type(value) in _NUMBERS and _fits(value):
+        return value  # type: ignore[no-any-return]
+    dumped = coder.dump(value)
+    if dumped.is_short and not isinstance(value, BaseMessage):
+        return dumped.spelled()
+    new[dumped.digest] = dumped
+    return dumped.digest
+
+
+def _fits(value: Any) -> bool:
+    """Whether msgpack has such a number; else the serializer is to say what is wrong with it."""
+    return type(value) is not int or -(2**63) <= value < 2**64
+
+
+def is_message(value: Any) -> bool:
+    """Whether a value is a message that says something."""
+    return isinstance(value, BaseMessage) and value.type != "remove"
+
+
+# -- what an object says -----------------------------------------------------------------------
+
+
+class _Unknown:
+    """What an object says that nobody can look into: never the same."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
+def _state(value: Any) -> Any:
+    return _MODEL_STATE(value) if isinstance(value, BaseModel) else value
+
+
+def _copy_state(value: Any) -> Any:
+    try:
+        return _copy(_state(value))
+    except (TypeError, RecursionError):
+        return _Unknown()
+
+
+def _copy(value: Any) -> Any:
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    if kind is list:
+        return [_copy(item) for item in value]
+    if kind is tuple:
+        return tuple([_copy(item) for item in value])
+    raise TypeError(f"{kind.__name__} may change unseen")
+
+
