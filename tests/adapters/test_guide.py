@@ -93,3 +93,12 @@ def test_the_agent_framework_program_is_killed_resumes_and_branches(tmp_path: Pa
     ]
     assert re.search(r"├─ ○ \S+ you And now\?", printed)
     assert re.search(r"└─ ● \S+ you Or rather this\?", printed)
+
+
+def test_the_langgraph_program_is_killed_resumes_and_branches(tmp_path: Path) -> None:
+    printed = run("langgraph_saver.py", tmp_path)
+    assert re.findall(r"(.*) -> Message (\d)", printed) == [
+        *(("Where did we leave off?", "2"), ("And now?", "4"), ("Or rather this?", "4")),
+    ]
+    assert re.search(r"├─ ○ \S+ you And now\?", printed)
+    assert re.search(r"└─ ● \S+ you Or rather this\?", printed)

@@ -10,6 +10,7 @@ from tests.adapters import (
     test_agent_framework,
     test_claude_agent_sdk,
     test_google_adk,
+    test_langgraph,
     test_openai_agents,
     test_pydantic_ai,
     test_strands,
@@ -53,6 +54,14 @@ class TestGoogleADK(OnPostgres):
 
 class TestAgentFramework(OnPostgres):
     driver = test_agent_framework.Driver
+
+
+class TestLangGraph(OnPostgres):
+    driver = test_langgraph.Driver
+
+
+async def test_the_vendors_conformance_suite_passes_for_langgraph(url: str) -> None:
+    await test_langgraph.check_conformance(url)
 
 
 async def test_the_vendors_conformance_suite_passes_for_claude(url: str) -> None:

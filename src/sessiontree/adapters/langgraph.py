@@ -20,6 +20,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -181,7 +182,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
         coder = Coder(self.serde)
 
         def read(thread: Thread) -> Sequence[CheckpointTuple]:
-            found: list[CheckpointTuple] = []  # type: ignore[valid-type]
+            found: list[CheckpointTuple] = []
             for entry_id in entries:
                 if len(found) == limit:
                     break
@@ -203,12 +204,9 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
         return sorted(self._read(str(wanted.thread_id), find) or (), reverse=True, key=_id_of)
 
     def _all_places(self, wanted: _Wanted) -> Sequence[_Place]:
-        found = []
+        found: list[_Place] = []
         for key in self._all_threads():
-            work: Callable[[Thread], Sequence[_Place]] = lambda thread, key=key: wanted.choose(  # type: ignore[misc]  # noqa: E731
-                key, thread
-            )
-            found += self._read(key, work) or ()
+            found += self._read(key, partial(wanted.choose, key)) or ()
         return sorted(found, reverse=True, key=_id_of)
 
     def get_delta_channel_history(

@@ -1,4 +1,4 @@
-"""What of a channel's list is new: found without serializing what is as it was.
+"""Find what is new in a channel's list, without serializing what is as it was.
 
 LangGraph hands over a whole list at every step, and keeps the objects in it from one step to the
 next. So of each object there is a copy of what it said when it was serialized. One that says the
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, is_
+from operator import attrgetter, eq, is_
 from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -134,11 +134,8 @@ def _continues(known: Listed, value: Sequence[Any]) -> bool:
     count = len(known.objects)
     if len(value) < count or not all(map(is_, known.objects, value)):
         return False
-    same = known.objects
-    try:
-        return [*map(_MODEL_STATE, same)] == known.states
-    except AttributeError:
-        return [*map(_state, same)] == known.states
+    look = _MODEL_STATE if known.is_said else _state
+    return all(map(eq, map(look, known.objects), known.states))
 
 
 def _add(coder: Coder, listed: Listed, objects: Sequence[Any]) -> Listed:
@@ -174,7 +171,7 @@ def is_message(value: Any) -> bool:
 
 
 class _Unknown:
-    """What an object says that nobody can look into: never the same."""
+    """The state of an object that cannot be copied: never the same."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -194,16 +191,19 @@ def _copy_state(value: Any) -> Any:
         return _Unknown()
 
 
+_NO_FIELDS: dict[Any, Any] = {}
+_NO_ITEMS: list[Any] = []
+"""Shared by all copies: a message has several empty fields, and memory is what comparing takes."""
+
+
 def _copy(value: Any) -> Any:
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
     if kind is dict:
-        return {key: _copy(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()} if value else _NO_FIELDS
     if kind is list:
-        return [_copy(item) for item in value]
+        return [_copy(item) for item in value] if value else _NO_ITEMS
     if kind is tuple:
         return tuple([_copy(item) for item in value])
     raise TypeError(f"{kind.__name__} may change unseen")
-
-

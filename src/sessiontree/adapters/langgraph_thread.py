@@ -58,6 +58,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST}}}")
 _CACHED_BYTES = 16 << 20
 _SHOWN_AT_MOST = 8
+_RECORDS_AT_MOST = 64
 
 
 class CheckpointPlace(NamedTuple):
@@ -96,6 +97,7 @@ class Thread:
         self._seen = 0
         self._last_id: str | None = None
         self._spaces: dict[str, dict[str, str]] = {}
+        self._latest: dict[str, str] = {}
         self._writes: dict[str, list[str]] = {}
         self._deleted: dict[str, tuple[str, list[str]]] = {}
         self._tips: dict[str, str] = {}
@@ -123,6 +125,7 @@ class Thread:
             case "cp:":
                 name, _, space = key.partition("@")
                 self._spaces.setdefault(space, {})[name] = entry.id
+                self._note_latest(space, name)
                 self._tips[key] = entry.id
             case "wr:":
                 self._writes.setdefault(key, []).append(entry.id)
@@ -130,12 +133,20 @@ class Thread:
             case "rm:":
                 self._unlearn(entry)
 
+    def _note_latest(self, space: str, name: str) -> None:
+        latest = self._latest.get(space)
+        if name.startswith("~") or (latest is None and len(self._spaces[space]) > 1):
+            self._latest.pop(space, None)  # to be told only by looking
+        elif latest is None or name > latest:
+            self._latest[space] = name
+
     def _unlearn(self, entry: Entry) -> None:
         data = wire(entry).get("data")
         keys = data.get("keys") if isinstance(data, dict) else None
         for key in keys if isinstance(keys, list) else ():
             name, _, space = str(key).partition("@")
             gone = self._spaces.get(space, {}).pop(name, None)
+            self._latest.pop(space, None)
             if gone is not None:
                 self._deleted[key] = (gone, self._writes.pop(key, []))
 
@@ -149,12 +160,16 @@ class Thread:
             found = self.entry_of(key_of(ns, checkpoint_id))
             yield from () if found is None else (found,)
             return
-        space = self._spaces.get(_ns_key(ns), {})
-        tried: set[str] = set()
-        while len(tried) < len(space):
-            name = max(space.keys() - tried if tried else space, key=lambda n: self._id_of(space, n))
-            tried.add(name)
-            yield space[name]
+        at = _ns_key(ns)
+        space = self._spaces.get(at, {})
+        if not space:
+            return
+        latest = self._latest.get(at)
+        if latest is None:
+            latest = self._latest[at] = max(space, key=lambda name: self._id_of(space, name))
+        yield space[latest]
+        rest = sorted(space, key=lambda name: self._id_of(space, name), reverse=True)
+        yield from (space[name] for name in rest if name != latest)
 
     def _id_of(self, space: Mapping[str, str], name: str) -> str:
         """The checkpoint's id, by which they are ordered; "" if it cannot be told."""
@@ -204,10 +219,13 @@ class Thread:
         except UnpackError as error:
             skip(entry, HARNESS, error)
             return None
-        self._records[entry_id] = record
-        while len(self._records) > 64:
-            self._records.popitem(last=False)
+        self._keep_record(entry_id, record)
         return record
+
+    def _keep_record(self, entry_id: str, record: dict[str, Any]) -> None:
+        self._records[entry_id] = record
+        while len(self._records) > _RECORDS_AT_MOST:
+            self._records.popitem(last=False)
 
     def metadata(self, entry_id: str, coder: Coder) -> dict[str, Any]:
         """A checkpoint's metadata; nothing if it cannot be read."""
@@ -466,8 +484,11 @@ class Thread:
         """The list of a channel that was read or written last, and where it stands."""
         return self._listed.get((ns, channel))
 
-    def note_versions(self, entry_id: str, versions: Mapping[str, Any]) -> None:
-        """Know the versions of the checkpoint that was just written."""
+    def note_record(
+        self, entry_id: str, record: dict[str, Any], versions: Mapping[str, Any]
+    ) -> None:
+        """Know the checkpoint that was just written, and its channels' versions."""
+        self._keep_record(entry_id, record)
         self._versions = {entry_id: dict(versions)}
 
     def note_listed(self, ns: str, channel: str, entry_id: str, listed: Listed) -> None:
@@ -493,15 +514,15 @@ class Thread:
         """Forget what is in sight at an entry: it is about to change."""
         self._shown.pop(entry_id, None)
 
-    def said_between(self, above: str | None, entry_id: str | None) -> list[str]:
-        """The digests of messages from below one entry down to another, in their order."""
+    def said_between(self, above: str | None, entry_id: str | None) -> list[Entry]:
+        """The messages from below one entry down to another, in their order."""
         found = []
         while entry_id is not None and entry_id != above:
             entry = self._manager.get_entry(entry_id)
             if entry is None:
                 break
             if entry.type == "message" and _DIGEST.match(entry.id):
-                found.append(entry.id[:DIGEST])
+                found.append(entry)
             entry_id = entry.parent_id
         return found[::-1]
 

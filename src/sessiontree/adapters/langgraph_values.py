@@ -1,4 +1,4 @@
-"""What LangGraph's serializer makes of a value, as JSON, and back without a difference.
+"""LangGraph's serialized values as JSON, and back without a difference.
 
 A serializer gives a type and bytes. LangGraph's own writes msgpack, and most of that is text. So it
 is kept as JSON that people, search for secrets and exports can read:
@@ -43,7 +43,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class _Ext:
-    """An extension that nobody has looked into."""
+    """An extension whose content is still packed."""
 
     __slots__ = ("code", "data")
 

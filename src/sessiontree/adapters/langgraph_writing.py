@@ -1,6 +1,6 @@
 """The entries that a checkpoint or its pending writes come to.
 
-``adapters.langgraph_thread`` describes them. Each of these is made anew when another process was
+``adapters.langgraph_thread`` describes them. Each of these is made again when another process was
 faster, and changes what is known of the thread only in ``commit``, when its entries are written.
 """
 
@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoin
 from sessiontree.adapters import readable
 from sessiontree.adapters.entries import entries_of, fresh_id, wire
 from sessiontree.adapters.langgraph_lists import (
+    DIGEST,
     Coder,
     Dumped,
     Item,
@@ -65,9 +66,9 @@ class Line:
         """Whether there is an entry for this value, or will be."""
         return digest in self._ids or self.thread.has(digest)
 
-    def keep(self, dumped: Dumped) -> dict[str, Any]:
-        """A value that is no list."""
-        if dumped.is_short:
+    def keep(self, dumped: Dumped, *, is_here: bool = False) -> dict[str, Any]:
+        """A value that is no list; ``is_here`` if it is to stand where it is used."""
+        if dumped.is_short or is_here:
             return {"v": dumped.spelled()}
         self.keep_entry(dumped)
         return {"ref": dumped.digest}
@@ -76,9 +77,7 @@ class Line:
         """Give a value its entry, if it has none."""
         if not self.has(dumped.digest):
             spelled = pack(dumped.spelled())
-            self.add(
-                {"type": "custom", "customType": VALUE, "data": spelled, "id": dumped.digest}
-            )
+            self.add({"type": "custom", "customType": VALUE, "data": spelled, "id": dumped.digest})
 
     # -- the conversation ------------------------------------------------------------------
 
@@ -135,6 +134,12 @@ class Put:
     _origins: dict[str, str | None] = field(default_factory=dict)
     """Where a list stands that is as it was."""
     _shown: dict[str, str] | None = None
+    _above: str | None = None
+    """The parent's entry."""
+    _before: dict[str, Any] | None = None
+    """What it says."""
+    _conversation: str | None = None
+    _start: str | None = None
     _gone: list[str] = field(default_factory=list)
     _seen: dict[str, str] = field(default_factory=dict)
 
@@ -144,36 +149,31 @@ class Put:
         key = key_of(self.ns, self.checkpoint["id"])
         parent_key = None if self.parent_id is None else key_of(self.ns, self.parent_id)
         self._above = None if parent_key is None else thread.entry_of(parent_key)
-        self._start = self._find_start(parent_key)
-        self._line = line = Line(thread, self.coder, self._start)
-        self._record = None if self._above is None else thread.record(self._above)
+        self._before = None if self._above is None else thread.record(self._above)
         values = self.checkpoint["channel_values"]
         stored = {channel: value for channel, value in values.items() if not self._reuse(channel)}
         for channel, value in stored.items():
             if type(value) is list:
                 known = thread.listed(self.ns, channel)
                 self._listed[channel] = list_items(self.coder, value, known and known[1])
+        self._conversation = self._find_conversation()
+        self._start = self._find_start(parent_key)
+        self._line = Line(thread, self.coder, self._start)
         for channel, value in stored.items():
             if channel in self._listed:
                 self._values[channel] = self._store_list(channel, self._listed[channel])
             else:
-                self._values[channel] = line.keep(self.coder.dump(value))
-        record = self._make_record()
-        self._entry_id = line.add(
-            {
-                "type": "custom",
-                "customType": CHECKPOINT,
-                "data": pack(record),
-                "id": thread.free_id(f"cp:{key}"),
-            }
-        )
-        return line.made
+                self._values[channel] = self._line.keep(self.coder.dump(value))
+        self._record = self._make_record()
+        entry = {"type": "custom", "customType": CHECKPOINT, "data": pack(self._record)}
+        self._entry_id = self._line.add({**entry, "id": thread.free_id(f"cp:{key}")})
+        return self._line.made
 
     def commit(self) -> None:
         """The entries are written."""
         thread = self.thread
         versions = self.checkpoint.get("channel_versions") or {}
-        thread.note_versions(self._entry_id, versions)
+        thread.note_record(self._entry_id, self._record, versions)
         for channel, listed in self._listed.items():
             at = self._origins.get(channel) or self._entry_id
             thread.note_listed(self.ns, channel, at, listed)
@@ -191,7 +191,13 @@ class Put:
 
     def _find_start(self, parent_key: str | None) -> str | None:
         """Below which entry the checkpoint goes."""
-        if parent_key is not None and (tip := self.thread.tip(parent_key)) is not None:
+        tip = None if parent_key is None else self.thread.tip(parent_key)
+        if tip is not None:
+            listed = self._listed.get(self._conversation or "")
+            said = [] if listed is None else self.thread.said_between(self._above, tip)
+            for entry in said:
+                if listed is not None and not _has(listed.items, entry.id[:DIGEST]):
+                    return entry.parent_id  # a fork, which does without what was written
             return tip
         parents = self.metadata.get("parents")
         above = parents if isinstance(parents, dict) else {}
@@ -210,11 +216,10 @@ class Put:
             "checkpoint": self.coder.dump(rest).spelled(),
             "metadata": self.coder.dump(dict(self.metadata)).spelled(),
             "values": {
-                channel: self._values[channel]
-                for channel in self.checkpoint["channel_values"]
+                channel: self._values[channel] for channel in self.checkpoint["channel_values"]
             },
         }
-        channel = self._conversation()
+        channel = self._conversation
         return record if channel is None else {**record, "conversation": channel}
 
     # -- values ----------------------------------------------------------------------------
@@ -222,9 +227,9 @@ class Put:
     def _reuse(self, channel: str) -> bool:
         """Refer to the parent's value, if the channel has still the same version."""
         versions = self.checkpoint.get("channel_versions") or {}
-        if self._record is None or self._above is None or channel in self.new_versions:
+        if self._before is None or self._above is None or channel in self.new_versions:
             return False
-        value = self._record["values"].get(channel)
+        value = self._before["values"].get(channel)
         before = self.thread.versions(self._above, self.coder)
         if value is None or channel not in versions or before.get(channel) != versions[channel]:
             return False
@@ -244,7 +249,7 @@ class Put:
             keep = count_same(before, listed.items)
         else:
             keep = 0
-        if channel == self._conversation():
+        if channel == self._conversation:
             self._converse(listed, before, keep)
         for dumped in listed.new.values():
             self._line.keep_entry(dumped)
@@ -260,12 +265,12 @@ class Put:
 
     # -- the conversation ------------------------------------------------------------------
 
-    def _conversation(self) -> str | None:
+    def _find_conversation(self) -> str | None:
         """The channel that is the thread's conversation."""
         if not self.coder.is_plain:
             return None
         said = {name for name, each in self._listed.items() if each.is_said}
-        before = None if self._record is None else self._record.get("conversation")
+        before = None if self._before is None else self._before.get("conversation")
         if isinstance(before, str) and (before in said or before in self._values):
             return before if before in said or before not in self._listed else None
         found = [name for name in (MESSAGES, *self._listed) if name in said]
@@ -274,15 +279,9 @@ class Put:
     def _converse(self, listed: Listed, before: Sequence[Item], keep: int) -> None:
         """Say what is new in the list, and take out of sight what is no longer in it."""
         shown = self._shown = self.thread.shown(self._start)
-        strays = self.thread.said_between(self._above, self._start) if self._above else []
         items = listed.items
-        now = {*items[keep:]} if len(before) + len(strays) > keep else set()
-        left = [
-            item
-            for item in (*before[keep:], *strays)
-            if isinstance(item, str) and item in shown and item not in now
-        ]
-        gone = {item: None for item in left if item not in items[:keep]}
+        left = [item for item in before[keep:] if isinstance(item, str) and item in shown]
+        gone = {item: None for item in left if not _has(items, item)}
         for at in range(keep, len(items)):
             digest = items[at]
             if isinstance(digest, str) and digest not in shown and digest not in self._seen:
@@ -314,6 +313,11 @@ class Put:
         self._seen[digest] = self._line.say(digest, dumped, said)
 
 
+def _has(items: Sequence[Item], digest: str) -> bool:
+    """Whether a list has an item; most that are asked for are among its last."""
+    return digest in items[-_HOPS_AT_LEAST:] or digest in items
+
+
 def _node(
     origin: tuple[str, dict[str, Any]] | None, keep: int, before: Sequence[Item], items: list[Item]
 ) -> dict[str, Any]:
@@ -324,9 +328,7 @@ def _node(
         said = origin[1].get("hops", 0)
         hops = (said if type(said) is int else 0) + 1
         if keep and hops <= max(_HOPS_AT_LEAST, len(items) // 4):
-            return {
-                "list": {"of": origin[0], "keep": keep, "items": items[keep:], "hops": hops}
-            }
+            return {"list": {"of": origin[0], "keep": keep, "items": items[keep:], "hops": hops}}
     return {"list": {"items": [*items]}}
 
 
@@ -343,6 +345,7 @@ class PutWrites:
     task_path: str
     _seen: dict[str, str] = field(default_factory=dict)
     _start: str | None = None
+    _is_there: bool = False
     _line: Line | None = None
 
     def entries(self) -> list[Wanted]:
@@ -357,13 +360,16 @@ class PutWrites:
                 wanted.append((index, channel, value))
         if not wanted:
             return []
+        self._is_there = thread.entry_of(key) is not None
         self._start = thread.tip(key) or thread.manager.leaf_id
         self._line = line = Line(thread, self.coder, self._start)
         conversation = self._conversation(key)
         writes = []
         for index, channel, value in wanted:
             said = None if channel != conversation else self._say(line, value)
-            writes.append([index, channel, said or line.keep(self.coder.dump(value))])
+            is_here = channel == conversation  # else its message could not be said later
+            kept = said or line.keep(self.coder.dump(value), is_here=is_here)
+            writes.append([index, channel, kept])
         data = {"task": self.task_id, "path": self.task_path, "writes": writes}
         entry_id = thread.free_id(f"wr:{key}:{thread.count_writes(key) + 1}")
         line.add({"type": "custom", "customType": WRITES, "data": pack(data), "id": entry_id})
@@ -386,11 +392,16 @@ class PutWrites:
         return said if isinstance(said, str) else MESSAGES
 
     def _say(self, line: Line, value: Any) -> dict[str, Any] | None:
-        """Say messages at once: the next checkpoint has them, unless it takes them back."""
+        """Say messages at once: the next checkpoint has them, unless it takes them back.
+
+        Those without an id will get one, which makes other messages of them. And a checkpoint that
+        is not there yet, since graphs write in the background, will have a place of its own.
+        """
         messages = value if type(value) is list else [value]
-        if not messages or not all(map(is_message, messages)):
+        if not self._is_there or not messages:
             return None
-        shown = self.thread.shown(self._start)
+        if not all(is_message(each) and each.id for each in messages):
+            return None
         digests: list[Item] = []
         for message in messages:
             said = line.readable(message)
@@ -398,7 +409,7 @@ class PutWrites:
                 return None
             dumped = self.coder.dump(message)
             digests.append(dumped.digest)
-            if dumped.digest not in shown and dumped.digest not in self._seen:
+            if not line.has(dumped.digest):  # else the next checkpoint says it, or has
                 self._seen[dumped.digest] = line.say(dumped.digest, dumped, said)
         if type(value) is list:
             return {"list": {"items": digests}}

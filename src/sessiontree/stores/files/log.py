@@ -153,7 +153,9 @@ class FileLog(SharedFile):
         A draft may hold an answer: its writer was stopped before it could rename the draft.
         """
         super().adopt(document, is_draft=is_draft)
-        self._is_answered = is_draft and any(is_answer(entry.data) for entry in self.tree.entries)
+        self._is_answered = is_draft and any(
+            entry.type == "message" and is_answer(entry.data) for entry in self.tree.entries
+        )
 
     # -- what there is to know -------------------------------------------------------------
 
