@@ -56,7 +56,9 @@ class Driver:
         await self._say(session_id, HumanMessage(text, id=str(uuid.uuid4())))
 
     async def answer(self, session_id: str, text: str) -> None:
-        await self._say(session_id, AIMessage(text, id=str(uuid.uuid4())))
+        used: Any = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12}
+        answer = AIMessage(text, id=str(uuid.uuid4()), usage_metadata=used)
+        await self._say(session_id, answer)
 
     async def _say(self, session_id: str, message: BaseMessage) -> None:
         config: Any = config_of(session_id)

@@ -355,7 +355,10 @@ class Thread:
         entry = self._manager.get_entry(digest)
         if entry is None:
             raise UnpackError(f"there is no value {digest}")
-        typed = unspell(_spelled_in(wire(entry)))
+        try:
+            typed = unspell(_spelled_in(wire(entry)))
+        except UnpackError as error:
+            raise UnpackError(f"value {digest}: {error}") from None
         self._keep_typed(digest, typed)
         return typed
 
