@@ -549,7 +549,11 @@ def test_nodes_that_run_at_once_and_subgraphs_keep_their_state(kept: MemoryStore
     state = build(SessiontreeSaver(storage=kept)).get_state(config, subgraphs=True)
     assert said_in(state.tasks[0].state.values) == ["Go", "sub thinks"]
     with session(kept) as manager:
-        (thought,) = (each for each in manager.get_entries() if "thinks" in str(each.data))
+        (thought,) = (
+            each
+            for each in manager.get_entries()
+            if each.type == "message" and "thinks" in str(each.data["message"])
+        )
         assert [
             _text(each.data["message"]["content"])
             for each in manager.get_branch(thought.id)
