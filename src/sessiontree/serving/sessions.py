@@ -16,18 +16,20 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessiontree.discovery.paths import same_cwd
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
 from sessiontree.export.view import SessionView, read_view
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
+from sessiontree.serving.filtered_search import FilteredSearch, ModelReader
 from sessiontree.storage.base import FileStat
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import SessionStore
 
 if TYPE_CHECKING:
+    from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.search.hits import SearchHit
 
 KEEP_S = 2.0
@@ -54,6 +56,8 @@ class Row:
     is_own: bool = True
     parent: str = ""
     """The session that it was forked from, by its id or its file."""
+    info: SessionInfo | None = None
+    """What the listing says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Hits:
     hits: list[Hit] = field(default_factory=list)
     total: int | None = 0
     is_indexing: bool = False
+    meant: str | None = None
+    """What would have been found, if nothing was."""
 
 
 class ServedSessions:
@@ -87,6 +93,7 @@ class ServedSessions:
         self._rows: list[Row] = []
         self._by_key: dict[str, Row] = {}
         self._listed_at = float("-inf")
+        self._models = ModelReader()
 
     @property
     def is_files(self) -> bool:
@@ -137,6 +144,31 @@ class ServedSessions:
             if found:
                 return found[0]
         raise SessionNotFoundError(value)
+
+    def find_all(self, query: str) -> Sequence[Row]:
+        """The sessions that a query's filters leave, newest first; its words don't count.
+
+        Raises FilterError.
+        """
+        wanted = FilteredSearch.of(query, self.scope)
+        wanted.models = self._models
+        if not wanted.filters.is_about_sessions:
+            return self.list()
+        return [row for row in self.list() if row.info is not None and wanted.accepts(row.info)]
+
+    def search_filtered(
+        self, query: str, *, include_tools: bool = False, limit: int | None = 20
+    ) -> Hits:
+        """Find sessions by the words of a query, of those that its filters leave, best first.
+
+        Raises FilterError.
+        """
+        wanted = FilteredSearch.of(query, self.scope)
+        wanted.models = self._models
+        found = wanted.search(include_tools=include_tools, limit=limit)
+        hits = [self._hit(hit) for hit in found]
+        meant = None if hits else wanted.near_miss(include_tools=include_tools).query
+        return Hits(hits, found.total, found.is_indexing and self.is_files, meant)
 
     def search(
         self,
@@ -273,7 +305,7 @@ def to_time(text: str) -> datetime:
     return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)
 
 
-def _row(agent: str, info: Any) -> Row:
+def _row(agent: str, info: SessionInfo) -> Row:
     return Row(
         make_key(agent, info.path),
         agent,
@@ -288,5 +320,6 @@ def _row(agent: str, info: Any) -> Row:
         info.size,
         info.status,
         agent in PROFILE_NAMES,
-        getattr(info, "parent_session", None) or "",
+        info.parent_session or "",
+        info,
     )

@@ -33,13 +33,16 @@ from sessiontree.export.html.markup import text
 from sessiontree.export.redact import Redactor
 from sessiontree.serving.guard import App, is_same
 from sessiontree.serving.sessions import ServedSessions
-from sessiontree.web import changes, frame, listing
+from sessiontree.text.words import to_local
+from sessiontree.web import changes, frame, listing, picture
 from sessiontree.web.access import Access, Visitor
+from sessiontree.web.comparison import draw_comparison
 from sessiontree.web.gate import Gate, read_body
 from sessiontree.web.listing import Filters
 from sessiontree.web.reading import MOST_ARTICLES, Readings
 from sessiontree.web.session_page import draw_session, tell_news
 from sessiontree.web.trash_page import draw_trash
+from sessiontree.web.usage_page import UsageReader, Wish, draw_usage
 
 _FOREVER = "private, max-age=31536000, immutable"
 _KINDS = {"css": "text/css", "js": "text/javascript"}
@@ -65,6 +68,7 @@ class Viewer:
     def __init__(self, served: ServedSessions) -> None:
         self._served = served
         self._readings = Readings(served)
+        self._usage = UsageReader(served)
 
     def routes(self) -> list[Route]:
         """Each address, and what answers it."""
@@ -76,6 +80,9 @@ class Viewer:
             Route("/s/{key}/find", self.find),
             Route("/s/{key}/news", self.news),
             Route("/s/{key}/export.html", self.export),
+            Route("/s/{key}/tree", self.tree),
+            Route("/s/{key}/compare", self.compare),
+            Route("/usage", self.usage),
             Route("/s/{key}/rename", _posted(self.rename), methods=["POST"]),
             Route("/s/{key}/label", _posted(self.label), methods=["POST"]),
             Route("/s/{key}/trash", _posted(self.trash), methods=["POST"]),
@@ -94,7 +101,7 @@ class Viewer:
         """All sessions, or those that the filters leave."""
         filters = Filters.read(request.query_params)
         now = _now()
-        found = listing.find(self._served, filters, _start(request), now)
+        found = listing.find(self._served, filters, _start(request))
         rows = self._served.list()
         return HTMLResponse(listing.draw_page(_frame(request), found, filters, rows, now))
 
@@ -102,7 +109,7 @@ class Viewer:
         """A part of the list, for the page's script."""
         filters = Filters.read(request.query_params)
         now = _now()
-        found = listing.find(self._served, filters, _start(request), now)
+        found = listing.find(self._served, filters, _start(request))
         told = listing.tell(found, filters, len(self._served.list()))
         rows = listing.draw_rows(_frame(request), found, filters, now)
         return JSONResponse({"rows": rows, "told": told, "isNarrow": filters.is_narrow})
@@ -112,6 +119,21 @@ class Viewer:
         with self._readings.use(_key(request)) as reading:
             command = self._served.resume_command(reading.row)
             return HTMLResponse(draw_session(_frame(request), reading, command))
+
+    def tree(self, request: Request) -> Response:
+        """A session's tree as a picture."""
+        with self._readings.use(_key(request)) as reading:
+            return HTMLResponse(picture.draw_page(_frame(request), reading))
+
+    def compare(self, request: Request) -> Response:
+        """Two branches of a session side by side."""
+        with self._readings.use(_key(request)) as reading:
+            return HTMLResponse(draw_comparison(_frame(request), reading, request.query_params))
+
+    def usage(self, request: Request) -> Response:
+        """Tokens and money of all sessions."""
+        table, wish = self._usage.read(), Wish.read(request.query_params)
+        return HTMLResponse(draw_usage(_frame(request), table, wish, to_local(_now()).date()))
 
     def entries(self, request: Request) -> Response:
         """Articles."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SHARED = frozenset(("talk.css", "talk.js"))
 ASSETS = frozenset(
-    (*_SHARED, "view.css", "theme.js", "view.js", "list.js", "session.js", "picture.js")
+    (*_SHARED, "view.css", "theme.js", "view.js", "list.js", "session.js", "picture.js", "usage.js")
 )
 _PLACES = (("", "Sessions"), ("usage", "Usage"), ("trash", "Trash"))
 

@@ -1,25 +1,30 @@
 """The list of sessions: filters, order, and the rows as HTML. Pure but for ``find``.
 
-The filters are those of the picker. They come from the address of the page, so that a filtered list
-can be bookmarked and the browser's back button works.
+The filters are those of the picker (``discovery.search.filters``): they may be typed into the
+query, and the form's choices are turned into them. They come from the address of the page, so that
+a filtered list can be bookmarked and the browser's back button works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from urllib.parse import urlencode
 
+from sessiontree.discovery.adapters import agent_names
+from sessiontree.discovery.search.filters import parse_filters
 from sessiontree.export.html.document import shorten_home
 from sessiontree.export.html.markup import attribute, text
 from sessiontree.export.html.markup import clean as clean_text
-from sessiontree.serving.sessions import Hit, Row, ServedSessions, is_in, to_time
+from sessiontree.serving.filtered_search import FilterError
+from sessiontree.serving.sessions import Hit, Row, ServedSessions
 from sessiontree.text.words import format_short_age, shorten, to_local
 from sessiontree.web.frame import Frame
 
 PAGE = 60
 """Sessions to show at once; more come as the reader scrolls."""
+_PLACEHOLDER = "Search what was said ( / ), or filter: agent:pi date:7d is:named"
 _TITLE_CHARACTERS = 300
 _MOST_PROJECTS = 200
 SORTS = {
@@ -32,79 +37,79 @@ ROLES = {"": "by anybody", "user": "by you", "assistant": "by the model", "tool"
 STATES = {
     "": "any state",
     "named": "named",
-    "complete": "answered",
+    "fork": "forked",
     "interrupted": "no answer yet",
     "error": "ended with an error",
-    "aborted": "stopped",
+    "stopped": "stopped",
     "damaged": "damaged",
-    "forked": "forked",
 }
-DATES = {"": "any time", "1": "today", "7": "last 7 days", "30": "last 30 days", "365": "last year"}
+DATES = {
+    "": "any time",
+    "today": "today",
+    "yesterday": "yesterday",
+    "7d": "last 7 days",
+    "30d": "last 30 days",
+    "1y": "last year",
+}
 _BADGES = {
     "interrupted": "no answer yet",
     "error": "failed",
     "aborted": "stopped",
     "damaged": "damaged",
 }
+_FILTERS = {"agent": "agent", "project": "dir", "date": "date", "role": "role", "is": "is",
+            "model": "model"}  # fmt: skip
+"""The fields of the form, and the filters of a query that they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the reader wants to see. Unknown values count as none."""
+    """What the reader wants to see: words with filters as the picker knows them, and choices."""
 
     query: str = ""
-    agent: str = ""
-    project: str = ""
-    date: str = ""
-    """Days back, as in ``DATES``, or the first day, as ``2026-01-31``."""
-    role: str = ""
-    state: str = ""
+    chosen: tuple[tuple[str, str], ...] = ()
+    """The fields of the form that are set, and their values."""
     sort: str = ""
     with_tools: bool = False
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Filters:
         """Those of an address."""
-        date = given.get("date", "")
+        sort = given.get("sort", "")
         return cls(
             given.get("q", "").strip()[:1_000],
-            given.get("agent", ""),
-            given.get("project", ""),
-            date if date in DATES or _day(date) else "",
-            _known(given.get("role", ""), ROLES),
-            _known(given.get("is", ""), STATES),
-            _known(given.get("sort", ""), SORTS),
+            tuple((name, given[name][:1_000]) for name in _FILTERS if given.get(name)),
+            sort if sort in SORTS else "",
             given.get("tools") == "1",
         )
 
+    def get(self, name: str) -> str:
+        """The value of a field."""
+        return dict(self.chosen).get(name, "")
+
     def address(self, **more: str) -> str:
         """The query of an address that means the same."""
-        named = {
-            "q": self.query,
-            "agent": self.agent,
-            "project": self.project,
-            "date": self.date,
-            "role": self.role,
-            "is": self.state,
-            "sort": self.sort,
-            "tools": "1" if self.with_tools else "",
-            **more,
-        }
+        tools = {"tools": "1"} if self.with_tools else {}
+        named = {"q": self.query, **dict(self.chosen), "sort": self.sort, **tools, **more}
         return urlencode({name: value for name, value in named.items() if value})
 
     @property
     def is_narrow(self) -> bool:
         """Whether anything but the order is chosen."""
-        return replace(self, sort="", with_tools=False) != Filters()
+        return bool(self.query or self.chosen)
 
-    def since(self, now: datetime) -> datetime | None:
-        """The first moment that counts: today begins at midnight, here."""
-        if not self.date:
-            return None
-        if self.date not in DATES:
-            return _day(self.date)
-        midnight = to_local(now).replace(hour=0, minute=0, second=0, microsecond=0)
-        return (midnight - timedelta(days=int(self.date) - 1)).astimezone(UTC)
+    @property
+    def words(self) -> str:
+        """What is searched in texts."""
+        return parse_filters(self.query, agent_names()).words
+
+    @property
+    def whole(self) -> str:
+        """The query with the choices as filters."""
+        spelled = (
+            f'{_FILTERS[name]}:"{value.replace(chr(34), "")}"' for name, value in self.chosen
+        )
+        return " ".join((*spelled, self.query)).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,10 @@ class Found:
     start: int
     total: int | None
     is_indexing: bool = False
+    problem: str = ""
+    """What is wrong with a filter, in one line."""
+    meant: str | None = None
+    """A query that finds something, if this one finds nothing."""
 
     @property
     def next_start(self) -> int | None:
@@ -133,57 +142,20 @@ class Found:
         return end if is_more else None
 
 
-def find(served: ServedSessions, filters: Filters, start: int, now: datetime) -> Found:
+def find(served: ServedSessions, filters: Filters, start: int) -> Found:
     """The part of the list that begins there."""
-    if filters.query:
-        return _search(served, filters, start, now)
-    rows = [row for row in served.list() if _is_wanted(row, filters, now)]
-    items = _in_order(rows, filters.sort)
-    return Found(items[start : start + PAGE], start, len(items))
-
-
-def _search(served: ServedSessions, filters: Filters, start: int, now: datetime) -> Found:
-    """Look at as many hits as it takes to fill a page of those that pass the filters."""
-    wanted, limit = start + PAGE, start + PAGE
-    while True:
-        hits = served.search(
-            filters.query,
-            project=filters.project or None,
-            agent=filters.agent or None,
-            role=filters.role or None,
-            since=filters.since(now),
-            include_tools=filters.with_tools,
-            limit=limit,
+    try:
+        if not filters.words:
+            rows = served.find_all(filters.whole) if filters.is_narrow else served.list()
+            items = _in_order([*rows], filters.sort)
+            return Found(items[start : start + PAGE], start, len(items))
+        hits = served.search_filtered(
+            filters.whole, include_tools=filters.with_tools, limit=start + PAGE
         )
-        kept = [Item(hit.row, hit) for hit in hits.hits if _has_state(hit.row, filters.state)]
-        is_all = len(hits.hits) < limit
-        if len(kept) >= wanted or is_all:
-            break
-        limit *= 4
-    total = hits.total if not filters.state else (len(kept) if is_all else None)
-    return Found(kept[start:wanted], start, total, hits.is_indexing)
-
-
-def _is_wanted(row: Row, filters: Filters, now: datetime) -> bool:
-    since = filters.since(now)
-    return (
-        (not filters.agent or row.agent == filters.agent)
-        and (not filters.project or is_in(row, filters.project))
-        and (since is None or row.modified >= since)
-        and _has_state(row, filters.state)
-    )
-
-
-def _has_state(row: Row, state: str) -> bool:
-    match state:
-        case "":
-            return True
-        case "named":
-            return row.is_named
-        case "forked":
-            return bool(row.parent)
-        case _:
-            return row.status == state
+    except FilterError as error:
+        return Found((), 0, 0, problem=str(error))
+    items = [Item(hit.row, hit) for hit in hits.hits[start:]]
+    return Found(items, start, hits.total, hits.is_indexing, meant=hits.meant)
 
 
 def _in_order(rows: list[Row], sort: str) -> list[Item]:
@@ -217,23 +189,14 @@ def _threaded(rows: Sequence[Row]) -> list[Item]:
     return made
 
 
-def _known(value: str, choices: Mapping[str, str]) -> str:
-    return value if value in choices else ""
-
-
-def _day(value: str) -> datetime | None:
-    try:
-        return to_time(value) if len(value) == 10 else None
-    except (ValueError, OverflowError):
-        return None
-
-
 # -- the rows as HTML --------------------------------------------------------------------------
 
 
 def draw_rows(frame: Frame, found: Found, filters: Filters, now: datetime) -> str:
     """List items, and a link to the next part if there is one."""
-    drawn = "".join(_draw(frame, item, now, with_agent=not filters.agent) for item in found.items)
+    drawn = "".join(
+        _draw(frame, item, now, with_agent=not filters.get("agent")) for item in found.items
+    )
     if found.next_start is None:
         return drawn
     rest = filters.address(start=str(found.next_start))
@@ -306,8 +269,8 @@ def time_of(moment: datetime, now: datetime) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 message``, ``2 messages``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """``1 message``, ``2 messages``, ``3 branches``."""
+    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
 # -- the page ----------------------------------------------------------------------------------
@@ -327,7 +290,13 @@ def draw_page(frame: Frame, found: Found, filters: Filters, rows: Sequence[Row],
 
 
 def tell(found: Found, filters: Filters, total: int) -> str:
-    """How much was found."""
+    """How much was found, as markup."""
+    if found.problem:
+        return text(found.problem)
+    if found.meant:
+        meant = replace(filters, query=found.meant)
+        link = f'<a href="?{attribute(meant.address())}">{text(found.meant)}</a>'
+        return f"Nothing found. Did you mean {link}?"
     if not filters.is_narrow:
         return count(total, "session")
     many = "many" if found.total is None else f"{found.total:,}"
@@ -351,43 +320,51 @@ def _draw_form(frame: Frame, filters: Filters, rows: Sequence[Row]) -> str:
     agents = {"": "all agents", **{name: name for name in _most(rows, lambda row: row.agent)}}
     projects = {"": "all projects"}
     projects |= {cwd: short_project(cwd) for cwd in _most(rows, lambda row: row.cwd) if cwd}
-    if filters.project and filters.project not in projects:
-        projects[filters.project] = short_project(filters.project)
-    dates = dict(DATES)
-    if filters.date not in dates:
-        dates[filters.date] = f"since {filters.date}"
     tools = " checked" if filters.with_tools else ""
+    model = filters.get("model")
+    choices = (
+        ("agent", "Agent", agents),
+        ("project", "Project", projects),
+        ("date", "When", DATES),
+        ("is", "State", STATES),
+        ("role", "Said", ROLES),
+    )
+    chosen = "".join(_draw_choice(*each, filters.get(each[0])) for each in choices)
     return (
         f'<form id="filters" method="get" action="{frame.url("")}" role="search">'
         '<label class="search"><span class="hidden">Search all sessions</span>'
         f'<input type="search" id="query" name="q" value="{attribute(filters.query)}" '
-        'placeholder="Search what was said ( / )" autocomplete="off" spellcheck="false" '
+        f'placeholder="{_PLACEHOLDER}" autocomplete="off" spellcheck="false" '
         'maxlength="1000"></label>'
-        '<button type="submit" class="noscript">Search</button><div class="choices">'
-        + _draw_choice("agent", "Agent", agents, filters.agent)
-        + _draw_choice("project", "Project", projects, filters.project)
-        + _draw_choice("date", "When", dates, filters.date)
-        + _draw_choice("is", "State", STATES, filters.state)
-        + _draw_choice("role", "Said", ROLES, filters.role)
-        + _draw_choice("sort", "Order", SORTS, filters.sort)
-        + f'<label class="check"><input type="checkbox" name="tools" value="1"{tools}> '
+        f'<button type="submit" class="noscript">Search</button><div class="choices">{chosen}'
+        f'<label{_set(model)}><span class="hidden">Model</span><input type="text" name="model" '
+        f'value="{attribute(model)}" placeholder="any model" autocomplete="off" spellcheck="false">'
+        f"</label>{_draw_choice('sort', 'Order', SORTS, filters.sort, is_off=bool(filters.words))}"
+        f'<label class="check"><input type="checkbox" name="tools" value="1"{tools}> '
         "tool output</label>"
         f'<a id="reset" href="{frame.url("")}"{"" if filters.is_narrow else " hidden"}>Clear</a>'
         "</div></form>"
     )
 
 
-def _draw_choice(name: str, label: str, choices: Mapping[str, str], chosen: str) -> str:
+def _draw_choice(
+    name: str, label: str, choices: Mapping[str, str], chosen: str, *, is_off: bool = False
+) -> str:
+    if chosen not in choices:  # of an address that somebody wrote
+        choices = {**choices, chosen: short_project(chosen) if name == "project" else chosen}
     options = "".join(
         f'<option value="{attribute(value)}"{" selected" if value == chosen else ""}>'
         f"{text(shown)}</option>"
         for value, shown in choices.items()
     )
-    is_set = ' class="set"' if chosen else ""
     return (
-        f'<label{is_set}><span class="hidden">{label}</span>'
-        f'<select name="{name}">{options}</select></label>'
+        f'<label{_set(chosen)}><span class="hidden">{label}</span>'
+        f'<select name="{name}"{" disabled" if is_off else ""}>{options}</select></label>'
     )
+
+
+def _set(chosen: str) -> str:
+    return ' class="set"' if chosen else ""
 
 
 def _most(rows: Iterable[Row], of: Callable[[Row], str]) -> list[str]:

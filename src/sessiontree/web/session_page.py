@@ -79,6 +79,8 @@ def _draw_actions(frame: Frame, reading: Reading, command: str | None, can_write
         f'title="{attribute(command)}">Copy resume command</button>'
     )  # fmt: skip
     items = [
+        f'<a href="{frame.url(f"{here}/tree")}">Tree as a picture</a>',
+        f'<a href="{frame.url(f"{here}/compare")}">Compare two branches</a>',
         f'<a href="{frame.url(f"{here}/export.html")}" download>Download as one page</a>',
         f'<a href="{frame.url(f"{here}/export.html?redact=1")}" download>{_REDACTED}</a>',
     ]

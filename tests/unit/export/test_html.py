@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.browser.attacks import hostile_session
 from tests.samples import assistant, calling, header, message, result, user, write
 
 from sessiontree.export.html import HtmlOptions, markup, render_html
 from sessiontree.export.html.code import Colours, draw_change
-from sessiontree.export.html.entries import Articles, Place
+from sessiontree.export.html.entries import Articles, Place, sketch_height
 from sessiontree.export.html.prose import Prose
 from sessiontree.export.view import open_view
 
@@ -117,6 +118,31 @@ def test_an_article_holds_only_our_elements(one: str, other: str, role: str) -> 
         "errorMessage": other, "details": {"diff": one}, "customType": other}}  # fmt: skip
     made = Articles().make(Place(3, one, other, other), data)
     _Reader(made)
+
+
+def test_a_sketch_is_nothing_exactly_where_there_is_no_article() -> None:
+    """The viewer decides by it which entries a browser asks for."""
+    odd: list[dict[str, Any]] = [
+        {"type": "message", "message": each}
+        for each in (
+            {"role": "assistant", "content": []},
+            {"role": "assistant", "content": None, "stopReason": "aborted"},
+            {"role": "assistant", "content": "", "errorMessage": "x"},
+            {"role": "assistant", "content": [{"type": "text", "text": " "}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "\n"}]},
+            {"role": "assistant", "content": [{"type": "odd"}]},
+            {"role": "assistant", "content": ["x", 7]},
+            {"role": "system", "content": ""},
+            {"role": "user", "content": ""},
+            {},
+        )
+    ]
+    odd += [{"type": "message", "message": "x"}, {"type": "custom_message", "display": False},
+            {"type": "custom_message", "content": ""}, {"type": "model_change"},
+            {"type": "label", "label": "x"}, {"type": "reset_boundary"}, {}]  # fmt: skip
+    for entry in (*odd, *hostile_session()):
+        made = Articles().make(Place(0, "e1", "2026-02-01T10:00:00Z"), entry)
+        assert bool(sketch_height(entry)) == bool(made), entry
 
 
 @given(_TEXTS)

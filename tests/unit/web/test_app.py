@@ -84,6 +84,34 @@ async def test_search_as_you_type(home: Path) -> None:
     assert (await asker.ask('/rows?q="%20(*%20OR')).status == 200
 
 
+async def test_filters_are_those_of_the_picker(home: Path) -> None:
+    write(session_file(home), header(title="Named"), *chain(user("zebra"), assistant("in a zoo")))
+    write(session_file(home, "2f9d2a6b9c0d1234"), header(id="2f9d2a6b9c0d1234", cwd="/work/other"),
+          *chain(user("zebra and giraffe"), assistant("yes", model="gpt-5.2")))  # fmt: skip
+    asker = await enter()
+
+    async def names(query: str) -> list[str]:
+        rows = (await asker.ask(f"/rows?{query}")).json["rows"]
+        return sorted(part.partition("</a>")[0].rpartition(">")[2]
+                      for part in rows.split('<a class="name')[1:])  # fmt: skip
+
+    other = "zebra and giraffe"
+    assert await names("") == ["Named", other]
+    assert await names("is=named") == ["Named"]
+    assert await names("project=/work/other") == [other]
+    assert await names("agent=pi") == []
+    assert await names("q=model:gpt") == [other]
+    assert await names("model=sonnet") == ["Named"]
+    assert await names("q=date:2026-02") == ["Named", other]
+    assert await names("q=date:2026-03") == []
+    assert await names("q=zebra+is:named") == ["Named"]
+    assert await names("q=zoo&role=user") == []
+    assert await names("q=zoo&role=assistant") == ["Named"]
+    told = (await asker.ask("/rows?q=date:soon")).json["told"]
+    assert "date:soon is no date" in told
+    assert "zebra" in (await asker.ask("/rows?q=zerba")).json["told"]  # did you mean
+
+
 async def test_a_sessions_page_has_its_outline_and_asks_for_articles(home: Path) -> None:
     write(session_file(home), header(), *TALK)
     asker = await enter()

@@ -39,7 +39,7 @@
       history.replaceState(null, "", `${root}/${String(chosen) ? `?${chosen}` : ""}`);
       if (found.rows !== last) list.replaceChildren(parse(found.rows));
       last = found.rows;
-      find("told").textContent = found.told;
+      find("told").replaceChildren(parse(found.told));
       find("nothing").hidden = list.childElementCount > 0;
       find("reset").hidden = !found.isNarrow;
       watchForMore();
@@ -47,14 +47,17 @@
       if (error.name !== "AbortError") find("told").textContent = error.message === "Failed to fetch"
         ? "The server doesn't answer. Is sessiontree view still running?" : error.message;
     }
-    for (const choice of form.querySelectorAll("select")) {
+    form.elements.sort.disabled = field.value.trim() !== ""; // what is searched comes best first
+    for (const choice of form.querySelectorAll("select, [name=model]")) {
       choice.parentElement.classList.toggle("set", choice.value !== "");
     }
   }
 
   let pause = 0;
   field.addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(show, PAUSE_MS); });
-  form.addEventListener("change", (event) => { if (event.target !== field) show(); });
+  const model = form.elements.model;
+  model.addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(show, 4 * PAUSE_MS); });
+  form.addEventListener("change", (event) => { if (event.target !== field && event.target !== model) show(); });
   form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(pause); show(); });
   find("reset").addEventListener("click", (event) => {
     event.preventDefault();
