@@ -79,7 +79,7 @@ async def test_search_as_you_type(home: Path) -> None:
     asker = await enter()
     found = (await asker.ask("/rows?q=zebra")).json
     assert "<mark>zebra</mark>" in found["rows"]
-    assert found["told"] == "1 of 1 session"
+    assert found["told"].startswith("1 of 1 session")  # it may still be indexing
     assert (await asker.ask("/rows?q=giraffe")).json["rows"] == ""
     assert (await asker.ask('/rows?q="%20(*%20OR')).status == 200
 
