@@ -20,12 +20,18 @@ PROFILE_VARIABLE = "SESSIONTREE_PROFILE"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
 _WITH_SESSION_DIR = ("pi", "omp")
 
+_SHARED_VARIABLE = "PI_CODING_AGENT_DIR"
 _FOLDERS: Mapping[str, tuple[str, Dialect, str]] = {
     "sessiontree": (".sessiontree", "omp", "SESSIONTREE_AGENT_DIR"),
-    "omp": (".omp", "omp", "PI_CODING_AGENT_DIR"),
-    "xcsh": (".xcsh", "omp", "PI_CODING_AGENT_DIR"),
-    "pi": (".pi", "pi", "PI_CODING_AGENT_DIR"),
+    "omp": (".omp", "omp", _SHARED_VARIABLE),
+    "xcsh": (".xcsh", "omp", _SHARED_VARIABLE),
+    "pi": (".pi", "pi", _SHARED_VARIABLE),
+    "prime-agent": (".prime", "pi", "PRIME_AGENT_CODING_AGENT_DIR"),
+    "omo": (".omo", "pi", "OMO_CODING_AGENT_DIR"),
+    "stepcode": (".stepcode", "pi", "STEPCODE_CODING_AGENT_DIR"),
 }
+_FLAT = {"prime-agent": ("PRIME_AGENT_SESSION_DIR", "PRIME_AGENT_CODING_AGENT_SESSION_DIR")}
+"""Agents with one folder for the sessions of all projects, and the variables that name it."""
 
 PROFILE_NAMES = tuple(_FOLDERS)
 
@@ -46,7 +52,7 @@ class Profile:
     agent_dir: str
     dialect: Dialect
     session_dir: str | None = None
-    """The one folder that all its sessions are in, if the environment names one."""
+    """The one folder that all its sessions are in: the agent's way, or the environment's wish."""
 
     @property
     def sessions_dir(self) -> str:
@@ -87,22 +93,39 @@ def get_profile(name: str | Profile | None = None) -> Profile:
         raise UnknownProfileError(chosen)
     folder, dialect, variable = _FOLDERS[chosen]
     override = os.environ.get(variable)
-    agent_dir = os.path.expanduser(override) if override else _home_folder(folder)
-    folder_of_all = os.environ.get(SESSION_DIR_VARIABLE) if chosen in _WITH_SESSION_DIR else None
-    session_dir = os.path.abspath(os.path.expanduser(folder_of_all)) if folder_of_all else None
-    return Profile(chosen, os.path.abspath(agent_dir), dialect, session_dir)
+    agent_dir = os.path.abspath(os.path.expanduser(override) if override else _home_folder(folder))
+    return Profile(chosen, agent_dir, dialect, _folder_of_all(chosen, agent_dir))
+
+
+def profile_in(name: str, home: str) -> Profile:
+    """A profile in another home folder; the environment does not count."""
+    folder, dialect, _ = _FOLDERS[name]
+    agent_dir = os.path.join(home, folder, "agent")
+    is_flat = name in _FLAT
+    return Profile(
+        name, agent_dir, dialect, os.path.join(agent_dir, "sessions") if is_flat else None
+    )
+
+
+def _folder_of_all(name: str, agent_dir: str) -> str | None:
+    """The folder that all sessions of a profile are in, if there is one."""
+    variables = _FLAT.get(name, (SESSION_DIR_VARIABLE,) if name in _WITH_SESSION_DIR else ())
+    given = next(filter(None, map(os.environ.get, variables)), None)
+    if given is not None:
+        return os.path.abspath(os.path.expanduser(given))
+    return os.path.join(agent_dir, "sessions") if name in _FLAT else None
 
 
 def list_profiles() -> list[Profile]:
     """Every profile, the default one first.
 
-    An override names one agent's folder, so it applies only to the profile that the environment
-    chose; the others stay in their own homes.
+    A variable that several agents share names one agent's folder, so it applies only to the profile
+    that the environment chose; the others stay in their own homes.
     """
     chosen = os.environ.get(PROFILE_VARIABLE) or DEFAULT_PROFILE
     made = []
     for name, (folder, dialect, variable) in _FOLDERS.items():
-        if name in (chosen, DEFAULT_PROFILE):
+        if name in (chosen, DEFAULT_PROFILE) or variable != _SHARED_VARIABLE:
             made.append(get_profile(name))
         elif not os.environ.get(variable):
             made.append(replace(get_profile(name), session_dir=None))

@@ -134,7 +134,7 @@ def agent_option(command: _Command) -> _Command:
     )(command)
 
 
-_PROFILE_HELP = "Use this agent's sessions: sessiontree (default), omp, xcsh or pi."
+_PROFILE_HELP = "Use this agent's sessions: sessiontree (default), omp, xcsh, pi, …"
 
 
 def scope_options(command: _Command, profile_help: str = _PROFILE_HELP) -> _Command:

@@ -38,6 +38,7 @@ _KNOWN_BY = {
     "pi": _PI_TYPES,
     "omp": _SEED_TYPES | _OMP_TYPES,
     "xcsh": _SEED_TYPES | _XCSH_TYPES,
+    "prime-agent": frozenset(("session_info", "service_tier_change")),
     "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES | _NEW_PI_TYPES,
 }
 _KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}

@@ -47,6 +47,9 @@ AGENT_PROGRAMS = {
     "pi": frozenset(("pi", "pi-coding-agent")),
     "omp": frozenset(("omp", "pi-coding-agent")),
     "xcsh": frozenset(("xcsh",)),
+    "prime-agent": frozenset(("prime-agent", "pi")),
+    "omo": frozenset(("omo",)),
+    "stepcode": frozenset(("step", "stepcode")),
 }
 """What the agents of each profile are called. pi does not keep a session open, and omp opens it at
 its first line: before that one can only see that they work in the session's project."""

@@ -12,7 +12,7 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager, resolve_session
 from sessiontree.discovery import paths
-from sessiontree.profiles import get_profile, list_profiles
+from sessiontree.profiles import PROFILE_NAMES, get_profile, list_profiles
 from sessiontree.storage.file import FileSessionStorage
 
 
@@ -185,10 +185,12 @@ def test_pi_and_omp_may_be_told_one_folder_for_all_sessions(
     for name in ("sessiontree", "xcsh"):
         assert get_profile(name).session_dir is None
     # whose profile nobody chose keeps its own folders
-    assert all(profile.session_dir is None for profile in list_profiles())
+    own = {"prime-agent": get_profile("prime-agent").agent_dir + "/sessions"}
+    told = {profile.name: profile.session_dir for profile in list_profiles()}
+    assert told == dict.fromkeys(PROFILE_NAMES) | own
     monkeypatch.setenv("SESSIONTREE_PROFILE", "pi")
     told = {profile.name: profile.session_dir for profile in list_profiles()}
-    assert told == {"pi": str(tmp_path / "all"), "omp": None, "xcsh": None, "sessiontree": None}
+    assert told == dict.fromkeys(PROFILE_NAMES) | own | {"pi": str(tmp_path / "all")}
 
 
 def test_sessions_in_one_folder_for_all_projects_are_told_apart(

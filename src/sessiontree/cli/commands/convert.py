@@ -17,7 +17,7 @@ from sessiontree.scope import Scope
 @click.command("convert", short_help="Copy a session into another profile's format.")
 @session_argument(required=True)
 @click.option("--to", "target", metavar="PROFILE", required=True, type=click.Choice(PROFILE_NAMES),
-              help="Copy for this agent: sessiontree, omp, xcsh or pi.")  # fmt: skip
+              help="Copy for this agent: sessiontree, omp, xcsh, pi, …")  # fmt: skip
 @click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False),
               help="Put the copy into this project; by default the session's own.")  # fmt: skip
 @with_scope

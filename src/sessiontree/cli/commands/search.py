@@ -59,7 +59,7 @@ def _is_exclusion(word: str) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @partial(
     with_scope,
-    profile_help="Search only this agent's sessions: sessiontree, omp, xcsh or pi.",
+    profile_help="Search only this agent's sessions: sessiontree, omp, xcsh, pi, …",
 )
 def search_command(
     scope: Scope,

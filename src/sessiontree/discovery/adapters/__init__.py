@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.profiles import PROFILE_NAMES
 
 if TYPE_CHECKING:
     from sessiontree.discovery.adapters.base import AgentAdapter
 
 ENTRY_POINTS = "sessiontree.agents"
-OWN_AGENTS = ("sessiontree", "omp", "xcsh", "pi")
+OWN_AGENTS = PROFILE_NAMES
 """Agents whose sessions Sessiontree also writes; each is a profile."""
 
 _BUILT_IN = {

@@ -30,14 +30,22 @@ from sessiontree.discovery.texts import SaidText, texts_of_line
 from sessiontree.model.header import is_header
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
-from sessiontree.profiles import Profile, get_profile, list_profiles
+from sessiontree.profiles import Profile, get_profile, list_profiles, profile_in
 from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
 _UNKNOWN = "unknown"
 OTHER_CALLS = "tools and summaries"
 """The model's name for paid calls that do not say which model it was."""
-_COMMANDS = {"pi": ["pi", "--session"], "omp": ["omp", "--resume"], "xcsh": ["xcsh", "--resume"]}
+_COMMANDS = {
+    "pi": ["pi", "--session"],
+    "omp": ["omp", "--resume"],
+    "xcsh": ["xcsh", "--resume"],
+    "prime-agent": ["prime-agent", "--resume"],
+    "omo": ["omo", "--session"],
+    "stepcode": ["step", "--session"],
+}
+_TITLES = {"prime-agent": "Prime Agent", "omo": "OMO", "stepcode": "StepCode"}
 
 
 class TreeAgent(AgentAdapter):
@@ -49,7 +57,7 @@ class TreeAgent(AgentAdapter):
         self, name: str, title: str | None = None, *, profile: Profile | None = None
     ) -> None:
         self.name = name
-        self.title = title or name
+        self.title = title or _TITLES.get(name, name)
         self._profile = profile
         self.dialect = (profile if profile is not None else get_profile(name)).dialect
 
@@ -57,11 +65,9 @@ class TreeAgent(AgentAdapter):
         """Return the profile; the environment may name another folder for it."""
         if self._profile is not None:
             return self._profile
-        found = next(each for each in list_profiles() if each.name == self.name)
-        if home is None:
-            return found
-        folder = os.path.join(os.fspath(home), f".{self.name}", "agent")
-        return Profile(found.name, folder, found.dialect)
+        if home is not None:
+            return profile_in(self.name, os.fspath(home))
+        return next(each for each in list_profiles() if each.name == self.name)
 
     def find(self, home: StrPath | None, summaries: GetSummaries) -> Places:
         del summaries

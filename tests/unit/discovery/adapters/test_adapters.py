@@ -26,6 +26,7 @@ from sessiontree.discovery.adapters.records import read_records
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.catalogue.answers import Reading
 from sessiontree.discovery.sources import find_sources
+from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
@@ -61,7 +62,7 @@ def read(path: Path, adapter: AgentAdapter, known: Reading | None = None) -> Rea
 
 
 def test_all_agents_are_those_of_pis_family_and_the_others() -> None:
-    assert agent_names()[:6] == ["sessiontree", "omp", "xcsh", "pi", "claude-code", "codex"]
+    assert agent_names()[: len(PROFILE_NAMES) + 2] == [*PROFILE_NAMES, "claude-code", "codex"]
     assert [each.name for each in get_adapters("all")] == agent_names()
     assert [each.name for each in get_adapters("codex")] == ["codex"]
     assert [each.name for each in get_adapters(["pi", "codex", "pi"])] == ["pi", "codex"]
