@@ -38,7 +38,7 @@ def put(home: Path, agent: str) -> Path:
         "timestamp": 1_767_258_001_000,
     }
     prompt = {"role": "user", "content": "Add a price column", "timestamp": 1_767_258_000_000}
-    entries = [
+    entries: list[dict[str, object]] = [
         {"type": "message", "message": prompt},
         {"type": "service_tier_change", "serviceTier": "priority"},
         {"type": "message", "message": answer},
