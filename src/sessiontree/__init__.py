@@ -69,6 +69,8 @@ _HOMES = {
     "NothingToCompactError": "core.compaction",
     "CompactionCancelledError": "core.compaction",
     "BundleError": "export.bundle_archive",
+    "RestoreRefusedError": "maintenance.kept_restoring",
+    "ScheduleError": "maintenance.schedules",
     "NothingToForkError": "runtime.sessions",
     "NotAPromptError": "runtime.navigation",
     "OperationInProgressError": "runtime.operations",
@@ -111,6 +113,8 @@ if TYPE_CHECKING:
     from sessiontree.errors import StoreError as StoreError
     from sessiontree.export.bundle_archive import BundleError as BundleError
     from sessiontree.history import HistoryStorage as HistoryStorage
+    from sessiontree.maintenance.kept_restoring import RestoreRefusedError as RestoreRefusedError
+    from sessiontree.maintenance.schedules import ScheduleError as ScheduleError
     from sessiontree.model.entries import Entry as Entry
     from sessiontree.model.lines import SessionWarning as SessionWarning
     from sessiontree.model.lines import parse_jsonl_lenient as parse_jsonl_lenient

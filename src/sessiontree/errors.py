@@ -23,6 +23,8 @@
     │   ├── NothingToCompactError
     │   └── CompactionCancelledError
     ├── BundleError              ``export.bundle_archive``: no sound bundle, or none can be made
+    ├── RestoreRefusedError      ``maintenance``: something else is where a kept session would go
+    ├── ScheduleError            ``maintenance``: the timer of ``keep`` can't be changed
     ├── NothingToForkError       ``runtime``: the session is not on disk
     ├── NotAPromptError          ``runtime``: the entry is no user message
     ├── OperationInProgressError ``runtime``: asked from inside another operation

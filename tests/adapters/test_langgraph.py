@@ -245,10 +245,7 @@ messages: st.SearchStrategy[Any] = (
 def test_a_serialized_value_is_the_same_after_it_was_json(value: Any) -> None:
     for serde in (SERDE, JsonPlusSerializer(pickle_fallback=True)):
         typed = serde.dumps_typed(value)
-        spelled = codec.decode(codec.encode(spell(typed))) if "nan" not in repr(value) else None
-        if spelled is not None and "inf" not in repr(value):
-            assert unspell(spelled) == typed
-        assert unspell(spell(typed)) == typed
+        assert unspell(codec.decode(codec.encode(spell(typed)))) == typed
 
 
 @dataclasses.dataclass

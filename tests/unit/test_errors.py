@@ -26,6 +26,8 @@ from sessiontree.discovery.adapters import UnknownAgentError
 from sessiontree.discovery.native_agent import NoNativeCommandError
 from sessiontree.errors import SessionTreeError
 from sessiontree.export.bundle_archive import BundleError
+from sessiontree.maintenance.kept_restoring import RestoreRefusedError
+from sessiontree.maintenance.schedules import ScheduleError
 from sessiontree.profiles import UnknownProfileError
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.models import AmbiguousModelError, ModelNotFoundError
@@ -35,6 +37,7 @@ from sessiontree.runtime.sessions import NothingToForkError
 from sessiontree.serving.filtered_search import FilterError
 from sessiontree.serving.listener import PortError
 from sessiontree.session.worker import SessionClosedError
+from sessiontree.web.changes import NotOursError
 
 EXAMPLES = [
     SessionTreeError("of no special kind"),
@@ -58,6 +61,9 @@ EXAMPLES = [
     compaction.NothingToCompactError(),
     compaction.CompactionCancelledError(),
     BundleError("/x/y.zip", "no manifest"),
+    RestoreRefusedError("something else is there"),
+    ScheduleError("no cron"),
+    NotOursError("claude-code"),
     NothingToForkError(),
     NotAPromptError("abc"),
     OperationInProgressError("fork", "prompt"),
@@ -107,7 +113,7 @@ def test_there_is_an_example_of_every_error() -> None:
     assert set(defined_errors()) == {type(error) for error in EXAMPLES}
 
 
-INNER = ("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.")
+INNER = ("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.", "sessiontree.web.")
 """What tells a model that a tool failed, ends an agent's answer, a command or a server."""
 
 

@@ -15,6 +15,7 @@ What JSON lacks is an object whose only key is ``@``:
 ``{"@": {"bytes": base64}}``       bytes
 ``{"@": {"raw": [code, base64]}}`` an extension with anything else in it
 ``{"@": {"map": [[key, value]]}}`` an object with keys that are no strings, or ``@`` itself
+``{"@": {"float": hex}}``          NaN with its payload, or an infinity: the eight bytes of it
 ================================== ================================================================
 
 Nothing here makes an object of what it reads: that is the serializer's, with its rules of which
@@ -25,6 +26,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
+import struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -108,6 +111,8 @@ def _pack(value: Any) -> bytes:
 
 def _to_json(value: Any) -> Any:
     kind = type(value)
+    if kind is float and not math.isfinite(value):
+        return {MARK: {"float": struct.pack(">d", value).hex()}}
     if kind in _PLAIN:
         return value
     if kind is dict:
@@ -152,6 +157,8 @@ def _marked(value: dict[str, Any]) -> Any:
             return ormsgpack.Ext(code, _decode(text))
         case {"@": {"bytes": str(text)}} if len(value) == 1:
             return _decode(text)
+        case {"@": {"float": str(text)}} if len(value) == 1 and len(text) == 16:
+            return struct.unpack(">d", bytes.fromhex(text))[0]
         case {"@": {"map": list(pairs)}} if len(value) == 1:
             return {_from_json(key): _from_json(item) for key, item in pairs}
     raise UnpackError(f'an object with "{MARK}" that this version does not know')

@@ -25,8 +25,9 @@ LONGEST = 500
 class NotOursError(SessionTreeError):
     """A session of another agent, which Sessiontree only reads."""
 
-    def __init__(self, row: Row) -> None:
-        super().__init__(f"Sessions of {row.agent} are read only: Sessiontree never changes them.")
+    def __init__(self, agent: str) -> None:
+        super().__init__(f"Sessions of {agent} are read only: Sessiontree never changes them.")
+        self.agent = agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def list_trash(served: ServedSessions) -> Sequence[Trashed]:
 
 def _store_of(served: ServedSessions, row: Row) -> SessionStore:
     if not row.is_own:
-        raise NotOursError(row)
+        raise NotOursError(row.agent)
     return served.scope.store_of(row.ref)
 
 
