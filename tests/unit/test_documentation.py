@@ -146,6 +146,21 @@ def test_pages_named_in_the_code_exist_and_have_the_section() -> None:
         assert not anchor or anchor in anchors(ROOT / page), f"{file} names {page}#{anchor}"
 
 
+def test_every_extra_that_code_and_documents_name_is_one_that_can_be_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    sources = [*DOCUMENTS, *(ROOT / "src").rglob("*.py")]
+    named = {
+        extra.strip()
+        for source in sources
+        for found in re.findall(
+            r"""sessiontree\[([\w, -]+)\]|needs_extra\("([\w-]+)\"""", source.read_text("utf-8")
+        )
+        for extra in "".join(found).split(",")
+    }
+    assert named - project["optional-dependencies"].keys() == set()
+    assert {"web", "mcp"} <= named
+
+
 def test_the_api_reference_has_every_public_name() -> None:
     text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
