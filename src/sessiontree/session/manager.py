@@ -192,8 +192,11 @@ class SessionManager:
         storage: SessionStorage | None = None,
         durability: Durability = "flush",
     ) -> Self:
-        """A session that is kept nowhere."""
-        store = FileStore(storage or MemorySessionStorage(), profile, is_kept=False)
+        """A session that is kept nowhere; ``set_session_file`` goes over to one in a file.
+
+        With a ``storage`` that file lies in it, too.
+        """
+        store = FileStore(storage or _PrivateMemory(), profile, is_kept=False)
         return cls(_create(store, os.path.abspath(cwd or os.getcwd()), None, None, durability))
 
     @staticmethod
@@ -783,6 +786,10 @@ class SessionManager:
             leave_breadcrumb(self.store, self.cwd, self._session.log.ref)
 
 
+class _PrivateMemory(MemorySessionStorage):
+    """The storage of one session that is kept nowhere: a path names no file of it."""
+
+
 def _ref_like(session: LiveSession, path: StrPath) -> str:
     """What the store of an open session calls the one at ``path``."""
     is_file = isinstance(session.log.store, FileStore)
@@ -794,6 +801,8 @@ def _open_like(session: LiveSession, path: StrPath) -> LiveSession:
     log = session.log
     store = log.store
     if isinstance(store, FileStore):
+        if isinstance(store.storage, _PrivateMemory):
+            store = FileStore(None, store.profile, clock=store.clock)
         store = store.like(is_kept=True, has_given_profile=False)
     opened = store.open(_ref_like(session, path), cwd=session.cwd, durability=log.durability)
     return LiveSession(opened, session.cwd)

@@ -31,6 +31,7 @@ from tests.samples import (
 
 from sessiontree import (
     FileSessionStorage,
+    MemorySessionStorage,
     NotASessionError,
     PersistenceError,
     SessionManager,
@@ -81,6 +82,53 @@ def test_set_session_file_begins_a_session_too(tmp_path: Path, file: Path) -> No
     session.set_session_file(file)
     assert read(file) == [session.header]
     assert session.session_file == str(file)
+
+
+def test_a_session_in_memory_goes_on_in_a_file(tmp_path: Path, file: Path) -> None:
+    with SessionManager.create(tmp_path, file.parent) as kept:
+        kept.append_message(user("asked"))
+        kept.append_message(assistant("answered"))
+    session = SessionManager.in_memory(tmp_path)
+    session.append_message(user("kept nowhere"))
+    assert not session.is_persisted
+    session.set_session_file(kept.session_file or "")
+    assert session.is_persisted
+    assert said(session) == ["asked", "answered"]
+    session.append_message(user("kept"))
+    with SessionManager.open(kept.session_file or "") as again:
+        assert said(again) == ["asked", "answered", "kept"]
+    following = session.new_session()
+    assert following is not None
+    session.append_message(assistant("in a file as well"))
+    assert os.path.dirname(following) == str(file.parent)
+    assert said(SessionManager.open(following)) == ["in a file as well"]
+
+
+def test_a_session_in_memory_begins_a_file(tmp_path: Path, file: Path) -> None:
+    session = SessionManager.in_memory(tmp_path)
+    session.set_session_file(file)
+    assert read(file) == [session.header]
+    assert session.header["cwd"] == str(tmp_path)
+
+
+def test_a_session_in_memory_refuses_a_file_that_is_no_session(tmp_path: Path) -> None:
+    notes = write(tmp_path / "notes.md", b"# Notes\n")
+    session = SessionManager.in_memory(tmp_path)
+    session.append_message(user("kept nowhere"))
+    with pytest.raises(NotASessionError):
+        session.set_session_file(notes)
+    assert notes.read_bytes() == b"# Notes\n"
+    assert not session.is_persisted
+    assert said(session) == ["kept nowhere"]
+
+
+def test_a_session_in_a_storage_of_its_own_stays_in_it(tmp_path: Path, file: Path) -> None:
+    storage = MemorySessionStorage()
+    session = SessionManager.in_memory(tmp_path, storage=storage)
+    session.set_session_file(file)
+    session.append_message(user("in the storage"))
+    assert said(SessionManager.open(file, storage=storage)) == ["in the storage"]
+    assert not file.exists()
 
 
 # -- recovered ----------------------------------------
