@@ -90,7 +90,6 @@ def test_a_session_in_memory_goes_on_in_a_file(tmp_path: Path, file: Path) -> No
         kept.append_message(assistant("answered"))
     session = SessionManager.in_memory(tmp_path)
     session.append_message(user("kept nowhere"))
-    assert not session.is_persisted
     session.set_session_file(kept.session_file or "")
     assert session.is_persisted
     assert said(session) == ["asked", "answered"]
