@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +64,10 @@ class Places(msgspec.Struct):
             yield from found
 
 
-class AgentAdapter:
+class AgentAdapter(ABC):
     """One agent's sessions. Subclass it, and register an object of the class.
 
-    Required: ``name``, ``title``, ``find``, ``read``, ``texts_of_line``. The rest has defaults.
+    Required: ``name``, ``title`` and the abstract methods. The rest has defaults.
     """
 
     name: str
@@ -87,16 +88,16 @@ class AgentAdapter:
 
     # -- where its sessions are ----------------------------------------------------------------
 
+    @abstractmethod
     def find(self, home: StrPath | None, summaries: GetSummaries) -> Places:
         """Find all sessions of this user by the names of files, opening none.
 
         ``home`` is another home folder; without it the agent's environment variables count.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         """Whether this agent wrote a file, by its name and its first records."""
-        raise NotImplementedError
 
     def is_document(self, path: str, head: bytes) -> bool:
         """Whether this agent wrote a file that does not hold a record on each line."""
@@ -135,6 +136,7 @@ class AgentAdapter:
 
     # -- what is in one ------------------------------------------------------------------------
 
+    @abstractmethod
     def read(
         self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
     ) -> Reading:
@@ -143,20 +145,20 @@ class AgentAdapter:
         ``known`` is the reading of its first ``known.summary.end`` bytes, which are whole lines
         and have not changed.
         """
-        raise NotImplementedError
 
     def read_answers(
         self, reader: SessionStorageReader, path: str, size: int, known: Answers | None, start: int
     ) -> Answers:
-        """Read a session's paid calls; only for adapters whose ``read`` leaves them out.
+        """Read a session's paid calls, if ``read`` leaves them out: they are asked for rarely.
 
         ``known`` are those before ``start``, and may be added to.
         """
-        raise NotImplementedError
+        del reader, path, size, start
+        return Answers() if known is None else known
 
+    @abstractmethod
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
         """Yield what one line says, with the agent's own record id as ``entry_id``."""
-        raise NotImplementedError
 
     def is_silent(self, data: bytes, start: int, end: int) -> bool:
         """Whether a line certainly says nothing but tool output: then it need not be decoded."""

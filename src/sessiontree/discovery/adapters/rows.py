@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
@@ -47,8 +48,8 @@ class SessionRow(msgspec.Struct, gc=False):
 class RowAgent(TurnAgent):
     """An agent that keeps its sessions in a SQLite database.
 
-    Required: ``name``, ``title``, ``tables``, ``find_databases``, ``list_rows``, ``records``,
-    ``turns``.
+    Required: ``name``, ``title``, ``tables`` and the abstract methods: ``find_databases``,
+    ``list_rows``, ``records``, and ``turns`` of ``TurnAgent``.
     """
 
     tables: Tables
@@ -56,17 +57,17 @@ class RowAgent(TurnAgent):
     file_names: tuple[str, ...]
     """The names that the database may have."""
 
+    @abstractmethod
     def find_databases(self, home: str, *, use_environment: bool) -> Iterable[str]:
         """Where the database may be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def list_rows(self, database: sqlite3.Connection, only: str | None) -> Iterator[SessionRow]:
         """Yield the sessions in a database, or the one with this id."""
-        raise NotImplementedError
 
+    @abstractmethod
     def records(self, database: sqlite3.Connection, session_id: str) -> Iterator[WireRecord]:
         """Yield what a session consists of, in order: one line each."""
-        raise NotImplementedError
 
     # -- what follows from these ---------------------------------------------------------------
 

@@ -15,6 +15,7 @@ in ``after``.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -131,9 +132,9 @@ class TurnAgent(AgentAdapter):
     def take_head(self, record: WireRecord, head: Head) -> None:
         """Note what a record says about the session."""
 
+    @abstractmethod
     def turns(self, record: WireRecord) -> Iterator[Turn]:
         """Yield what one record adds to the conversation, in order. May raise on odd values."""
-        raise NotImplementedError
 
     def find_parts(self, path: str, head: Head, storage: SessionStorage) -> Sequence[str]:
         """Find the sessions of subagents that belong to one; an import takes them along."""
