@@ -85,7 +85,7 @@ class _Item:
         """Raises OSError."""
         if self.kind == "file":
             return FileSessionStorage().open_reader(self.path)
-        return self.source.adapter.open(self.path, self.source.storage)
+        return self.source.adapter.open_verbatim(self.path, self.source.storage)
 
 
 def keep_sessions(

@@ -8,6 +8,7 @@ answers. Four rules hold for every adapter:
   reader that ``open`` returns. Most agents write JSONL, so that reader is the file's. An adapter
   for rows of a database returns a reader that spells each row as a line, under a path of its own
   (``…/opencode.db/ses_1``), and a ``FileStat`` that changes whenever the session does (``rows``).
+  One whose files only make sense as a whole gives what they come to (``interpret``).
   ``turns`` does most of the work for formats whose records can be read one by one.
 - **Odd data never fails.** A line that is damaged, strange or hostile counts as far as it can be
   read. Only OSError may be raised: the file cannot be read.
@@ -85,6 +86,8 @@ class AgentAdapter(ABC):
     """Where names come first: of pi's family, its profile's (see ``model.dialects``)."""
     can_read_on = True
     """Whether ``read`` can go on from a ``known`` reading; without, a grown file is read whole."""
+    is_interpreted = False
+    """Whether ``interpret`` makes other lines of a file than it holds."""
 
     # -- where its sessions are ----------------------------------------------------------------
 
@@ -115,7 +118,19 @@ class AgentAdapter(ABC):
         If listing it does not tell how long they are, ``find`` gives it ``UNKNOWN_SIZE``; all else
         in its ``FileStat`` is the same in both.
         """
+        return self.interpret(path, self.open_verbatim(path, storage))
+
+    def open_verbatim(self, path: str, storage: SessionStorage) -> SessionStorageReader:
+        """Open a session as its agent wrote it, for ``keep`` to copy. Raises OSError."""
         return storage.open_reader(path)
+
+    def interpret(self, path: str, reader: SessionStorageReader) -> SessionStorageReader:
+        """Make the lines that ``read`` and ``texts_of_line`` take of what the agent wrote.
+
+        Closes ``reader`` if it returns another one. Raises OSError.
+        """
+        del path
+        return reader
 
     def belongings(self, found: Places) -> dict[str, list[FileStat]]:
         """Find further files that belong to sessions, by their session's path.

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -96,7 +96,7 @@ class RowAgent(TurnAgent):
     def head(self, path: str) -> Head:
         return Head(id=row_id(path))
 
-    def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
+    def open_verbatim(self, path: str, storage: SessionStorage) -> SessionStorageReader:
         del storage
         file, session_id = os.path.dirname(path), row_id(path)
 
@@ -152,6 +152,19 @@ class LinesReader:
         if self._data is None:
             raise OSError(9, "the session is closed", self._stat.path)
         return self._data
+
+
+def spell_lines(
+    reader: SessionStorageReader, play: Callable[[bytes], Iterable[WireRecord]]
+) -> LinesReader:
+    """Read all of a session, close it, and spell what ``play`` makes of it as lines."""
+    try:
+        stat = reader.stat()
+        data = reader.read_at(0, stat.size)
+    finally:
+        reader.close()
+    lines = b"".join(codec.encode(record) + b"\n" for record in play(data))
+    return LinesReader(msgspec.structs.replace(stat, size=len(lines)), lines)
 
 
 def row_path(database: str, session_id: str) -> str:
