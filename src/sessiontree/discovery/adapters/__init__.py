@@ -32,6 +32,7 @@ _BUILT_IN = {
     "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
     "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
     "qwen-code": ("sessiontree.discovery.adapters.qwen_code", "QwenCode"),
+    "copilot-cli": ("sessiontree.discovery.adapters.copilot_cli", "CopilotCli"),
     "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
 }
 _loaded: dict[str, AgentAdapter] = {}

@@ -45,6 +45,7 @@ Role = Literal[
     "bashExecution",
     "context",
     "compaction",
+    "usage",  # what calls used that left no answer of their own
     "note",
     "mark",  # nothing but a place, which others may follow
     "rewind",
@@ -79,7 +80,7 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
     model: str | None = None
     """``provider/model`` that gave this answer."""
     usage: WireRecord | None = None
-    """What it used, of an answer or a compaction; made by ``usage_of``."""
+    """What it used, of an answer, a compaction or a ``usage``; made by ``usage_of``."""
     stop: str = "stop"
     error: str | None = None
     call_id: str = ""
@@ -247,7 +248,7 @@ class Scan:
             summary.leaf = Leaf(turn.id, self._status(turn), offset)
         if turn.id:
             self._leaf_at[turn.id] = summary.leaf
-        if turn.role in ("assistant", "compaction"):
+        if turn.role in ("assistant", "compaction", "usage"):
             self._take_usage(turn, time_ms)
 
     def _go_to(self, turn: Turn) -> None:
