@@ -31,7 +31,7 @@ REF_PREFIX = "blob:sha256:"
 _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
-_SPECIAL_KEYS = frozenset((*_TRANSIENT, "image_url", "frames"))
+_TELLING_KEYS = frozenset((*_TRANSIENT, "image_url", "frames"))
 _PLAIN_TYPES = frozenset((str, int, float, bool, type(None)))
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
@@ -90,11 +90,11 @@ def _is_plain(entry: WireEntry) -> bool:
 
     What only becomes objects and arrays when it is encoded is not looked into: that is not plain.
     """
-    has_no_special = _SPECIAL_KEYS.isdisjoint
+    tells_nothing = _TELLING_KEYS.isdisjoint
     found: list[Any] = [entry]
     for node in found:
         if type(node) is dict:
-            if not has_no_special(node) or node.get("type") == "image":
+            if not tells_nothing(node) or node.get("type") == "image":
                 return False
             items: Iterable[Any] = node.values()
         elif type(node) is list:
