@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import alternatives, floors_table, frameworks, peers
+from benchmarks import alternatives, floors_table, frameworks, peers, rivals
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
 from benchmarks.measure import Run, measure_in_turns, measure_more
 from benchmarks.report import Row, find_better, is_close, make_row, to_json, to_markdown
@@ -38,12 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
     command = shlex.join(["python", "-m", "benchmarks", *(arguments or sys.argv[1:])])
     sizes = QUICK if options.quick else Sizes()
     repetitions = 3 if options.quick else REPETITIONS
+    world = World(options.work.resolve())
+    chosen = [c for c in all_cases(world, sizes) if re.search(options.only, c.name)]
     try:
-        world = World.ensure(options.work)
+        if chosen:
+            peers.ensure()
     except peers.PeersMissingError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
-    chosen = [c for c in all_cases(world, sizes) if re.search(options.only, c.name)]
     if options.profile:
         return _profile(chosen)
     rows: list[Row] = []
@@ -59,6 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
     missed = [row.name for row in rows if row.failures]
     if re.search(options.only, frameworks.NAME):
         table, failures = frameworks.measure(world, sizes, repetitions)
+        parts.append(table)
+        missed += failures
+    if re.search(options.only, rivals.NAME):
+        table, failures = rivals.measure(world, sizes, repetitions)
         parts.append(table)
         missed += failures
     _save(options, parts, to_json(rows, command))

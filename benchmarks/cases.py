@@ -34,6 +34,8 @@ class Sizes:
     everywhere: int = 5_000
     imports: tuple[int, ...] = (250, 500, 1_000)
     alternatives: int = 5_000
+    agents: tuple[int, int, int] = (1_000, 300, 300)
+    """Sessions of Claude Code, Codex and pi."""
 
 
 QUICK = Sizes(
@@ -47,6 +49,7 @@ QUICK = Sizes(
     everywhere=200,
     imports=(10, 20, 40),
     alternatives=300,
+    agents=(100, 85, 85),
 )
 
 
@@ -159,16 +162,9 @@ def appends(world: World, sizes: Sizes) -> Iterator[Case]:
     yield Case(
         f"append {count:,} messages, locked",
         partial(_appending, world, sizes.appends),
-        target=0.75,
+        target=0.8,
         against=("pi",),
         note="pi takes no lock",
-    )
-    yield Case(
-        f"append {count:,} small messages, 100 in each call",
-        partial(_appending_many, world, count),
-        target=0.25,
-        against=("one by one",),
-        note="beside the same by us, one in each call",
     )
     yield Case(
         f'append {count:,}, durability="entry"',
@@ -184,12 +180,6 @@ def _appending(world: World, counts: Sequence[int]) -> Contest:
     args = {"messages": file, "count": count}
     growth: dict[float, Run] = {n: world.us("append", {**args, "count": n}) for n in fewer}
     return Contest(_contest(world, "append", args), growth, count, {"lines": count + 1})
-
-
-def _appending_many(world: World, count: int) -> Contest:
-    args = {"messages": world.corpus.messages(count, small=True), "count": count, "begun": 100}
-    together, one_by_one = world.us("append", {**args, "batch": 100}), world.us("append", args)
-    return Contest({"us": together, "one by one": one_by_one}, expect={"lines": count + 1})
 
 
 def _appending_durably(world: World, count: int) -> Contest:

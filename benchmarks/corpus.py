@@ -38,7 +38,7 @@ _TOOLS = ("bash", "read", "edit", "grep")
 
 
 @cache
-def _banks() -> tuple[Bank, Bank]:
+def banks() -> tuple[Bank, Bank]:
     return Bank(SEED, prose=True), Bank(SEED + 1, prose=False)
 
 
@@ -49,10 +49,12 @@ class SessionFile:
         self._out = out
         self.r = random.Random(seed)
         self._id_offset = self.r.getrandbits(32)
-        self._prose, self._output = _banks()
+        self._prose, self._output = banks()
         self._start_s = self._now_s = start_s
         self.size = 0
         self.count = 0
+        self.tokens = 0
+        """What all answers used."""
         self.path: list[bytes] = []
         self.prompts: list[int] = []
         self._provider, self._model, self._api = _MODELS[0]
@@ -70,13 +72,21 @@ class SessionFile:
     def last_s(self) -> float:
         return self._now_s
 
-    def turn(self, calls: int, *, small: bool = False, prompt: str = "", answer: str = "") -> None:
+    def turn(
+        self,
+        calls: int,
+        *,
+        small: bool = False,
+        prompt: str = "",
+        answer: str = "",
+        output: str = "",
+    ) -> None:
         """A prompt, some tool calls with their results, and an answer."""
         self.user(small=small, extra=prompt)
-        for _ in range(calls):
+        for number in range(calls):
             call = f"call_{self.r.getrandbits(64):016x}"
             self._assistant(small=small, call=call)
-            self._result(call, small=small)
+            self._result(call, small=small, extra="" if number else output)
         self._assistant(small=small, extra=answer)
 
     def user(self, *, small: bool = False, extra: str = "") -> None:
@@ -140,8 +150,8 @@ class SessionFile:
             )
         )
 
-    def _result(self, call: str, *, small: bool) -> None:
-        text = self._text(self._output, (60, 120) if small else (1_000, 20_000))
+    def _result(self, call: str, *, small: bool, extra: str = "") -> None:
+        text = self._text(self._output, (60, 120) if small else (1_000, 20_000), extra)
         self._message(
             b'"role":"toolResult","toolCallId":"%b","toolName":"bash","content":[{"type":"text","text":"%b"}],'
             b'"details":{"exitCode":0},"isError":false' % (call.encode(), text)
@@ -149,6 +159,7 @@ class SessionFile:
 
     def _usage(self) -> bytes:
         i, o, read, write = (self.r.randint(1, 9_000) for _ in range(4))
+        self.tokens += i + o + read + write
         return (
             b'"usage":{"input":%d,"output":%d,"cacheRead":%d,"cacheWrite":%d,"totalTokens":%d,'
             b'"cost":{"input":%.6f,"output":%.6f,"cacheRead":%.6f,"cacheWrite":%.6f,"total":%.6f}}'
@@ -356,18 +367,18 @@ class Corpus:
     def one_project(self, sessions: int) -> Path:
         """An agent folder whose sessions all belong to ``cwd()``."""
         cwd = str(self.cwd())
-        return self._tree(f"one-{sessions}", lambda p: write_projects(p, sessions, [cwd]))
+        return self.tree(f"one-{sessions}", lambda p: write_projects(p, sessions, [cwd]))
 
     def many_projects(self, sessions: int, projects: int = 50) -> Path:
         """An agent folder with the sessions of this many projects."""
         cwds = [str(self.cwd(number)) for number in range(projects)]
-        return self._tree(f"many-{sessions}", lambda p: write_projects(p, sessions, cwds))
+        return self.tree(f"many-{sessions}", lambda p: write_projects(p, sessions, cwds))
 
     def transcripts(self, sessions: int, projects: int = 12) -> Path:
         """A home folder with this many sessions of Claude Code."""
         cwds = [str(self.cwd(number)) for number in range(projects)]
-        return self._tree(
-            f"claude-code-{sessions}", lambda p: write_transcripts(p, sessions, cwds, _banks())
+        return self.tree(
+            f"claude-code-{sessions}", lambda p: write_transcripts(p, sessions, cwds, banks())
         )
 
     def newest_of(self, tree: Path, sessions: int) -> Path:
@@ -380,7 +391,7 @@ class Corpus:
             for file in files:
                 (folder / file.name).hardlink_to(file)
 
-        return self._tree(f"newest-{sessions}-of-{tree.name}", link)
+        return self.tree(f"newest-{sessions}-of-{tree.name}", link)
 
     def _file(self, name: str, write: Callable[[Path], object]) -> Path:
         path = self.root / f"{name}.jsonl"
@@ -391,7 +402,8 @@ class Corpus:
             temporary.rename(path)
         return path
 
-    def _tree(self, name: str, write: Callable[[Path], object]) -> Path:
+    def tree(self, name: str, write: Callable[[Path], object]) -> Path:
+        """A folder that ``write`` fills, once."""
         path = self.root / name
         if not path.exists():
             temporary = self.root / f"{name}.partial"

@@ -77,6 +77,46 @@ def measure_more(runs: Mapping[str, Run], repetitions: int, taken: Mapping[str, 
                 _take(run, samples)
 
 
+@dataclass(frozen=True)
+class Trial:
+    """One unmeasured run: what it printed, and the most memory it took."""
+
+    output: bytes = b""
+    peak_mb: float | None = None
+    error: str | None = None
+
+
+_WATCH = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def try_once(run: Run) -> Trial:
+    """Run once, for the answer and the memory."""
+    if run.before is not None:
+        run.before()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _WATCH, *run.command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(run.env),
+            cwd=run.cwd,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Trial(error=str(error))
+    told, _, peak = done.stderr.rstrip().rpartition(b"\n")
+    if done.returncode != 0:
+        return Trial(done.stdout, error=_last_words(told or done.stdout))
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return Trial(done.stdout, int(peak) / unit)
+
+
 def growth_exponent(sizes: Sequence[float], times_ms: Sequence[float]) -> float | None:
     """The slope of time over size on logarithmic scales: 1 is linear, 2 is quadratic."""
     if len(sizes) < 2 or min(times_ms) <= 0:

@@ -1,8 +1,8 @@
-"""Claude Code transcripts for the import benchmark: what a year of using it leaves behind.
+"""Claude Code transcripts: what a year of using it leaves behind.
 
 Owns their shape: answers in parts of one ``message.id``, calls with results that are there twice
 (in the content and as ``toolUseResult``), thinking with a signature, notes in between, a subagent
-now and then.
+now and then. ``used`` counts what was paid for, each answer once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +22,32 @@ _OUTPUT = (300, 12_000)
 _SUBAGENT_EVERY = 33
 
 
-class _Transcript:
+class Transcript:
     """One file, record by record."""
 
     def __init__(self, seed: int, cwd: str, start_s: float, banks: tuple[Bank, Bank]) -> None:
         self.r = random.Random(seed)
         self.id = self._uuid()
         self.lines: list[bytes] = []
+        self.used: Counter[str] = Counter()
         self._prose, self._output = banks
         self._cwd = cwd
         self._now_s = start_s
         self._parent: str | None = None
 
-    def exchange(self) -> None:
-        """A prompt, some calls, an answer."""
-        self._record("user", message={"role": "user", "content": self._text(self._prose, _PROSE)})
-        for _ in range(self.r.randint(0, 5)):
-            self._call()
-        self._answer([{"type": "text", "text": self._text(self._prose, _PROSE)}])
+    def exchange(self, prompt: str = "", answer: str = "", output: str = "") -> None:
+        """A prompt, some calls, an answer; each with these words, if there are any."""
+        asked = self._text(self._prose, _PROSE, prompt)
+        self._record("user", message={"role": "user", "content": asked})
+        for number in range(self.r.randint(1 if output else 0, 5)):
+            self._call("" if number else output)
+        self._answer([{"type": "text", "text": self._text(self._prose, _PROSE, answer)}])
         self.lines.append(b'{"type":"last-prompt","lastPrompt":"..."}')
+
+    def fork(self) -> tuple[list[bytes], str]:
+        """The same records in a session with another id, which is returned too."""
+        made = str(uuid.UUID(int=uuid.UUID(self.id).int ^ 1))
+        return [line.replace(self.id.encode(), made.encode()) for line in self.lines], made
 
     def subagent(self) -> list[bytes]:
         """A subagent's own transcript."""
@@ -51,7 +59,7 @@ class _Transcript:
         made, self.lines, self._parent = self.lines, main, parent
         return made
 
-    def _call(self) -> None:
+    def _call(self, word: str) -> None:
         call_id = f"toolu_{self.r.getrandbits(88):022x}"
         thought: dict[str, Any] = {"type": "thinking", "thinking": self._text(self._prose, _PROSE)}
         called: dict[str, Any] = {
@@ -62,7 +70,7 @@ class _Transcript:
         }
         parts = [{**thought, "signature": f"{self.r.getrandbits(1_600):x}"}, called]
         self._answer(parts[self.r.randint(0, 1) :])
-        text = self._text(self._output, _OUTPUT)
+        text = self._text(self._output, _OUTPUT, word)
         content = [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
         details = {"stdout": text, "stderr": "", "interrupted": False}
         self._record("user", message={"role": "user", "content": content}, toolUseResult=details)
@@ -75,9 +83,15 @@ class _Transcript:
             "cache_read_input_tokens": self.r.randint(5_000, 150_000),
             "cache_creation_input_tokens": self.r.randint(0, 8_000),
         }
-        body = {"role": "assistant", "id": message_id, "model": "claude-sonnet-4-5", "usage": usage}
-        for part in parts:
-            self._record("assistant", **more, requestId="req", message={**body, "content": [part]})
+        self.used.update(usage)
+        request_id = f"req_{self.r.getrandbits(80):020x}"
+        body = {"role": "assistant", "id": message_id, "model": "claude-sonnet-4-5"}
+        for number, part in enumerate(parts, 1):
+            # The parts that come first were written while the answer was still being counted.
+            is_last = number == len(parts)
+            counted = usage if is_last else {**usage, "output_tokens": usage["output_tokens"] // 3}
+            message = {**body, "usage": counted, "content": [part]}
+            self._record("assistant", **more, requestId=request_id, message=message)
 
     def _record(self, kind: str, **fields: Any) -> None:
         self._now_s += self.r.random() * 9
@@ -86,7 +100,7 @@ class _Transcript:
         base = {"type": kind, "uuid": made, "parentUuid": self._parent, "timestamp": stamp}
         place = {"cwd": self._cwd, "sessionId": self.id, "version": "2.1.207", "gitBranch": "main"}
         line = {"isSidechain": False, **base, **place, **fields}
-        self.lines.append(json.dumps(line, ensure_ascii=False).encode())
+        self.lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode())
         self._parent = made
 
     def _clock(self) -> str:
@@ -94,8 +108,8 @@ class _Transcript:
         part = int(self._now_s * 1_000) % 1_000
         return f"{second // 3_600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.{part:03d}"
 
-    def _text(self, bank: Bank, size: tuple[int, int]) -> str:
-        return str(json.loads(b'"' + bank.draw(self.r, *size) + b'"'))
+    def _text(self, bank: Bank, size: tuple[int, int], word: str = "") -> str:
+        return str(json.loads(b'"' + bank.draw(self.r, *size) + b'"')) + (word and f" {word}.")
 
     def _uuid(self) -> str:
         return str(uuid.UUID(int=self.r.getrandbits(128), version=4))
@@ -110,7 +124,7 @@ def write_transcripts(
         name = "".join(char if char.isalnum() else "-" for char in cwd)
         folder = home / ".claude" / "projects" / name
         folder.mkdir(parents=True, exist_ok=True)
-        made = _Transcript(number, cwd, 1_800.0 * number, banks)
+        made = Transcript(number, cwd, 1_800.0 * number, banks)
         low, high = _EXCHANGES
         for _ in range(int(low * (high / low) ** made.r.random())):
             made.exchange()

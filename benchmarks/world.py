@@ -30,13 +30,10 @@ class World:
     """The folder ``.bench`` and what is in it."""
 
     root: Path
-    peer_root: Path
-    node: str
 
-    @classmethod
-    def ensure(cls, root: Path) -> World:
-        """Install the peers if need be. Raises peers.PeersMissingError."""
-        return cls(root.resolve(), peers.ensure(), peers.node_path())
+    @property
+    def peer_root(self) -> Path:
+        return peers.find_root()
 
     @property
     def corpus(self) -> Corpus:
@@ -78,14 +75,14 @@ class World:
         """A contender's command line program, the whole process counted."""
         started = {
             "us": [str(Path(sys.executable).with_name("sessiontree"))],
-            "pi": [self.node, str(self.peer_root / peers.OLD_PI[0] / "dist" / "cli.js")],
+            "pi": [peers.node_path(), str(self.peer_root / peers.OLD_PI[0] / "dist" / "cli.js")],
             "omp": [self.runner("omp"), str(self.peer_root / peers.OMP[0] / "dist" / "cli.js")],
         }[name]
         env = self._env(name, agent)
         return Run([*started, *words], env, whole=True, cwd=self.corpus.cwd())
 
     def runner(self, peer: str) -> str:
-        return self.node if peer == "pi" else str(peers.bun_path(self.peer_root))
+        return peers.node_path() if peer == "pi" else str(peers.bun_path(self.peer_root))
 
     def forget_what_we_know(self, agent: Path) -> None:
         """Remove every index of ours, so that the next listing is the first one ever."""
@@ -95,6 +92,10 @@ class World:
         for left in agent.iterdir() if agent.is_dir() else ():
             if left.name != "sessions":
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def clean_env(self) -> dict[str, str]:
+        """The environment without what would show in a measurement."""
+        return {k: v for k, v in os.environ.items() if not k.startswith(_LEAKS)}
 
     def _home(self, name: str) -> Path:
         return self.root / "home" / name
@@ -110,8 +111,7 @@ class World:
         home = self._home(name)
         agent = agent or home / "agent"
         (home / "tmp").mkdir(parents=True, exist_ok=True)
-        env = {k: v for k, v in os.environ.items() if not k.startswith(_LEAKS)}
-        return env | {
+        return self.clean_env() | {
             "HOME": str(home),
             "TMPDIR": str(home / "tmp"),
             "PI_CODING_AGENT_DIR": str(agent),

@@ -79,8 +79,6 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         notice=choice.notice,
         spell_resume=partial(spell_resume, scope=scope),
     )
-    if left.warning is not None:
-        output.write_warnings([left.warning])
     _write_farewell(left.session_file, left.session_id, left.cwd, scope, options.resume)
     return left.exit_code
 

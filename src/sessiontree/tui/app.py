@@ -31,9 +31,6 @@ from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import ThemedApp
 
-_HISTORY_PATIENCE_S = 1.0
-"""How long leaving waits for another program that holds the prompt history."""
-
 
 @dataclass(frozen=True, slots=True)
 class ExitInfo:
@@ -45,8 +42,6 @@ class ExitInfo:
     session_name: str | None
     cwd: str
     exit_code: int = 0
-    warning: str | None = None
-    """One line about what could not be saved besides the session."""
 
 
 class ChatApp(ThemedApp[None]):
@@ -142,10 +137,9 @@ def run_chat(
     opening = partial(open_agent_session, session_manager, model=model, work_dir=work_dir)
     app = ChatApp(setup, opening)
     try:
-        left = asyncio.run(_run(app, session_manager))
+        return asyncio.run(_run(app, session_manager))
     finally:
-        history.close(_HISTORY_PATIENCE_S)
-    return replace(left, warning=history.loss)
+        history.close()
 
 
 async def _run(app: ChatApp, manager: SessionManager) -> ExitInfo:

@@ -40,27 +40,12 @@ _decode = msgspec.msgpack.Decoder(Manifest).decode
 
 
 class KeptIndex:
-    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError.
+    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError."""
 
-    If its file can no longer be written while it is used, it goes on in memory.
-    """
-
-    def __init__(self, packs: PackFolder, database: sqlite3.Connection | None = None) -> None:
+    def __init__(self, database: sqlite3.Connection, packs: PackFolder) -> None:
+        self._database = database
         self.packs = packs
-        self._memory: sqlite3.Connection | None = None
-        self._database = self._make_in_memory() if database is None else database
-
-    def close(self) -> None:
-        """Free the memory; the database that was given stays open."""
-        if self._memory is not None:
-            self._memory.close()
-
-    def _make_in_memory(self) -> sqlite3.Connection:
-        made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in _TABLES:
-            made.execute(statement)
-        self._memory = made
-        return made
+        self._known = False
 
     # -- up to date ------------------------------------------------------------------------
 
@@ -110,11 +95,8 @@ class KeptIndex:
         self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
     ) -> None:
         """Add what was written to the packs."""
-        try:
-            with self._transaction():
-                self._add(chunks, manifests, ends)
-        except sqlite.FAILURES:
-            self._go_on_in_memory()
+        with self._transaction():
+            self._add(chunks, manifests, ends)
 
     def _add(
         self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
@@ -143,17 +125,7 @@ class KeptIndex:
 
     def rebuild(self) -> None:
         """Forget everything and read the packs from their beginnings."""
-        try:
-            self._clear()
-            self.catch_up()
-        except sqlite.FAILURES:
-            self._go_on_in_memory()
-
-    def _go_on_in_memory(self) -> None:
-        """Another program holds the file: who opens it next reads from the packs what it lacks."""
-        if self._memory is not None:
-            raise sqlite3.OperationalError("the index of what is kept cannot be made in memory")
-        self._database = self._make_in_memory()
+        self._clear()
         self.catch_up()
 
     @contextlib.contextmanager
@@ -217,7 +189,7 @@ class KeptIndex:
 
 
 @contextlib.contextmanager
-def open_index() -> Iterator[KeptIndex | None]:
+def open_index(*, is_patient: bool = False) -> Iterator[KeptIndex | None]:
     """Open the index, up to date; None if nothing is kept.
 
     If its file cannot be used, the index is made in memory.
@@ -226,19 +198,19 @@ def open_index() -> Iterator[KeptIndex | None]:
         yield None
         return
     packs = PackFolder(kept_dir())
-    with sqlite.open_database(SCHEMA) as database:
+    with sqlite.open_database(SCHEMA, is_patient=is_patient) as database:
         found = _try(database, packs) if database is not None else None
         if found is not None:
-            with contextlib.closing(found):
-                yield found
+            yield found
             return
-    with contextlib.closing(KeptIndex(packs)) as found:
+    with contextlib.closing(_in_memory()) as database:
+        found = KeptIndex(database, packs)
         found.catch_up()
         yield found
 
 
 def _try(database: sqlite3.Connection, packs: PackFolder) -> KeptIndex | None:
-    found = KeptIndex(packs, database)
+    found = KeptIndex(database, packs)
     try:
         found.catch_up()
     except sqlite.FAILURES as error:
@@ -246,3 +218,10 @@ def _try(database: sqlite3.Connection, packs: PackFolder) -> KeptIndex | None:
             sqlite.discard(SCHEMA)
         return None
     return found
+
+
+def _in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for statement in _TABLES:
+        database.execute(statement)
+    return database
