@@ -22,7 +22,7 @@ def note(**facts):
     with open(os.environ["SEEN"], "a") as file:
         file.write(json.dumps(facts) + "\\n")
 
-def run_chat(manager, scope, *, model, work_dir, initial_prompt, notice, spell_resume):
+def run_chat(manager, scope, *, config, model, work_dir, initial_prompt, notice, spell_resume):
     note(screen="chat", file=manager.session_file, cwd=manager.cwd, name=manager.session_name,
          entries=len(manager.get_entries()), persisted=manager.is_persisted,
          profile=scope.profile.name,

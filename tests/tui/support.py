@@ -19,6 +19,7 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from sessiontree import SessionManager
+from sessiontree.config import Config
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.history import HistoryStorage
 from sessiontree.profiles import Profile
@@ -299,6 +300,7 @@ async def running_chat(
     session_dir: str | None = None,
     open_with: Callable[[Confirmer, ScriptedAgent], Awaitable[OpenedSession]] | None = None,
     summaries: Sequence[str] = (),
+    config: Config | None = None,
 ) -> AsyncIterator[ChatRig]:
     """A chat on this session, ready for keys."""
     agent = ScriptedAgent(replies, tools=tools, summaries=summaries)
@@ -311,7 +313,7 @@ async def running_chat(
         return OpenedSession(session)
 
     scope = Scope(manager.cwd, manager.profile, session_dir)
-    setup = ChatSetup(scope, initial_prompt, notice, history)
+    setup = ChatSetup(scope, initial_prompt, notice, history, config=config or Config(""))
     app = ChatApp(setup, open_session, palette)
     try:
         async with app.run_test(size=size) as pilot:

@@ -12,6 +12,7 @@ from sessiontree import SessionManager
 from sessiontree.agents import create_session_agent
 from sessiontree.agents.offline import OfflineAgent
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
+from sessiontree.config import Config
 from sessiontree.testing.scripted_agent import ScriptedAgent
 from sessiontree.tui.app import open_agent_session
 from sessiontree.tui.chat.confirm import Confirmer
@@ -46,7 +47,7 @@ def real_agents(manager: SessionManager, model: str | None = None) -> Opener:
     """Open the session as the program does."""
 
     async def open_session(confirmer: Confirmer, _: ScriptedAgent) -> OpenedSession:
-        return await open_agent_session(manager, confirmer, model)
+        return await open_agent_session(manager, confirmer, Config(""), model)
 
     return open_session
 

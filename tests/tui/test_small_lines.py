@@ -33,6 +33,7 @@ from sessiontree.tui.pickers.session_rows import (
     read_words,
     short_path,
 )
+from sessiontree.tui.theme import OWN_THEMES, find_palette, palette_in_force, theme_names
 
 from .support import NOW, make_info, result
 
@@ -260,7 +261,12 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("palette", PALETTES.values(), ids=lambda palette: palette.name)
+OTHERS = [find_palette(name, {}) for name in theme_names() if name not in OWN_THEMES]
+
+
+@pytest.mark.parametrize(
+    "palette", [*PALETTES.values(), *filter(None, OTHERS)], ids=lambda palette: palette.name
+)
 @pytest.mark.parametrize("ground", ["background", "surface", "panel"])
 def test_all_text_is_readable_on_every_ground(palette: Palette, ground: str) -> None:
     for colour in ("foreground", "muted", "accent", "secondary", "success", "warning", "error"):
@@ -281,6 +287,33 @@ def test_all_text_is_readable_on_every_ground(palette: Palette, ground: str) -> 
 )
 def test_the_colours_follow_the_environment(environ: dict[str, str], palette: Palette) -> None:
     assert choose_palette(environ) is palette
+
+
+def test_the_themes_of_textual_are_there_but_those_without_colours_of_their_own() -> None:
+    assert len(OTHERS) >= 10
+    assert None not in OTHERS
+    assert {"nord", "dracula", "solarized-light"} <= set(theme_names())
+    assert not any(name.startswith("ansi") for name in theme_names())
+    assert find_palette("nonsense", {}) is None
+
+
+def test_a_theme_keeps_the_colours_that_are_readable() -> None:
+    nord = find_palette("nord", {})
+    assert nord is not None
+    assert (nord.background, nord.foreground, nord.accent) == ("#2e3440", "#d8dee9", "#88c0d0")
+    assert nord.is_dark
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"SESSIONTREE_THEME": "Nord"}, "nord"),
+        ({"SESSIONTREE_THEME": "auto", "COLORFGBG": "0;15"}, LIGHT.name),
+        ({"SESSIONTREE_THEME": "nonsense", "COLORFGBG": "0;15"}, LIGHT.name),
+    ],
+)
+def test_the_theme_follows_the_environment(environ: dict[str, str], name: str) -> None:
+    assert palette_in_force(environ).name == name
 
 
 # -- sessions in a line --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,20 +48,23 @@ def create_session_agent(
     *,
     cwd: str | None = None,
     confirm: Confirm | None = None,
+    default: str | None = None,
+    attempts: int | None = None,
 ) -> AgentChoice:
-    """The agent for a session: for ``model``, else the session's own, else whichever is set up.
+    """The agent for a session: for ``model``, else the session's own, else ``default``.
 
-    Its tools work in the session's project, or in ``cwd`` if that is given. Raises as
-    `create_agent` does.
+    Without any of them it is for whichever model is set up. Its tools work in the session's
+    project, or in ``cwd`` if that is given. Raises as `create_agent` does.
     """
     from sessiontree.runtime.models import ModelRegistry
 
     models = ModelRegistry.load(manager.profile.agent_dir)
-    wanted = model or manager.build_session_context().models.get("default")
+    own = manager.build_session_context().models.get("default")
     work_dir = cwd or manager.cwd
-    choice = create_agent(wanted, work_dir, confirm=confirm, registry=models)
-    if choice.is_offline and model is None and wanted is not None:
-        return create_agent(None, work_dir, confirm=confirm, registry=models)
+    make = partial(create_agent, confirm=confirm, registry=models, attempts=attempts)
+    choice = make(model or own or default, work_dir)
+    if choice.is_offline and model is None and own is not None:
+        return make(default, work_dir)
     return choice
 
 
@@ -73,6 +77,7 @@ def create_agent(
     environ: Mapping[str, str] | None = None,
     hide_keys: bool = True,
     offline_delay_s: float = 0.0,
+    attempts: int | None = None,
 ) -> AgentChoice:
     """The agent for a project: the real one if the environment has what its model needs.
 
@@ -81,6 +86,7 @@ def create_agent(
     ``registry`` is by default the packaged table with the user's ``models.toml`` over it.
     ``"offline"`` asks for the offline agent. ``confirm`` is asked before a tool writes or runs;
     without it all of that is refused. ``hide_keys`` keeps the keys of providers from commands.
+    ``attempts`` says how often a call that fails in passing is made (four times).
 
     Never fails for want of a provider: then it is the offline agent, and ``reason`` says why.
     Raises AmbiguousModelError, and ModelNotFoundError for a name that is no reference.
@@ -112,11 +118,13 @@ def create_agent(
         return AgentChoice(offline, OFFLINE_MODEL, reason)
 
     from sessiontree.agents.pydantic_ai import PydanticAIAgent
+    from sessiontree.agents.retries import RetryPolicy
 
     agent = PydanticAIAgent(
         toolbox,
         model=chosen,
         system_prompt=place.system_prompt,
+        retry=RetryPolicy() if attempts is None else RetryPolicy(attempts),
         environ=variables,
         cwd=here,
         enter=enter,

@@ -5,6 +5,7 @@ Imports nothing before it is needed: ``--version`` is answered by this module al
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,9 +29,14 @@ def _guarded(arguments: list[str]) -> int:
 
     from sessiontree.cli import output
     from sessiontree.cli.program import start
+    from sessiontree.config import in_force, load_config
 
+    config = load_config()
     try:
-        code = start.main(arguments, prog_name="sessiontree", standalone_mode=False)
+        if "_SESSIONTREE_COMPLETE" not in os.environ:
+            output.write_warnings(config.warnings)
+        with in_force(config):
+            code = start.main(arguments, prog_name="sessiontree", standalone_mode=False, obj=config)
         output.flush()
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -57,8 +63,6 @@ def _exit_code(code: Any) -> int:
 
 
 def _report(error: Exception) -> int:
-    import os
-
     from sessiontree.cli import output
 
     if os.environ.get("SESSIONTREE_DEBUG"):
@@ -86,8 +90,6 @@ def _report_usage(error: Any) -> int:
 
 def _forget_stdout() -> None:
     """The reader of our output has gone: nothing more to say, nothing to complain about."""
-    import os
-
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, sys.stdout.fileno())
     os.close(descriptor)

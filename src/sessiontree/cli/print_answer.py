@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessiontree.cli import approval, output
 from sessiontree.cli.signals import ending_on_signals
+from sessiontree.config import Config, load_config
 from sessiontree.scope import Scope
 
 DEFAULT_MAX_TURNS = 100
@@ -35,6 +36,7 @@ def print_answer(
     scope: Scope,
     work_dir: str | None = None,
     max_turns: int | None = None,
+    config: Config | None = None,
 ) -> int:
     """Ask, print the answer, close the session; the exit code.
 
@@ -43,19 +45,28 @@ def print_answer(
     from sessiontree.agents import create_session_agent
 
     confirm = approval.confirm if output.can_ask() else None
+    config = config or load_config()
+    model_wish = config.text("model")
     try:
-        choice = create_session_agent(manager, model, cwd=work_dir, confirm=confirm)
+        choice = create_session_agent(
+            manager,
+            model,
+            cwd=work_dir,
+            confirm=confirm,
+            default=model_wish,
+            attempts=config.number("attempts"),
+        )
     except BaseException:
         manager.close()
         raise
-    if choice.is_offline and (model or "").partition("/")[0] != "offline":
+    if choice.is_offline and (model or model_wish or "").partition("/")[0] != "offline":
         manager.close()
         output.fail(f"{choice.reason}, or try --model offline")
     choice.agent.turns_left = DEFAULT_MAX_TURNS if max_turns is None else max_turns
     with _told_briefly():
         if manager.is_persisted:
             _remember(prompt, scope)
-        return asyncio.run(_run(manager, prompt, choice))
+        return asyncio.run(_run(manager, prompt, choice, config))
 
 
 @contextlib.contextmanager
@@ -108,11 +119,13 @@ class _Complaints(logging.Handler):
         self.lines.setdefault(str(cause or (arguments[-1] if arguments else line)), line)
 
 
-async def _run(manager: SessionManager, prompt: str, choice: AgentChoice) -> int:
+async def _run(manager: SessionManager, prompt: str, choice: AgentChoice, config: Config) -> int:
     from sessiontree.runtime.create import create_agent_session
 
     try:
-        session = await create_agent_session(choice.agent, manager=manager, model=choice.model)
+        session = await create_agent_session(
+            choice.agent, manager=manager, model=choice.model, settings=config.for_runtime()
+        )
     except BaseException:
         manager.close()
         raise

@@ -40,6 +40,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "push": ("commands.push", "Bring sessions to another store, such as a database."),
     "pull": ("commands.pull", "Bring sessions here from another store."),
     "store": ("commands.store", "Set up and look after a database of sessions."),
+    "config": ("commands.config", "Show or change your settings (config.toml)."),
     "demo": ("commands.demo", "Add or remove sample sessions."),
 }
 
@@ -85,6 +86,7 @@ _OTHER_NAMES = {
     "prune": "gc",
     "cost": "usage",
     "stats": "usage",
+    "settings": "config",
     "resume": "--resume",
     "continue": "--continue",
     "fork": "--fork",
@@ -280,8 +282,11 @@ def start(
         return 0
     from sessiontree.cli.options import resolve_scope
     from sessiontree.cli.start import StartOptions, start_program
+    from sessiontree.config import Config, load_config
 
     prompt = ctx.meta.get("sessiontree.prompt") or None
     return start_program(
-        StartOptions(prompt=prompt, **options), resolve_scope(profile, session_dir, store)
+        StartOptions(prompt=prompt, **options),
+        resolve_scope(profile, session_dir, store),
+        ctx.find_object(Config) or load_config(),
     )

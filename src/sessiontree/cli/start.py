@@ -22,13 +22,14 @@ from sessiontree.cli.choose_session import (
     owner_of,
 )
 from sessiontree.cli.options import program_word, store_words
+from sessiontree.config import Config
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 from sessiontree.scope import Scope
 
 __all__ = ["StartOptions", "start_program"]
 
 
-def start_program(options: StartOptions, scope: Scope) -> int:
+def start_program(options: StartOptions, scope: Scope, config: Config) -> int:
     """Run the program to its end; its exit code."""
     if options.print_prompt is not None and options.prompt is not None:
         raise click.UsageError("Give the prompt to -p or as an argument, not both.")
@@ -61,7 +62,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
         from sessiontree.cli.print_answer import print_answer
 
         code = print_answer(
-            manager, prompt, options.model, scope, choice.work_dir, options.max_turns
+            manager, prompt, options.model, scope, choice.work_dir, options.max_turns, config
         )
         if output.is_terminal(sys.stderr):
             _write_farewell(
@@ -73,6 +74,7 @@ def start_program(options: StartOptions, scope: Scope) -> int:
     left = run_chat(
         manager,
         scope,
+        config=config,
         model=options.model,
         work_dir=choice.work_dir,
         initial_prompt=_readable(options.prompt),

@@ -12,13 +12,14 @@ import signal
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import _ansi_sequences
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from sessiontree.agents import create_agent, create_session_agent
+from sessiontree.config import Config, load_config
 from sessiontree.errors import SessionTreeError
 from sessiontree.history import HistoryStorage
 from sessiontree.runtime.agent_session import AgentSession
@@ -118,6 +119,7 @@ def run_chat(
     session_manager: SessionManager,
     scope: Scope,
     *,
+    config: Config | None = None,
     model: str | None = None,
     work_dir: str | None = None,
     initial_prompt: str | None = None,
@@ -133,8 +135,11 @@ def run_chat(
     """
     teach_alt_enter()
     history = HistoryStorage.for_profile(scope.profile)
-    setup = ChatSetup(scope, initial_prompt, notice, history, spell_resume)
-    opening = partial(open_agent_session, session_manager, model=model, work_dir=work_dir)
+    config = config or load_config()
+    setup = ChatSetup(scope, initial_prompt, notice, history, spell_resume, config)
+    opening = partial(
+        open_agent_session, session_manager, config=config, model=model, work_dir=work_dir
+    )
     app = ChatApp(setup, opening)
     try:
         return asyncio.run(_run(app, session_manager))
@@ -167,18 +172,24 @@ async def _run(app: ChatApp, manager: SessionManager) -> ExitInfo:
 async def open_agent_session(
     manager: SessionManager,
     confirmer: Confirmer,
+    config: Config,
     model: str | None,
     work_dir: str | None = None,
 ) -> OpenedSession:
     """Open a live session with an agent for ``model``, by default for the session's own model."""
-    confirm = confirmer.confirm
+    options: dict[str, Any] = {
+        "confirm": confirmer.confirm,
+        "attempts": config.number("attempts"),
+    }
     choice = await asyncio.to_thread(
-        create_session_agent, manager, model, cwd=work_dir, confirm=confirm
+        create_session_agent, manager, model, cwd=work_dir, default=config.text("model"), **options
     )
     # The offline agent stands in; it must not become the session's model for good.
     chosen = None if choice.is_offline and model is None else choice.model
-    session = await create_agent_session(choice.agent, manager=manager, model=chosen)
-    make_agent = partial(create_agent, confirm=confirm, registry=session.models)
+    session = await create_agent_session(
+        choice.agent, manager=manager, model=chosen, settings=config.for_runtime()
+    )
+    make_agent = partial(create_agent, registry=session.models, **options)
     return OpenedSession(session, choice.is_offline, choice.reason, make_agent)
 
 

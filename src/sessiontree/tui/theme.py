@@ -3,18 +3,61 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
 from textual.app import App
 from textual.dom import DOMNode
 from textual.driver import Driver
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
-from sessiontree.tui.palette import DARK, PALETTES, Palette, choose_palette
+from sessiontree.tui.palette import (
+    DARK,
+    PALETTES,
+    Palette,
+    adapt_palette,
+    choose_palette,
+    wanted_theme,
+)
 from sessiontree.tui.thrift import Thrift
 
 Result = TypeVar("Result")
+
+
+OWN_THEMES = ("auto", "dark", "light")
+
+
+def theme_names() -> tuple[str, ...]:
+    """All themes a user can choose: ours, then Textual's.
+
+    Not the two that leave the colours to the terminal: text may be unreadable there.
+    """
+    return (*OWN_THEMES, *(name for name in BUILTIN_THEMES if not name.startswith("ansi-")))
+
+
+def find_palette(name: str, environ: Mapping[str, str]) -> Palette | None:
+    """The colours of a theme; None if there is no theme of that name."""
+    if name in OWN_THEMES:
+        return choose_palette({**environ, "SESSIONTREE_THEME": name})
+    return _adapted(name) if name in theme_names() else None
+
+
+def palette_in_force(environ: Mapping[str, str]) -> Palette:
+    """The colours of the theme that the user asked for; our own if there is no such theme."""
+    return find_palette(wanted_theme(environ), environ) or choose_palette(environ)
+
+
+@cache
+def _adapted(name: str) -> Palette | None:
+    theme = BUILTIN_THEMES.get(name)
+    if theme is None:
+        return None
+    made = theme.to_color_system().generate()
+    fields = ("background", "surface", "panel", "foreground", "secondary")
+    colours = {key: made[key] for key in (*fields, "success", "warning", "error")}
+    return adapt_palette(name, theme.dark, {**colours, "accent": made["primary"]})
 
 
 def make_theme(palette: Palette) -> Theme:
@@ -89,7 +132,14 @@ class ThemedApp(App[Result]):
         self.animation_level = "none"
         for known in PALETTES.values():
             self.register_theme(make_theme(known))
-        self.theme = (palette or choose_palette(dict(os.environ))).name
+        self.theme_wish = wanted_theme(os.environ)
+        """The theme that the user asked for, which may not exist."""
+        self.use_palette(palette or palette_in_force(os.environ))
+
+    def use_palette(self, palette: Palette) -> None:
+        """Draw everything in these colours."""
+        self.register_theme(make_theme(palette))
+        self.theme = palette.name
 
     def on_resize(self) -> None:
         """Send everything again: a terminal may rearrange what it shows, whatever its new size."""
@@ -100,9 +150,14 @@ class ThemedApp(App[Result]):
     @property
     def palette(self) -> Palette:
         """The colours in force."""
-        return PALETTES.get(self.theme, DARK)
+        return _palette_named(self.theme)
 
 
 def palette_of(node: DOMNode) -> Palette:
     """The colours in force where this node is shown."""
-    return PALETTES.get(node.app.theme, DARK)
+    return _palette_named(node.app.theme)
+
+
+@cache
+def _palette_named(theme: str) -> Palette:
+    return PALETTES.get(theme) or _adapted(theme) or DARK

@@ -44,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("search", "words", "search all sessions"),
     Command("export", "[file]", "write the conversation as Markdown (or .html, .json)"),
     Command("copy", "", "copy the last answer to the clipboard"),
+    Command("theme", "[name]", "choose the colours"),
     Command("demo", "[remove]", "add sample sessions, or remove them"),
     Command("help", "", "keys and commands"),
     Command("quit", "", "quit; you can resume the session later"),
@@ -60,6 +61,9 @@ _OTHER_NAMES = {
     "rewind": "tree",
     "info": "session",
     "cost": "session",
+    "themes": "theme",
+    "colors": "theme",
+    "colours": "theme",
     "?": "help",
 }
 

@@ -14,7 +14,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
-from sessiontree.tui.chat import lookups, models, moves, start_page
+from sessiontree.tui.chat import lookups, models, moves, start_page, themes
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
 from sessiontree.tui.chat.confirm import word_permission
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
@@ -236,6 +236,9 @@ class ChatCommands:
         )
         if chosen is not None:
             self._chat.editor.put(chosen)
+
+    async def theme(self, argument: str) -> None:
+        await themes.choose(self._chat, argument)
 
     async def demo(self, argument: str) -> None:
         chat = self._chat

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
@@ -21,6 +21,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
+from sessiontree.config import Config
 from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.runtime.agent import AgentBusyError
@@ -36,7 +37,7 @@ from sessiontree.tui.chat.shell import run_shell_command
 from sessiontree.tui.chat.status_line import StatusLine
 from sessiontree.tui.chat.stopping import ChatStopping
 from sessiontree.tui.chat.todos import Todo, draw_todos
-from sessiontree.tui.theme import palette_of
+from sessiontree.tui.theme import ThemedApp, palette_of, theme_names
 from sessiontree.tui.transcript.widget import Transcript
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class ChatSetup:
     notice: str | None = None
     history: HistoryStorage | None = None
     spell_resume: SpellResume | None = None
+    config: Config = field(default_factory=lambda: Config(""))
 
 
 class ChatScreen(Screen[None]):
@@ -165,6 +167,11 @@ class ChatScreen(Screen[None]):
             self.run_worker(self.commands.welcome(), exit_on_error=False)
         if self.setup.notice:
             self.say(self.setup.notice)
+        for warning in self.setup.config.warnings:
+            self.add_notice(warning)
+        wish = self.app.theme_wish if isinstance(self.app, ThemedApp) else "auto"
+        if wish not in theme_names():
+            self.say(f"There is no theme {wish}: /theme lists them", is_bad=True)
         fallback = self.session.model_fallback
         if fallback is not None and not opened.is_offline:
             self.narrator.hear(fallback)

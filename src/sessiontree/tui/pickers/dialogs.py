@@ -6,7 +6,7 @@ and show text through ``safe_text``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -111,8 +111,8 @@ class ChoiceDialog(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("enter", "choose", show=False),
-        Binding("up", "move(-1)", show=False),
-        Binding("down", "move(1)", show=False),
+        Binding("up,ctrl+p", "move(-1)", show=False),
+        Binding("down,ctrl+n", "move(1)", show=False),
         Binding("pageup", "move(-8)", show=False),
         Binding("pagedown", "move(8)", show=False),
     ]
@@ -124,22 +124,31 @@ class ChoiceDialog(ModalScreen[str | None]):
         current: str | None = None,
         *,
         enter: str = "choose",
+        preview: Callable[[str], object] | None = None,
     ) -> None:
+        """``preview`` is called with each value that the cursor comes to."""
         super().__init__()
         self._enter = enter
+        self._preview = preview
         self._question = question
         self._options = list(options)
         self._current = current
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self)
         with Vertical(classes="dialog"):
-            yield Static(Text(safe_text.one_line(self._question), palette.strong))
+            yield Static(self._title_text, id="question")
             options: RowList[Option] = RowList(self._draw, id="options")
             options.styles.height = min(len(self._options), 14)
             yield options
-            keys = (("Enter", self._enter), ("Esc", "cancel"))
-            yield Static(draw_keys(palette, keys), classes="dialog-keys")
+            yield Static(self._keys_text, classes="dialog-keys", id="answer-keys")
+
+    @property
+    def _title_text(self) -> Text:
+        return Text(safe_text.one_line(self._question), palette_of(self).strong)
+
+    @property
+    def _keys_text(self) -> Text:
+        return draw_keys(palette_of(self), (("Enter", self._enter), ("Esc", "cancel")))
 
     def on_mount(self) -> None:
         values = [option.value for option in self._options]
@@ -169,6 +178,15 @@ class ChoiceDialog(ModalScreen[str | None]):
     def action_choose(self) -> None:
         chosen = self._list.current
         self.dismiss(chosen.value if chosen else None)
+
+    def on_row_list_moved(self) -> None:
+        chosen = self._list.current
+        if self._preview is None or chosen is None or not self.is_current:
+            return
+        self._preview(chosen.value)
+        # A preview of colours changes the dialog's own.
+        self.query_one("#question", Static).update(self._title_text)
+        self.query_one("#answer-keys", Static).update(self._keys_text)
 
     def on_row_list_picked(self) -> None:
         self.action_choose()
