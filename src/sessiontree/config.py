@@ -205,7 +205,7 @@ class Config:
     """What of the file could not be used, in one line each."""
 
     def find(self, key: str) -> tuple[Value | None, str]:
-        """A setting's value, None if it is not set, and its origin: a variable, the file, default."""
+        """A setting's value, None if unset, and its origin: a variable, the file, the default."""
         setting = SETTINGS[key]
         if setting.variable is not None and setting.variable in self.environ:
             return self.environ[setting.variable], setting.variable
