@@ -6,8 +6,11 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
 
 from sessiontree.config import Config
 from sessiontree.errors import SessionTreeError
@@ -37,11 +40,26 @@ def editor_command(config: Config) -> list[str]:
     return [os.path.expanduser(command[0]), *command[1:]]
 
 
+@contextlib.contextmanager
+def ignoring_interrupts() -> Iterator[None]:
+    """Leave Ctrl+C to the editor: the terminal sends it to this process as well."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # A function and not SIG_IGN, which the editor would inherit.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def edit_file(path: str, config: Config) -> None:
     """Open a file in the editor and wait for its end. Raises EditorError if it says it failed."""
     command = editor_command(config)
     try:
-        code = subprocess.run([*command, path], check=False).returncode
+        with ignoring_interrupts():
+            code = subprocess.run([*command, path], check=False).returncode
     except OSError as error:
         raise EditorError(f"{command[0]}: {error.strerror}") from error
     if code != 0:

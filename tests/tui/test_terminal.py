@@ -413,3 +413,55 @@ def test_words_after_r_are_searched_in_the_picker(terminal: Terminal, shop: Shop
     terminal.run(f"{PROGRAM} -r 0199ffff")
     assert terminal.until_ended() == 1
     assert 'Session "0199ffff" not found.' in terminal.text
+
+
+def test_ctrl_g_edits_the_prompt_in_the_users_editor(terminal: Terminal) -> None:
+    editor = terminal.root / "home" / "ed"
+    editor.write_text(
+        '#!/bin/bash\necho "EDITING $(cat "$1")"\n'
+        'trap "echo INTERRUPTED" INT\nread -r line\necho "$line" > "$1"\n'
+        '[ "$line" != fail ]\n'
+    )
+    editor.chmod(0o755)
+    terminal.run(f"VISUAL='{editor}' {PROGRAM} --model offline")
+    terminal.until_shown("Ask anything")
+    terminal.type("hello there")
+    terminal.until_shown("› hello there")
+    terminal.keys("C-g")
+    terminal.until_shown("EDITING hello there")
+    assert not terminal.is_program
+    terminal.keys("C-c")  # the editor's, not ours
+    terminal.until_shown("INTERRUPTED")
+    terminal.type("what came back")
+    terminal.keys("Enter")
+    terminal.until_shown("› what came back")
+    terminal.keys("C-g")
+    terminal.until_shown("EDITING what came back")
+    terminal.type("fail")
+    terminal.keys("Enter")
+    terminal.until_shown("› what came back", "The prompt is unchanged: ed ended with exit code 1")
+    terminal.keys("C-c")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+    assert terminal.is_sane()
+
+
+def test_what_happens_while_another_program_has_the_terminal_is_shown_afterwards(
+    terminal: Terminal,
+) -> None:
+    """A screen that draws meanwhile must neither spoil the other program's nor stand still."""
+    editor = terminal.root / "home" / "ed"
+    editor.write_text('#!/bin/sh\necho EDITING\nread -r line\necho "$line" > "$1"\n')
+    editor.chmod(0o755)
+    terminal.run(f"VISUAL='{editor}' {PROGRAM} --model offline")
+    terminal.until_shown("Type a prompt")
+    terminal.type("!for n in $(seq 60); do echo line $n; sleep 0.05; done; echo the end")
+    terminal.keys("Enter")
+    terminal.until_shown("line 3")
+    terminal.keys("C-g")
+    terminal.until_shown("EDITING")
+    time.sleep(4)
+    assert "line" not in terminal.text
+    terminal.type("back again")
+    terminal.keys("Enter")
+    terminal.until_shown("› back again", "the end")

@@ -21,6 +21,7 @@ from sessiontree.agents.response_limits import ResponseTooLargeError
 from sessiontree.agents.tools.base import ToolError
 from sessiontree.agents.tools.confinement import ConfinementError
 from sessiontree.cli.output import Failed
+from sessiontree.config import ConfigError
 from sessiontree.core import compaction
 from sessiontree.discovery.adapters import UnknownAgentError
 from sessiontree.discovery.native_agent import NoNativeCommandError
@@ -37,6 +38,7 @@ from sessiontree.runtime.sessions import NothingToForkError
 from sessiontree.serving.filtered_search import FilterError
 from sessiontree.serving.listener import PortError
 from sessiontree.session.worker import SessionClosedError
+from sessiontree.text_editor import EditorError
 from sessiontree.web.changes import NotOursError
 
 EXAMPLES = [
@@ -78,6 +80,8 @@ EXAMPLES = [
     ConfinementError("../x", "outside of the project"),
     PortError("port 80 is taken"),
     FilterError('Unknown filter "x:"'),
+    ConfigError("unknown setting"),
+    EditorError("vi ended with exit code 1"),
     ToolError("exit code 1", {"exitCode": 1}),
     Failed("nothing found", 3),
 ]
@@ -113,8 +117,12 @@ def test_there_is_an_example_of_every_error() -> None:
     assert set(defined_errors()) == {type(error) for error in EXAMPLES}
 
 
-INNER = ("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.", "sessiontree.web.")
-"""What tells a model that a tool failed, ends an agent's answer, a command or a server."""
+INNER = (
+    *("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.", "sessiontree.web."),
+    *("sessiontree.config", "sessiontree.text_editor"),
+)
+"""What tells a model that a tool failed, ends an agent's answer, a command or a server, or belongs
+to the program alone."""
 
 
 def test_every_other_error_can_be_imported_from_the_package() -> None:

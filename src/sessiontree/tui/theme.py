@@ -109,9 +109,27 @@ def thrifty_driver() -> type[Driver] | None:
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             self.thrift = Thrift()
+            self._is_away = False
+
+        def suspend_application_mode(self) -> None:
+            """Leave the terminal to another program, and draw nothing meanwhile.
+
+            Without this, Textual queues what it would draw, for a thread that has ended, and
+            stands still once the queue is full.
+            """
+            super().suspend_application_mode()
+            self._is_away = True
+
+        def resume_application_mode(self) -> None:
+            """Take the terminal back; its contents are unknown."""
+            self._is_away = False
+            self.thrift.forget()
+            super().resume_application_mode()
 
         def write(self, data: str) -> None:
             """Send what ``data`` changes."""
+            if self._is_away:
+                return
             size = self._app.size
             if size != self.thrift.size:
                 self.thrift.resize(*size)

@@ -147,6 +147,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+J, Shift+Enter", "new line (also \\ before Enter)"),
     ("Up, Down", "earlier prompts"),
     ("Ctrl+R", "search earlier prompts"),
+    ("Ctrl+G", "edit the prompt in your editor"),
     ("Esc", "stop the agent"),
     ("Esc Esc", "open the tree"),
     ("Ctrl+O", "unfold or fold tools and summaries"),

@@ -8,15 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from textual.app import SuspendNotSupported
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
+from sessiontree.text_editor import EditorError, edit_text
 from sessiontree.tui.chat import lookups, models, moves, start_page, themes
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
 from sessiontree.tui.chat.confirm import word_permission
+from sessiontree.tui.outside import run_outside
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import count_text, short_path
@@ -236,6 +241,17 @@ class ChatCommands:
         )
         if chosen is not None:
             self._chat.editor.put(chosen)
+
+    async def edit_outside(self) -> None:
+        """Edit the prompt in the user's own editor; the agent goes on meanwhile."""
+        chat = self._chat
+        try:
+            edit = partial(edit_text, chat.editor.text, chat.setup.config)
+            text = await run_outside(chat.app, edit)
+        except (EditorError, SuspendNotSupported) as error:
+            chat.say(f"The prompt is unchanged: {error}", is_bad=True)
+            return
+        chat.editor.put(text)
 
     async def theme(self, argument: str) -> None:
         await themes.choose(self._chat, argument)

@@ -38,6 +38,7 @@ class Editor(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+enter,ctrl+j", "newline", show=False),
         Binding("ctrl+r", "recall", show=False),
+        Binding("ctrl+g", "edit_outside", show=False),
         Binding("shift+tab", "next_level", show=False),
     ]
 
@@ -144,6 +145,9 @@ class Editor(TextArea):
 
     def action_recall(self) -> None:
         self.post_message(self.Asked("recall"))
+
+    def action_edit_outside(self) -> None:
+        self.post_message(self.Asked("edit_outside"))
 
     def action_next_level(self) -> None:
         self.post_message(self.Asked("next_level"))

@@ -25,6 +25,7 @@ from sessiontree.session.manager import SessionManager
 from sessiontree.text.words import make_name
 from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
+from sessiontree.tui.outside import run_outside
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import short_path
@@ -115,13 +116,10 @@ def _unusual_folder(scope: Scope, path: str | None) -> str | None:
 
 async def _visit(chat: ChatScreen, command: NativeCommand) -> None:
     """Run another agent in this terminal, and come back when it ends."""
-    app = chat.app
     try:
         arguments = command.arguments()
-        with app.suspend():
-            ended = await asyncio.to_thread(
-                subprocess.run, arguments, cwd=command.cwd or None, check=False
-            )
+        run = partial(subprocess.run, arguments, cwd=command.cwd or None, check=False)
+        ended = await run_outside(chat.app, run)
     except (SessionTreeError, OSError, SuspendNotSupported) as error:
         chat.say(f"{command.title} could not be started: {error}", is_bad=True)
         return

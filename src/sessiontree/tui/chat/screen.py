@@ -321,6 +321,8 @@ class ChatScreen(Screen[None]):
                 self.app.exit()
             case "recall":
                 self.run_worker(self.commands.recall(), exit_on_error=False)
+            case "edit_outside":
+                self.run_worker(self.commands.edit_outside(), exit_on_error=False)
             case "next_level":
                 self.run_worker(self.commands.next_level(), exit_on_error=False)
             case "page_up":
