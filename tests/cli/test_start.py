@@ -32,7 +32,7 @@ def run_chat(manager, scope, *, config, model, work_dir, initial_prompt, notice,
         manager.append_message({"role": "user", "content": os.environ["TYPED"], "timestamp": 1})
     manager.close()
     return types.SimpleNamespace(session_file=manager.session_file, session_id=manager.session_id,
-        session_name=manager.session_name, cwd=manager.cwd,
+        session_name=manager.session_name, cwd=manager.cwd, warning=None,
         exit_code=int(os.environ.get("CODE", "0")))
 
 def pick_session(scope, *, candidates=None, query=""):
