@@ -246,12 +246,13 @@ class ChatCommands:
         """Edit the prompt in the user's own editor; the agent goes on meanwhile."""
         chat = self._chat
         try:
-            edit = partial(edit_text, chat.editor.text, chat.setup.config)
-            text = await run_outside(chat.app, edit)
+            before = chat.editor.whole_text
+            text = await run_outside(chat.app, partial(edit_text, before, chat.setup.config))
         except (EditorError, SuspendNotSupported) as error:
             chat.say(f"The prompt is unchanged: {error}", is_bad=True)
             return
-        chat.editor.put(text)
+        if text != before:
+            chat.editor.put(text)
 
     async def theme(self, argument: str) -> None:
         await themes.choose(self._chat, argument)

@@ -15,9 +15,11 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult
 
 from sessiontree.text.escaping import HAZARDS_IN_BLOCK
 from sessiontree.tui.chat.command_list import Command, complete
+from sessiontree.tui.chat.pastes import Pastes, is_long
 from sessiontree.tui.chat.recall import Recall
 from sessiontree.tui.ordered_keys import run_bindings
 from sessiontree.tui.pickers.row_list import RowList
@@ -70,9 +72,25 @@ class Editor(TextArea):
         )
         self.cursor_blink = False
         self.recall = Recall()
+        self._pastes = Pastes()
         self._closed_for: str | None = None
 
     # -- text ------------------------------------------------------------------------------------
+
+    @property
+    def whole_text(self) -> str:
+        """The text with what folded pastes stand for."""
+        return self._pastes.expand(self.text)
+
+    @property
+    def selected_text(self) -> str:
+        return self._pastes.expand(super().selected_text)
+
+    def get_line(self, line_index: int) -> Text:
+        line = super().get_line(line_index)
+        for start, end in self._pastes.spans(line.plain):
+            line.stylize(palette_of(self).of("accent"), start, end)
+        return line
 
     def put(self, text: str) -> None:
         """Replace the text and put the cursor at its end."""
@@ -83,6 +101,11 @@ class Editor(TextArea):
         """Put a text before the present one."""
         mine = self.text
         self.put(f"{text}\n\n{mine}" if mine.strip() else text)
+
+    def empty(self) -> None:
+        """Remove the text and what its folded pastes stand for."""
+        self.put("")
+        self._pastes.clear()
 
     def put_back(self, text: str) -> None:
         """Put back a text that could not be sent, before what the user typed since."""
@@ -109,6 +132,8 @@ class Editor(TextArea):
                 self.put("")
             case "enter" | "alt+enter":
                 self._send(is_queued=event.key == "alt+enter")
+            case "tab" if self._unfold():
+                pass
             case "tab":
                 self.post_message(self.Asked("complete", self.text))
             case "escape":
@@ -127,8 +152,8 @@ class Editor(TextArea):
             self.replace("\n", (row, column - 1), (row, column))
             return
         if self.text.strip():
-            self.post_message(self.Sent(self.text, is_queued))
-            self.put("")
+            self.post_message(self.Sent(self.whole_text, is_queued))
+            self.empty()
 
     def on_resize(self) -> None:
         """Keep the cursor visible, however small the screen gets."""
@@ -137,8 +162,47 @@ class Editor(TextArea):
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        if result := self._replace_via_keyboard(editable(event.text), *self.selection):
+        text = editable(event.text)
+        if is_folded := is_long(text):
+            text = self._pastes.fold(text)
+        if result := self._replace_via_keyboard(text, *self.selection):
             self.move_cursor(result.end_location)
+            if is_folded:
+                self.post_message(self.Asked("tell_fold", text))
+
+    # -- folded pastes ---------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Make an edit; one that would change a part of a mark removes all of it."""
+        top, bottom = sorted((edit.from_location, edit.to_location))
+        is_insertion = top == bottom
+        start = self._outside(top, to_end=is_insertion)
+        end = start if is_insertion else self._outside(bottom, to_end=True)
+        if (start, end) != (top, bottom):
+            edit.from_location, edit.to_location = start, end
+        return super().edit(edit)
+
+    def get_cursor_left_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_left_location(), to_end=False)
+
+    def get_cursor_right_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_right_location(), to_end=True)
+
+    def _outside(self, location: tuple[int, int], *, to_end: bool) -> tuple[int, int]:
+        row, column = location
+        return row, self._pastes.outside(self.document.get_line(row), column, to_end=to_end)
+
+    def _unfold(self) -> bool:
+        """Replace the mark at the cursor by its text; False if there is none."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        span = self._pastes.span_at(line, column)
+        if span is None:
+            return False
+        start, end = span
+        whole = self._pastes.expand(line[start:end])
+        self.move_cursor(self.replace(whole, (row, start), (row, end)).end_location)
+        return True
 
     def action_newline(self) -> None:
         self._replace_via_keyboard("\n", *self.selection)

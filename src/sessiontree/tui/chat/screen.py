@@ -325,6 +325,8 @@ class ChatScreen(Screen[None]):
                 self.run_worker(self.commands.edit_outside(), exit_on_error=False)
             case "next_level":
                 self.run_worker(self.commands.next_level(), exit_on_error=False)
+            case "tell_fold":
+                self.say(f"{event.text} is sent whole · Tab unfolds it, Backspace removes it")
             case "page_up":
                 self.action_page(-1)
             case "page_down":

@@ -61,8 +61,8 @@ class ChatStopping:
             return False
         now = time.monotonic()
         if chat.editor.text:
-            chat.editor.recall.add(chat.editor.text)
-            chat.editor.put("")
+            chat.editor.recall.add(chat.editor.whole_text)
+            chat.editor.empty()
             chat.status.say(f"{_CLEARED}, {_LEAVES}", for_s=_LEAVE_S, then=_CLEARED)
         elif now - self._interrupted_at < _LEAVE_S:
             return True
