@@ -364,6 +364,7 @@ class ToyLog:
         self._warnings: list[SessionWarning] = []
         self._no: int | None = None
         self._seq = self._epoch = self._revision = 0
+        self._lines: dict[str, bytes] = {}  # as the table has them: what differs was edited here
         self._database: sqlite3.Connection | None = None
         self._error: PersistenceError | None = None
 
@@ -409,7 +410,13 @@ class ToyLog:
         if row is None:
             raise SessionNotFoundError(self.ref)
         no, header, epoch, revision = row
+        edited: dict[bytes, Entry] = {}
         if self._no is not None and (no, epoch) != (self._no, self._epoch):
+            edited = {
+                self._lines[entry.id]: entry
+                for entry in self.tree.entries
+                if entry.line() != self._lines.get(entry.id, entry.line())
+            }
             self.tree, self._seq, self.figures = _fresh(self.tree), 0, Figures()
         self._no, self._epoch, self._revision = no, epoch, revision
         self.header = codec.decode(header)
@@ -419,7 +426,9 @@ class ToyLog:
         ).fetchall()
         if lines:
             self._seq = lines[-1][0]
-            new = [Entry.from_wire(codec.decode(line)) for _, line in lines]
+            # a line that nobody else has changed keeps what was edited here
+            new = [edited.get(line) or Entry.from_wire(codec.decode(line)) for _, line in lines]
+            self._lines |= {entry.id: line for entry, (_, line) in zip(new, lines, strict=True)}
             graft(self.tree, new, (), self._warnings)
             self.figures.add(new, self.tree)
             self.foreign += len(new)
@@ -507,6 +516,7 @@ class ToyLog:
         numbers = itertools.count(self._seq + 1)
         rows = zip(itertools.repeat(self._no), numbers, (e.id for e in entries), lines)
         self._held().executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
+        self._lines |= {entry.id: line for entry, line in zip(entries, lines, strict=True)}
         self._seq += len(entries)
 
     def _write_row(self) -> None:

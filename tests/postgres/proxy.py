@@ -22,6 +22,11 @@ class Proxy:
         self._swallow = 0
         self._cut = 0
         self.swallowed = 0
+        self.calls = 0
+        """How many calls came since ``fail_call``: pipelines count once."""
+        self._failing = -1
+        self._is_answer_lost = False
+        self._doomed: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._open: list[socket.socket] = []
@@ -36,6 +41,13 @@ class Proxy:
         """The next so many calls get lost before the server hears of them."""
         with self._lock:
             self._cut += count
+
+    def fail_call(self, number: int, *, is_answer_lost: bool = False) -> None:
+        """Lose the call of this number, counted from here, or the answer to it; -1 for none."""
+        with self._lock:
+            self.calls = 0
+            self._failing = number
+            self._is_answer_lost = is_answer_lost
 
     def cut_all(self) -> None:
         """End every connection there is."""
@@ -57,8 +69,13 @@ class Proxy:
 
     def _forward(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         is_first = True
+        client = None if is_answer else _Client()
         with contextlib.suppress(OSError):
             while data := source.recv(_MOST_BYTES):
+                if client is not None:
+                    data = client.take(data)
+                if source in self._doomed or self._is_lost(client, target):
+                    break
                 # the greeting of a connection is let pass: what is to fail are statements
                 if not is_first and self._shall_fail(is_answer, data):
                     break
@@ -80,10 +97,49 @@ class Proxy:
                 return True
         return False
 
+    def _is_lost(self, client: _Client | None, server: socket.socket) -> bool:
+        """Whether what a client just ended is the call that is to be lost, or lacks its answer."""
+        if client is None or not client.ended:
+            return False
+        with self._lock:
+            first, self.calls = self.calls, self.calls + client.ended
+            client.ended = 0
+            if not first <= self._failing < self.calls:
+                return False
+            if self._is_answer_lost:
+                self._doomed.add(server)
+            return not self._is_answer_lost
+
     def close(self) -> None:
         """Stop listening, and end every connection."""
         _close(self._listener)
         self.cut_all()
+
+
+class _Client:
+    """What a client sends, kept together until a call is whole: a query, or all before a Sync."""
+
+    def __init__(self) -> None:
+        self._left = b""
+        self._has_begun = False
+        self.ended = 0
+
+    def take(self, data: bytes) -> bytes:
+        """Give back as much as may go on to the server."""
+        data = self._left + data
+        at = whole = 0
+        while at + 5 <= len(data):
+            kind = data[at : at + 1] if self._has_begun or data[at] else b""
+            size = int.from_bytes(data[at + len(kind) : at + len(kind) + 4]) + len(kind)
+            if at + size > len(data):
+                break
+            at += size
+            self._has_begun = bool(kind)
+            self.ended += kind in (b"Q", b"S")
+            if kind in (b"", b"Q", b"S", b"H", b"X", b"p"):
+                whole = at
+        self._left = data[whole:]
+        return data[:whole]
 
 
 def _is_of_append(data: bytes) -> bool:

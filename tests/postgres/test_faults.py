@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from tests.postgres.proxy import proxied
 from tests.postgres_server import Server, own_server
@@ -13,6 +15,7 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager
 from sessiontree.errors import ConflictError, PersistenceError
+from sessiontree.stores.postgres import log as log_module
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.store import PostgresStore
@@ -163,6 +166,100 @@ def test_a_server_that_stays_away_is_told_in_one_line_and_recovered_from() -> No
         session.close()
         assert made in ids_in(store, session.ref)
         store.close()
+
+
+@contextlib.contextmanager
+def setting(server: Server, database: str, name: str, value: str) -> Iterator[None]:
+    """A setting of the database, for new connections."""
+    server.execute(f"ALTER DATABASE {database} SET {name} = '{value}'")
+    try:
+        yield
+    finally:
+        server.execute(f"ALTER DATABASE {database} RESET {name}")
+
+
+def test_a_server_may_end_connections_that_were_idle(
+    server: Server, database: str, store: PostgresStore
+) -> None:
+    with setting(server, database, "idle_session_timeout", "100ms"):
+        store.close()
+        with talk(store) as session:
+            time.sleep(0.5)
+            made = session.append_message(user("after a pause"))
+        assert made in ids_in(store, session.ref)
+    store.close()
+
+
+def test_a_server_may_end_a_transaction_that_waits_for_its_client(
+    server: Server, database: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "_TRIES_UNLOCKED", 0)
+    with setting(server, database, "idle_in_transaction_session_timeout", "100ms"):
+        store.close()
+        pauses = [0.5]
+        with talk(store) as session:
+
+            def slow() -> str:
+                time.sleep(pauses.pop() if pauses else 0)
+                return session.append_message(user("slowly"))
+
+            made = session._session.log.settle(slow)
+        assert ids_in(store, session.ref)[2:] == [made]
+    store.close()
+
+
+def test_a_statement_that_takes_too_long_for_the_server_is_told_and_recovered_from(
+    server: Server, database: str, url: str
+) -> None:
+    with setting(server, database, "statement_timeout", "200ms"):
+        store = PostgresStore(f"{url}&application_name=timeout")
+        session = talk(store)
+        sid = session._session.log.place.sid  # type: ignore[attr-defined]
+        with psycopg.connect(server.url(database)) as other:
+            other.execute("SELECT 1 FROM st_session WHERE sid = %s FOR UPDATE", (sid,))
+            with pytest.raises(PersistenceError, match="statement timeout"):
+                session.append_message(user("not now"))
+        session.recover()
+        made = session.append_message(user("again"))
+        session.close()
+        assert ids_in(store, session.ref)[2:] == [made]
+        store.close()
+
+
+def test_a_change_whose_transaction_came_to_nothing_is_still_to_be_made(
+    store: PostgresStore,
+) -> None:
+    session = talk(store)
+    log = session._session.log
+    entry = session.get_entries()[0]
+
+    def change() -> None:
+        entry.data["message"]["content"] = "changed"
+        log.rewrite(find_changes=True)
+        raise PersistenceError("store", "given up")
+
+    with pytest.raises(PersistenceError):
+        log._settle_locked(change)  # type: ignore[attr-defined]
+    assert store.read(session.ref).tree.entries[0].data["message"]["content"] == "question"
+    session.recover()
+    session.rewrite_entries()
+    session.close()
+    assert store.read(session.ref).tree.entries[0].data["message"]["content"] == "changed"
+
+
+def test_after_a_restart_no_statement_tries_every_connection_that_was_left(
+    server: Server, database: str, store: PostgresStore
+) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(store.database.connection())
+    server.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        f"WHERE datname = '{database}' AND application_name = 'sessiontree'"
+    )
+    before = store.database.round_trips
+    store.list()
+    assert store.database.round_trips - before <= 4
 
 
 # -- what a failover may do ------------------------------------------------------------------------

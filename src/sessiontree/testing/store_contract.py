@@ -119,6 +119,20 @@ class StoreContract:
         with self.reopen(store, session) as again:
             assert again.get_entries()[0].data["message"]["content"] == "changed"
 
+    def test_changes_of_two_windows_to_different_entries_are_both_kept(
+        self, store: SessionStore
+    ) -> None:
+        with self.talk(store) as session, self.reopen(store, session) as other:
+            session.get_entries()[0].data["message"]["content"] = "changed here"
+            other.get_entries()[1].data["message"]["content"] = "changed there"
+            other.rewrite_entries()
+            session.rewrite_entries()
+            said = [entry.data["message"]["content"] for entry in session.get_entries()]
+            assert said == ["changed here", "changed there"]
+            assert not any("changed by another" in str(each) for each in session.warnings)
+        with self.reopen(store, session) as again:
+            assert [e.data["message"]["content"] for e in again.get_entries()] == said
+
     def test_a_fork_has_all_and_a_branch_has_one_path(self, store: SessionStore) -> None:
         with self.talk(store) as session:
             first = session.get_entries()[0].id

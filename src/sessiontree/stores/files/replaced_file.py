@@ -165,16 +165,18 @@ def _compare(held: Entry, found: Entry, dialect: Dialect, is_old_intact: bool) -
     """Tell if the decoded data is still valid, and if not, whether it may hold our changes."""
     if not held.is_loaded:
         return False, False
+    is_edited = True
     if is_old_intact:
         with contextlib.suppress(*_UNREADABLE):
-            is_kept = held.raw() == found.raw() or (
+            if held.raw() == found.raw() or (
                 codec.encode(held.decode()) == codec.encode(found.decode())
-            )
-            return is_kept, not is_kept and held.is_edited()
-    # The old line can't be read any more: compare with what is in memory.
+            ):
+                return True, False
+            is_edited = held.is_edited()
+    # Compare with what is in memory: the old line can't be read any more, or says something else.
     with contextlib.suppress(*_UNREADABLE):
         said = found.decode()
         known = {**said, "message": held.message} if held.cached is None else held.cached
         if codec.encode(known) == codec.encode(said) or trim(known, dialect).line == found.raw():
             return True, False
-    return False, True
+    return False, is_edited

@@ -48,6 +48,7 @@ _AGAIN = frozenset(
     (
         *("40001", "40P01", "55P03"),  # serialization, deadlock, lock not available
         *("57P01", "57P02", "57P03", "53300"),  # shut down, crashed, starting, too many
+        *("57P05", "25P03", "25P04"),  # a server that ends connections which were idle for long
         *("25006", "08000", "08003", "08006", "08P01", "58000"),  # a standby after a failover
     )
 )

@@ -22,6 +22,10 @@ _KEPT_BYTES = 8 << 20
 _AHEAD_BYTES = 1 << 18
 
 
+def _read_nothing(first: int, last: int) -> Sequence[tuple[int, bytes]]:  # noqa: ARG001
+    return ()
+
+
 class RowLines(Payloads):
     """Gives entries of one session their lines. ``name`` is what errors call the session."""
 
@@ -34,6 +38,7 @@ class RowLines(Payloads):
         self._end = 0
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._kept_bytes = 0
+        self._dropped: set[int] = set()
 
     def place(self, number: int, length: int, line: bytes | None = None) -> int:
         """Give a row the next place; where that is."""
@@ -50,7 +55,15 @@ class RowLines(Payloads):
         self._kept_bytes += len(line) - len(self._kept.pop(number, b""))
         self._kept[number] = line
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+            dropped, gone = self._kept.popitem(last=False)
+            self._kept_bytes -= len(gone)
+            self._dropped.add(dropped)
+
+    def forget_server(self) -> None:
+        """Answer from memory alone, with lines as they were when they were first read."""
+        self._read_rows = _read_nothing
+        for number in self._dropped:
+            self._kept.pop(number, None)
 
     def read_line(self, offset: int, length: int) -> bytes:
         """The line at a place, or the lines of neighbouring places joined by newlines.
@@ -83,8 +96,9 @@ class RowLines(Payloads):
         missing = [number for number in numbers if number not in found]
         if missing:
             for number, line in self._read_rows(min(missing), max(missing)):
-                found[number] = line
-                self.keep(number, line)
+                if number not in self._kept:  # what callers hold was made of the line that is kept
+                    found[number] = line
+                    self.keep(number, line)
         try:
             return [found[number] for number in (numbers if wanted is None else (wanted,))]
         except KeyError:

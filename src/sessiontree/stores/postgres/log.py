@@ -19,6 +19,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
@@ -37,7 +38,7 @@ from sessiontree.errors import (
 )
 from sessiontree.logs import get_logger
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry
+from sessiontree.model.entries import Entry, PayloadSource
 from sessiontree.model.header import Header, get_title, respell_header, set_fields
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
@@ -80,6 +81,27 @@ class _MeanwhileError(Exception):
     """Somebody wrote between what was read and what was to be written."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """Where an entry's line was before it was rewritten, and which."""
+
+    entry: Entry
+    number: int
+    line: bytes | None
+    source: PayloadSource | None
+    offset: int
+    length: int
+    is_changed: bool
+
+    def undo(self, lines: RowLines) -> None:
+        """Put the entry back; what was edited in it stays edited."""
+        if self.source is None or self.line is None:
+            return
+        lines.keep(self.number, self.line)
+        self.entry.attach(self.source, self.offset, self.length)
+        self.entry.is_changed = self.is_changed
+
+
 class PostgresLog:
     """One session. Not for use by several threads at once."""
 
@@ -109,7 +131,9 @@ class PostgresLog:
         self._is_stale = False
         self._is_settling = False
         self._held: Connection | None = None
-        self._unsure: list[Entry] = []  # appended in a transaction that is not committed yet
+        # appended and rewritten in a transaction that is not committed yet
+        self._unsure: list[Entry] = []
+        self._unsure_lines: list[_Rewritten] = []
         self._error: PersistenceError | None = None
         self._told: list[SessionWarning] = []
         self._header_line = b""
@@ -249,8 +273,10 @@ class PostgresLog:
             self._write_anew()
             return
         self.header = cast("Header", codec.decode(found[0][statements.HEADER]))
+        # lines are changed in place: what they were is only known as far as it is in memory
+        self._lines.forget_server()
         new = self._take_whole(found)
-        done = merge_replaced(new=new, old=self.tree, dialect=self.dialect, is_old_intact=False)
+        done = merge_replaced(new=new, old=self.tree, dialect=self.dialect, is_old_intact=True)
         self._adopt(new)
         self.foreign += done.foreign
         self.warn(*done.warnings)
@@ -583,6 +609,7 @@ class PostgresLog:
             except (psycopg.Error, PersistenceError) as failure:
                 cause = failure if isinstance(failure, psycopg.Error) else failure.__cause__
                 if not self._db.may_help(cause) or time.monotonic() > deadline:
+                    self._forget_unsure(tree)
                     raise self._latch(failure) from failure
             self._error = error
             if self._take_back(tree) and done:
@@ -591,7 +618,7 @@ class PostgresLog:
 
     def _work_locked(self, work: Callable[[], _T], done: list[_T]) -> _T:
         self._is_settling = True
-        self._unsure = []
+        self._unsure, self._unsure_lines = [], []
         try:
             with self._db.transaction(statements.LOCK, (self._place().sid,)) as connection:
                 self._held = connection
@@ -604,15 +631,31 @@ class PostgresLog:
             self._is_settling = False
 
     def _take_back(self, tree: SessionTree) -> bool:
-        """Read what became of a transaction that broke off; whether its entries are there."""
+        """Read what became of a transaction that broke off; whether all of it is there."""
+        leaf_id = self.tree.leaf_id
+        unsure = self._forget_unsure(tree)
+        rewritten = [each.entry for each in self._unsure_lines]
+        with self._stopping():
+            self._reload()
+        is_there = all(entry_id in self.tree.by_id for entry_id in unsure) and not any(
+            entry.is_changed or entry.is_edited() for entry in rewritten
+        )
+        if not (unsure or rewritten) or not is_there:
+            return False
+        if leaf_id is None or leaf_id in self.tree.by_id:
+            self.tree.leaf_id = leaf_id
+        return True
+
+    def _forget_unsure(self, tree: SessionTree) -> set[str]:
+        """Go back to before a transaction: its entries' ids, which the tree has no more."""
+        for each in self._unsure_lines:
+            each.undo(self._lines)
         unsure = {entry.id for entry in self._unsure}
         if unsure:
             kept = SessionTree(entry for entry in self.tree.entries if entry.id not in unsure)
             _keep_leaf(kept, tree)
             self.tree = kept
-        with self._stopping():
-            self._reload()
-        return bool(unsure) and all(entry_id in self.tree.by_id for entry_id in unsure)
+        return unsure
 
     def _latch(self, failure: psycopg.Error | PersistenceError) -> SessionTreeError:
         """Return the error to raise; the next look shows what was committed of it."""
@@ -685,6 +728,8 @@ class PostgresLog:
         place.epoch, place.revision = found[0][:2]
         for key, (entry, spelled) in zip(rows.ids, changed, strict=True):
             if key in numbers:
+                if self._held is not None:
+                    self._unsure_lines.append(_rewritten(entry, numbers[key]))
                 offset = self._lines.place(numbers[key], len(spelled.line), spelled.line)
                 entry.attach(self._lines, offset, len(spelled.line))
         if find_changes:
@@ -777,6 +822,12 @@ class PostgresLog:
         if self._has_written and self.place is not None and self._error is None:
             self._has_written = False
             self.store.index_soon(self.place.sid)
+
+
+def _rewritten(entry: Entry, number: int) -> _Rewritten:
+    """What to go back to; nothing of the entry is changed yet."""
+    own = entry.source, entry.offset, entry.length, entry.is_changed
+    return _Rewritten(entry, number, entry.raw(), *own)
 
 
 def _keep_leaf(new: SessionTree, old: SessionTree) -> None:

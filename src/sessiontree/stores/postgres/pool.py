@@ -58,7 +58,10 @@ class ConnectionPool:
                 if connection.info.transaction_status == pq.TransactionStatus.IDLE:
                     self._idle.append(connection)
                 else:
+                    is_broken = connection.broken
                     connection.close()
+                    if is_broken:
+                        self.close()  # what broke one has most likely broken those that wait
 
     def _take(self) -> Connection:
         while self._idle:

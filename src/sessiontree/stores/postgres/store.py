@@ -87,9 +87,13 @@ _FIND_ENTRY = (
     "WHERE e.id = %s AND s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL "
     "ORDER BY s.modified DESC"
 )
+# Sent again, it finds the session that it has removed by the batch.
 _TRASH = (
-    "UPDATE st_session SET deleted = clock_timestamp(), batch = %s, revision = revision + 1 "
-    f"WHERE scope = %s AND id = %s AND deleted IS NULL AND {OURS} "
+    "WITH found AS (SELECT sid AS own FROM st_session WHERE scope = %s AND id = %s "
+    f"AND (deleted IS NULL OR (%s AND batch = %s)) AND {OURS} "
+    "ORDER BY deleted DESC NULLS LAST LIMIT 1) "
+    "UPDATE st_session s SET deleted = coalesce(s.deleted, clock_timestamp()), batch = %s, "
+    "revision = revision + 1 FROM found WHERE s.sid = found.own "
     f"RETURNING {TRASH_COLUMNS}"
 )
 _LIST_TRASH = (
@@ -101,9 +105,7 @@ _EMPTY_TRASH = (
     f"WHERE deleted < %s AND {OURS} ORDER BY deleted LIMIT %s))"
 )
 _PURGED_AT_ONCE = 100
-_PURGE = (
-    f"SELECT st_purge(array(SELECT sid FROM st_session WHERE scope = %s AND id = %s AND {OURS}))"
-)
+_OF_ID = f"SELECT sid FROM st_session WHERE scope = %s AND id = %s AND {OURS}"
 _IN_TRASH = (
     f"SELECT sid, id, scope, cwd FROM st_session WHERE deleted IS NOT NULL AND {OURS} "
     "AND (sid = %s OR (id >= %s AND (%s::text IS NULL OR id < %s))) ORDER BY deleted DESC"
@@ -412,11 +414,15 @@ class PostgresStore:
         session_id, scope = read_ref(ref)
         key = (scope_key(scope), spell_key(session_id))
         if permanently:
-            ((count,),) = self.database.run(_PURGE, key)
-            if not count:
+            sids = [sid for (sid,) in self.database.run(_OF_ID, key)]
+            if not sids:
                 raise SessionNotFoundError(ref)
+            self.database.run(statements.PURGE, (sids,))
             return None
-        rows = self.database.run(_TRASH, (batch or secrets.token_hex(8), *key))
+        batch = batch or secrets.token_hex(8)
+        rows = self.database.run(
+            _TRASH, (*key, False, batch, batch), again=(*key, True, batch, batch)
+        )
         if not rows:
             raise SessionNotFoundError(ref)
         return trashed(rows[0])
