@@ -85,7 +85,8 @@ class Transcript:
         }
         self.used.update(usage)
         request_id = f"req_{self.r.getrandbits(80):020x}"
-        body = {"role": "assistant", "id": message_id, "model": "claude-sonnet-4-5"}
+        who = {"type": "message", "role": "assistant"}
+        body = {**who, "id": message_id, "model": "claude-sonnet-4-5"}
         for number, part in enumerate(parts, 1):
             # The parts that come first were written while the answer was still being counted.
             is_last = number == len(parts)
@@ -99,7 +100,7 @@ class Transcript:
         stamp = f"2026-03-{1 + int(self._now_s // 86_400) % 28:02d}T{self._clock()}Z"
         base = {"type": kind, "uuid": made, "parentUuid": self._parent, "timestamp": stamp}
         place = {"cwd": self._cwd, "sessionId": self.id, "version": "2.1.207", "gitBranch": "main"}
-        line = {"isSidechain": False, **base, **place, **fields}
+        line = {"isSidechain": False, "userType": "external", **base, **place, **fields}
         self.lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode())
         self._parent = made
 

@@ -161,6 +161,12 @@ def test_every_extra_that_code_and_documents_name_is_one_that_can_be_installed()
     assert {"web", "mcp"} <= named
 
 
+def test_the_extra_of_the_viewer_brings_what_shows_markdown_and_code() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    brought = {re.split(r"\W*[>=]", each)[0] for each in project["optional-dependencies"]["web"]}
+    assert brought == {"starlette", "uvicorn", "markdown-it-py", "pygments"}
+
+
 def test_the_api_reference_has_every_public_name() -> None:
     text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
