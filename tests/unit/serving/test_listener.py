@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 import pytest
+
 from sessiontree.serving.listener import PortError, listen
 
 
