@@ -162,9 +162,16 @@ def appends(world: World, sizes: Sizes) -> Iterator[Case]:
     yield Case(
         f"append {count:,} messages, locked",
         partial(_appending, world, sizes.appends),
-        target=0.8,
+        target=0.75,
         against=("pi",),
         note="pi takes no lock",
+    )
+    yield Case(
+        f"append {count:,} small messages, 100 in each call",
+        partial(_appending_many, world, count),
+        target=0.25,
+        against=("one by one",),
+        note="beside the same by us, one in each call",
     )
     yield Case(
         f'append {count:,}, durability="entry"',
@@ -180,6 +187,12 @@ def _appending(world: World, counts: Sequence[int]) -> Contest:
     args = {"messages": file, "count": count}
     growth: dict[float, Run] = {n: world.us("append", {**args, "count": n}) for n in fewer}
     return Contest(_contest(world, "append", args), growth, count, {"lines": count + 1})
+
+
+def _appending_many(world: World, count: int) -> Contest:
+    args = {"messages": world.corpus.messages(count, small=True), "count": count, "begun": 100}
+    together, one_by_one = world.us("append", {**args, "batch": 100}), world.us("append", args)
+    return Contest({"us": together, "one by one": one_by_one}, expect={"lines": count + 1})
 
 
 def _appending_durably(world: World, count: int) -> Contest:

@@ -83,13 +83,22 @@ def append(args: Arguments) -> Info:
     manager = SessionManager.create(args["cwd"], args["scratch"], durability=durability)
     each: list[float] = []
 
+    batch = args.get("batch", 0)
+
     def work() -> None:
         for message in messages:
             before = time.perf_counter()
             manager.append_message(message)
             each.append(time.perf_counter() - before)
 
-    measure(work)
+    def work_in_batches() -> None:
+        for first in range(0, len(messages), batch):
+            before = time.perf_counter()
+            some = messages[first : first + batch]
+            manager.append_many([{"type": "message", "message": message} for message in some])
+            each.append(time.perf_counter() - before)
+
+    measure(work_in_batches if batch else work)
     each.sort()
     assert manager.session_file is not None
     written = Path(manager.session_file).read_bytes()

@@ -239,7 +239,103 @@ def make_qwen(home: Path) -> Sample:
     )
 
 
+COPILOT_ID = "5f2c81d0-0000-4000-8000-000000000003"
+
+
+class CopilotEvents:
+    """Write a session's events, each linked to the one before it."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / ".copilot" / "session-state" / COPILOT_ID / "events.jsonl"
+        self._count = 0
+
+    def event(self, kind: str, data: Record, **fields: object) -> Record:
+        self._count += 1
+        before = f"e{self._count - 1}" if self._count > 1 else None
+        made = {"type": kind, "data": data, "id": f"e{self._count}", "parentId": before}
+        return {**made, "timestamp": at(self._count // 4), **fields}
+
+    def start(self) -> Record:
+        return self.event(
+            "session.start",
+            {
+                "sessionId": COPILOT_ID,
+                "version": 1,
+                "producer": "copilot-agent",
+                "copilotVersion": "1.0.102",
+                "startTime": at(0),
+                "selectedModel": "gpt-5.2",
+                "context": {"cwd": CWD},
+            },
+        )
+
+    def prompt(self, text: str, **fields: object) -> Record:
+        return self.event("user.message", {"content": text, "transformedContent": f"<x>{text}"},
+                          **fields)  # fmt: skip
+
+    def used(self, **fields: object) -> Record:
+        usage = {"model": "gpt-5.2", "inputTokens": 400, "outputTokens": 20, "reasoningTokens": 5}
+        more = {"cacheReadTokens": 300, "cacheWriteTokens": 0, "cost": 0.0}
+        return self.event("session.usage_record", {"usage": {**usage, **more}}, **fields)
+
+    def answer(self, text: str, *calls: Record, **fields: object) -> Record:
+        data: Record = {"content": text, "toolRequests": list(calls), "model": "gpt-5.2"}
+        for key in ("reasoningText", "outputTokens"):
+            if key in fields:
+                data[key] = fields.pop(key)
+        return self.event("assistant.message", data, **fields)
+
+    def result(self, call_id: str, output: str, **fields: object) -> Record:
+        data = {"toolCallId": call_id, "success": True, "result": {"content": output}}
+        return self.event("tool.execution_complete", {**data, **fields})
+
+
+def copilot_call(name: str = "bash", call_id: str = "call_1", **arguments: object) -> Record:
+    return {"toolCallId": call_id, "name": name, "arguments": arguments, "type": "function"}
+
+
+def make_copilot(home: Path) -> Sample:
+    events = CopilotEvents(home)
+    write_lines(
+        events.path,
+        [
+            events.start(),
+            events.prompt(PROMPT),
+            events.event("system.message", {"role": "system", "content": "You are a CLI."}),
+            events.event("assistant.turn_start", {"turnId": "0"}),
+            events.used(),
+            events.answer("Looking.", copilot_call(command="ls"), reasoningText="A look first."),
+            events.event("tool.execution_start", {"toolCallId": "call_1", "toolName": "bash"}),
+            events.result("call_1", "shop.py zebra"),
+            events.used(),
+            events.answer("Done with the walrus."),
+            events.event("session.shutdown", {"accountingSnapshot": {"modelMetrics": {}}}),
+        ],
+    )
+    names = f"id: {COPILOT_ID}\ncwd: {CWD}\nname: Price column\nuser_named: false\n"
+    (events.path.parent / "workspace.yaml").write_text(names)
+
+    def grow() -> None:
+        append_lines(
+            events.path,
+            [events.prompt("And a narwhal?"), events.used(), events.answer("A narwhal, too.")],
+        )
+
+    return Sample(
+        COPILOT_ID,
+        events.path,
+        grow,
+        ["copilot", f"--resume={COPILOT_ID}"],
+        [home / ".copilot"],
+        title="Price column",
+        tokens=(200, 40, 600, 0),
+        model="github-copilot/gpt-5.2",
+        kept=["system.message"],
+    )
+
+
 KINDS: dict[str, Callable[[Path], Sample]] = {
+    "copilot-cli": make_copilot,
     "gemini-cli": make_gemini,
     "opencode": make_opencode,
     "qwen-code": make_qwen,

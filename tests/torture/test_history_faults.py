@@ -47,7 +47,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again is tried soon, and what is busy is not waited for."""
     monkeypatch.setattr(history, "_RETRY_S", 0.005)
     monkeypatch.setattr(history, "_LAST_PAUSE_S", 0.005)
-    monkeypatch.setattr(history_file, "_BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(history_file, "BUSY_TIMEOUT_S", 0.2)
     monkeypatch.setattr(logging.getLogger(history.__name__), "disabled", True)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from sessiontree import HistoryStorage
 
 from .support import Shop
 
@@ -141,6 +144,29 @@ def test_a_new_session_is_talked_to_left_and_continued(terminal: Terminal) -> No
     terminal.type("/quit")
     terminal.keys("Enter")
     assert terminal.until_ended() == 0
+
+
+def test_leaving_does_not_wait_for_who_holds_the_prompt_history(
+    terminal: Terminal, shop: Shop
+) -> None:
+    with HistoryStorage.for_profile(shop.profile) as history:
+        history.add("before")
+    holder = sqlite3.connect(shop.profile.history_path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    terminal.run(PROGRAM)
+    terminal.until_shown("offline agent", "New session in")
+    terminal.type("list")
+    terminal.keys("Enter")
+    terminal.until_shown("▌ list", "offline agent (no model)")
+    terminal.keys("C-c")
+    terminal.until_shown("Ctrl+C again leaves")
+    terminal.keys("C-c")
+    began = time.monotonic()
+    assert terminal.until_ended() == 0
+    assert time.monotonic() - began < 5  # it was 10 to 17 s
+    holder.close()
+    assert "warning: 1 prompt could not be saved: " in terminal.text
 
 
 def test_what_is_printed_on_leaving_resumes_the_session(terminal: Terminal, shop: Shop) -> None:

@@ -81,6 +81,8 @@ def start_program(options: StartOptions, scope: Scope, config: Config) -> int:
         notice=choice.notice,
         spell_resume=partial(spell_resume, scope=scope),
     )
+    if left.warning is not None:
+        output.write_warnings([left.warning])
     _write_farewell(left.session_file, left.session_id, left.cwd, scope, options.resume)
     return left.exit_code
 

@@ -31,6 +31,7 @@ REF_PREFIX = "blob:sha256:"
 _REF_START = b'"blob:sha256:'
 
 _TRANSIENT = ("partialJson", "jsonlEvents")
+_TELLING_KEYS = frozenset((*_TRANSIENT, "image_url", "frames"))
 _PLAIN_TYPES = frozenset((str, int, float, bool, type(None)))
 _SIGNATURES = frozenset(("thinkingSignature", "thoughtSignature", "textSignature"))
 _WITH_IMAGES = ("message", "custom_message")
@@ -74,6 +75,11 @@ def _loses(line: bytes, spilled: dict[str, str]) -> bool:
 def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
     """Whether a caller may have changed an entry since it was read or written."""
     try:
+        line = entry.raw() if entry.is_loaded else None
+        if line is None:
+            return False
+        if _REF_START not in line and codec.encode(entry.data) == line:
+            return False  # nearly always, and at half the price of what follows
         return entry.is_edited() and trim(entry.data, dialect).line != entry.raw()
     except Exception:
         return True  # what cannot be written was not read
@@ -84,16 +90,11 @@ def _is_plain(entry: WireEntry) -> bool:
 
     What only becomes objects and arrays when it is encoded is not looked into: that is not plain.
     """
+    tells_nothing = _TELLING_KEYS.isdisjoint
     found: list[Any] = [entry]
     for node in found:
         if type(node) is dict:
-            if (
-                "partialJson" in node
-                or "jsonlEvents" in node
-                or "image_url" in node
-                or "frames" in node
-                or node.get("type") == "image"
-            ):
+            if not tells_nothing(node) or node.get("type") == "image":
                 return False
             items: Iterable[Any] = node.values()
         elif type(node) is list:

@@ -73,6 +73,11 @@ class HistoryStorage:
         """The error of the latest write, if it failed; the prompts wait for the next attempt."""
         return self._writer.error
 
+    @property
+    def loss(self) -> str | None:
+        """One line about the prompts that were still not written when it was closed."""
+        return self._writer.loss
+
     def add(self, prompt: str, cwd: str | os.PathLike[str] | None = None) -> None:
         """Add a prompt. Returns at once and never fails; blank prompts are ignored."""
         if not prompt.strip():
@@ -164,6 +169,7 @@ class _Writer:
 
     def __init__(self, path: str) -> None:
         self.error: PersistenceError | None = None
+        self.loss: str | None = None
         self._path = path
         self._changed = threading.Condition()
         # Held while a prompt moves from the queue to the database, and while both are read, so
@@ -221,8 +227,9 @@ class _Writer:
             lost = len(self._waiting)
         if lost:
             count = "1 prompt" if lost == 1 else f"{lost} prompts"
-            reason = self.error or f"{self._path} is in use by another process"
-            _log.warning("%s could not be saved: %s", count, one_line(str(reason)))
+            reason = one_line(str(self.error or f"{self._path} is in use by another program"))
+            self.loss = f"{count} could not be saved: {reason}"
+            _log.warning("%s could not be saved: %s", count, reason)
 
     def _start(self) -> None:
         """Start the writing thread if none runs. Call with ``_changed`` held."""

@@ -23,6 +23,7 @@ from sessiontree.history.damage import (
 )
 from sessiontree.history.file import HistoryFile, identify
 from sessiontree.history.tables import INSERT, SELECT, HistoryEntry, entry_from_row, row_from_entry
+from sessiontree.storage.sqlite import BUSY_CODES, error_code
 
 _MOST_ROWS = 1 << 31
 
@@ -160,7 +161,9 @@ def _persistence_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise PersistenceError(path, f"prompt history: {error}") from error
+        is_busy = error_code(error) in BUSY_CODES
+        reason = "in use by another program" if is_busy else str(error)
+        raise PersistenceError(path, f"prompt history: {reason}") from error
     except SessionBusyError as error:
         raise PersistenceError(path, "prompt history: another process is mending it") from error
     except OSError as error:

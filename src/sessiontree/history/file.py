@@ -19,6 +19,9 @@ from sessiontree.storage.handles import Handle
 from sessiontree.storage.locks import lock
 
 BUSY_TIMEOUT_S = 5.0
+"""Seconds that a write waits for another program; prompts are written in the background."""
+READ_PATIENCE_S = 0.5
+"""Seconds that a question waits for one."""
 _MOST_TRIES = 5
 # what SQLite says when it cannot make the files that it needs beside a database
 _NO_PLACE = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY))
@@ -126,7 +129,8 @@ class HistoryFile:
         # Known even if it fails: mending must only ever touch the file that failed.
         self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
         try:
-            connection = sqlite.connect(self.path, BUSY_TIMEOUT_S, is_fixed=is_fixed)
+            patience_s = BUSY_TIMEOUT_S if is_writing else READ_PATIENCE_S
+            connection = sqlite.connect(self.path, patience_s, is_fixed=is_fixed)
         except sqlite3.Error:
             if self.has_moved():
                 return None

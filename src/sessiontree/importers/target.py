@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -246,7 +247,7 @@ def _update(
     return update.report
 
 
-class _Update:
+class _Update(ABC):
     """An import of a session that was imported before."""
 
     def __init__(
@@ -276,9 +277,9 @@ class _Update:
             conversion=source.transcript.report,
         )
 
+    @abstractmethod
     def run(self) -> None:
         """Bring the session up to date with its source."""
-        raise NotImplementedError
 
     def _plan(self, tree: SessionTree, title: str | None) -> list[WireEntry] | None:
         """The entries that the session lacks; None if others have to change."""
@@ -301,9 +302,9 @@ class _Update:
         self.report.entries += len(added)
         return added
 
+    @abstractmethod
     def _is_same(self, there: Entry, spelled: WireEntry) -> bool:
         """Whether the entry says this."""
-        raise NotImplementedError
 
     def _closing(self, tree: SessionTree, new: set[str], ledger: Ledger) -> list[WireEntry]:
         leaf = tree.leaf_id if self.report.keeps_local_leaf else self._transcript.leaf_id

@@ -154,6 +154,8 @@ class TurnWriter:
             )
         if turn.role == "compaction":
             return self._compact(source, turn)
+        if turn.role == "usage":
+            return self._spend(source, turn)
         assert turn.role in MESSAGES
         if turn.role == "assistant":
             return self._answer(source, turn)
@@ -203,6 +205,13 @@ class TurnWriter:
         if turn.error is not None:
             message["errorMessage"] = turn.error
         return self._builder.add_message(source, place, message)
+
+    def _spend(self, source: tuple[str, ...], turn: Turn) -> str:
+        provider, _, model = (turn.model or "unknown/unknown").partition("/")
+        fields = {"kind": turn.name, "provider": provider, "model": model}
+        return self._builder.add(
+            "usage", source, self.tail, {**fields, "usage": turn.usage or _NO_USAGE}
+        )
 
     def _compact(self, source: tuple[str, ...], turn: Turn) -> str:
         fields: dict[str, Any] = {"summary": turn.text, "firstKeptEntryId": "", "tokensBefore": 0}

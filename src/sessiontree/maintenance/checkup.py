@@ -31,6 +31,7 @@ from sessiontree.discovery.talked import set_time
 from sessiontree.errors import NotASessionError, PersistenceError, SessionTreeError
 from sessiontree.history.damage import is_damage
 from sessiontree.history.database import HistoryDatabase
+from sessiontree.history.file import READ_PATIENCE_S
 from sessiontree.maintenance.gc import find_leftovers
 from sessiontree.maintenance.secrets import (
     find_regular_files,
@@ -415,12 +416,15 @@ def _check_history(path: str) -> Iterator[Finding]:
     if not os.path.exists(path):
         return
     try:
-        connection = sqlite.connect(path, 5.0)
+        connection = sqlite.connect(path, READ_PATIENCE_S)
         try:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
             connection.close()
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if sqlite.error_code(error) in sqlite.BUSY_CODES:
+            yield Finding("not searched", path, "in use by another program")
+            return
         verdict = str(error) if is_damage(error) else "ok"
     if verdict != "ok":
         yield Finding("history", path, f"the prompt history is damaged: {verdict}")

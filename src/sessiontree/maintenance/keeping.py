@@ -85,7 +85,7 @@ class _Item:
         """Raises OSError."""
         if self.kind == "file":
             return FileSessionStorage().open_reader(self.path)
-        return self.source.adapter.open(self.path, self.source.storage)
+        return self.source.adapter.open_verbatim(self.path, self.source.storage)
 
 
 def keep_sessions(
@@ -106,12 +106,12 @@ def keep_sessions(
         report.expiring += sum(1 for _ in _find_expiring(source, time.time() + _WEEK_S))
     items = [item for source in sources for item in _find_items(source)]
     report.checked = len(items)
-    with open_index(is_patient=True) as index:
+    with open_index() as index:
         known = index.find_all() if index is not None else {}
     if not any(_is_changed(item, known) for item in items):
         return report
     packs = PackFolder(kept_dir())
-    with packs.locked(timeout_s), open_index(is_patient=True) as index:
+    with packs.locked(timeout_s), open_index() as index:
         assert index is not None
         known = index.find_all()  # another process may have been quicker
         changed = [item for item in items if _is_changed(item, known)]

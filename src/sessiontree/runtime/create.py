@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sessiontree.core.context import DEFAULT_ROLE, SessionContext
@@ -70,26 +71,15 @@ async def create_agent_session(
     Raises ModelNotFoundError for a ``model`` that is not known, NotASessionError,
     PersistenceError; and what making the agent or entering the mode raises.
     """
+    choice = _Choice(
+        manager, cwd, session_dir, resume, continue_recent, persist, profile, storage, durability
+    )
     disk = DiskThread()
-    opened: list[SessionManager] = []
-
-    def choose() -> ModelRegistry:
-        if manager is not None:
-            opened.append(manager)
-        else:
-            opened.append(
-                _open(
-                    cwd, session_dir, resume, continue_recent, persist, profile, storage, durability
-                )
-            )
-        return models or ModelRegistry.load(get_profile(opened[0].profile).agent_dir)
-
     try:
-        registry = await disk.run(choose)
-        chosen = opened[0]
-        made = agent if isinstance(agent, Agent) else agent(chosen)
+        chosen = await disk.run(choice.open)
+        registry = models if models is not None else await disk.run(_load_models, chosen)
         wiring = Wiring(
-            await made if inspect.isawaitable(made) else made,
+            await _make_agent(agent, chosen),
             chosen,
             disk=disk,
             source=SessionSource.of(chosen),
@@ -100,8 +90,8 @@ async def create_agent_session(
         )
         await _start(wiring, model, thinking_level)
     except BaseException:
-        if opened and manager is None:
-            disk.run_later(opened[0].close, "closing a session that did not start")
+        if choice.opened is not None:
+            disk.run_later(choice.opened.close, "closing a session that did not start")
         disk.close()
         raise
     session = AgentSession(wiring)
@@ -109,25 +99,51 @@ async def create_agent_session(
     return session
 
 
-def _open(
-    cwd: StrPath | None,
-    session_dir: StrPath | None,
-    resume: StrPath | None,
-    continue_recent: bool,
-    persist: bool,
-    profile: str | Profile | None,
-    storage: Storage | None,
-    durability: Durability,
-) -> SessionManager:
-    project = os.path.abspath(cwd) if cwd is not None else os.getcwd()
-    options: dict[str, Any] = {"profile": profile, "storage": storage, "durability": durability}
-    if resume is not None:
-        return SessionManager.open(resume, session_dir, **options)
-    if not persist:
-        return SessionManager.in_memory(project, profile=profile)
-    if continue_recent:
-        return SessionManager.continue_recent(project, session_dir, **options)
-    return SessionManager.create(project, session_dir, **options)
+@dataclass(slots=True)
+class _Choice:
+    """Which session is wanted, and the manager of ours that has it open once it was chosen."""
+
+    manager: SessionManager | None
+    cwd: StrPath | None
+    session_dir: StrPath | None
+    resume: StrPath | None
+    continue_recent: bool
+    persist: bool
+    profile: str | Profile | None
+    storage: Storage | None
+    durability: Durability
+    opened: SessionManager | None = None
+    """To be closed if the start fails, also if it is cancelled while a thread opens it."""
+
+    def open(self) -> SessionManager:
+        if self.manager is not None:
+            return self.manager
+        self.opened = self._open()
+        return self.opened
+
+    def _open(self) -> SessionManager:
+        project = os.path.abspath(self.cwd) if self.cwd is not None else os.getcwd()
+        options: dict[str, Any] = {
+            "profile": self.profile,
+            "storage": self.storage,
+            "durability": self.durability,
+        }
+        if self.resume is not None:
+            return SessionManager.open(self.resume, self.session_dir, **options)
+        if not self.persist:
+            return SessionManager.in_memory(project, profile=self.profile)
+        if self.continue_recent:
+            return SessionManager.continue_recent(project, self.session_dir, **options)
+        return SessionManager.create(project, self.session_dir, **options)
+
+
+async def _make_agent(agent: Agent | AgentFactory, manager: SessionManager) -> Agent:
+    made = agent if isinstance(agent, Agent) else agent(manager)
+    return await made if inspect.isawaitable(made) else made
+
+
+def _load_models(manager: SessionManager) -> ModelRegistry:
+    return ModelRegistry.load(get_profile(manager.profile).agent_dir)
 
 
 async def _start(wiring: Wiring, model: str | Model | None, thinking_level: str | None) -> None:

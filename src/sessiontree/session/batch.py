@@ -43,9 +43,10 @@ def make_entries(
         stamp = each.get("timestamp")
         if not isinstance(stamp, str) or not stamp:
             stamp = time
-        data = {"type": "", "id": "", "parentId": None, "timestamp": "", **each}
-        data.update(type=entry_type, id=entry_id, parentId=parent_id, timestamp=stamp)
-        if is_placed:
+        own = {"type": entry_type, "id": entry_id, "parentId": parent_id, "timestamp": stamp}
+        data = {**own, **each}
+        if is_placed or len(data) < len(each) + 3:  # it brings more of these than the type
+            data |= own
             data.pop("parent_id", None)
         made.append(Entry(entry_type, entry_id, parent_id, stamp, cached=data))
         taken.new.add(entry_id)
@@ -92,7 +93,7 @@ def _make_marker(leaf_id: str | None, taken: _Taken, stamp: str) -> Entry:
 
 
 def _type_of(wanted: Mapping[str, Any]) -> str:
-    if not isinstance(wanted, dict | Mapping):
+    if type(wanted) is not dict and not isinstance(wanted, Mapping):
         raise TypeError(f"An entry is a dictionary, not {type(wanted).__name__}")
     entry_type = wanted.get("type")
     if not isinstance(entry_type, str) or not entry_type:

@@ -32,6 +32,9 @@ from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import ThemedApp
 
+_HISTORY_PATIENCE_S = 1.0
+"""How long leaving waits for another program that holds the prompt history."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExitInfo:
@@ -43,6 +46,8 @@ class ExitInfo:
     session_name: str | None
     cwd: str
     exit_code: int = 0
+    warning: str | None = None
+    """One line about what could not be saved besides the session."""
 
 
 class ChatApp(ThemedApp[None]):
@@ -142,9 +147,10 @@ def run_chat(
     )
     app = ChatApp(setup, opening)
     try:
-        return asyncio.run(_run(app, session_manager))
+        left = asyncio.run(_run(app, session_manager))
     finally:
-        history.close()
+        history.close(_HISTORY_PATIENCE_S)
+    return replace(left, warning=history.loss)
 
 
 async def _run(app: ChatApp, manager: SessionManager) -> ExitInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.kept import kept_dir
 from sessiontree.discovery.kept.index import SCHEMA
 from sessiontree.discovery.kept.reading import open_kept
+from sessiontree.discovery.kept.removal import forget_kept
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.imports import import_session
 from sessiontree.maintenance.keeping import cut_chunks, keep_sessions, read_status
@@ -367,3 +369,19 @@ def test_the_sessions_that_go_next_week_are_told(home: Path, settings: Path) -> 
 def test_odd_settings_mean_thirty_days(settings: Path, text: str) -> None:
     settings.write_text(text)
     assert get_adapter("claude-code").retention_days() == 30
+
+
+def test_what_is_forgotten_while_the_index_is_held_is_gone(home: Path) -> None:
+    path, other = talk(home, ONE, "hello"), talk(home, TWO, "stays")
+    keep_sessions()
+    holder = sqlite3.connect(SCHEMA.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert forget_kept([str(path)]) == 1
+    assert content(path) is None
+    assert content(other) == other.read_bytes()
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert content(path) is None
+    assert content(other) == other.read_bytes()
+    packs = b"".join(file.read_bytes() for file in Path(kept_dir()).rglob("*") if file.is_file())
+    assert os.fsencode(path.name) not in packs

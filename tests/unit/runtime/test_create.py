@@ -175,3 +175,12 @@ def test_the_public_names_lead_here() -> None:
 
     assert sessiontree.AgentSession is AgentSession
     assert sessiontree.create_agent_session is create_agent_session
+
+
+async def test_an_empty_list_of_models_is_a_choice_too(tmp_path: Path) -> None:
+    none = ModelRegistry([])
+    async with live(ScriptedAgent(), tmp_path, models=none) as session:
+        assert session.model is None
+    with pytest.raises(ModelNotFoundError):
+        async with live(ScriptedAgent(), tmp_path, models=none, model="offline/offline"):
+            raise AssertionError

@@ -15,9 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.logs import get_logger
 from sessiontree.profiles import PROFILE_NAMES
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from sessiontree.discovery.adapters.base import AgentAdapter
 
 ENTRY_POINTS = "sessiontree.agents"
@@ -29,6 +32,7 @@ _BUILT_IN = {
     "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
     "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
     "qwen-code": ("sessiontree.discovery.adapters.qwen_code", "QwenCode"),
+    "copilot-cli": ("sessiontree.discovery.adapters.copilot_cli", "CopilotCli"),
     "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
 }
 _loaded: dict[str, AgentAdapter] = {}
@@ -99,10 +103,22 @@ def _find_installed() -> dict[str, AgentAdapter]:
             from importlib.metadata import entry_points
 
             for point in entry_points(group=ENTRY_POINTS):
-                adapter = point.load()
-                made = adapter() if isinstance(adapter, type) else adapter
-                _installed[made.name] = made
+                made = _load_installed(point)
+                if made is not None:
+                    _installed[made.name] = made
     return _installed
+
+
+def _load_installed(point: EntryPoint) -> AgentAdapter | None:
+    """Make the adapter of a package; None if it fails, so that all other agents still work."""
+    try:
+        adapter = point.load()
+        made: AgentAdapter = adapter() if isinstance(adapter, type) else adapter
+        _ = made.name, made.title
+    except Exception as error:  # whatever a stranger's package raises when it loads
+        get_logger(__name__).warning("agent %s (%s) left out: %s", point.name, point.value, error)
+        return None
+    return made
 
 
 def _names_our_group(folder: str) -> bool:

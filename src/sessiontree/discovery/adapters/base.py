@@ -8,6 +8,7 @@ answers. Four rules hold for every adapter:
   reader that ``open`` returns. Most agents write JSONL, so that reader is the file's. An adapter
   for rows of a database returns a reader that spells each row as a line, under a path of its own
   (``…/opencode.db/ses_1``), and a ``FileStat`` that changes whenever the session does (``rows``).
+  One whose files only make sense as a whole gives what they come to (``interpret``).
   ``turns`` does most of the work for formats whose records can be read one by one.
 - **Odd data never fails.** A line that is damaged, strange or hostile counts as far as it can be
   read. Only OSError may be raised: the file cannot be read.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +65,10 @@ class Places(msgspec.Struct):
             yield from found
 
 
-class AgentAdapter:
+class AgentAdapter(ABC):
     """One agent's sessions. Subclass it, and register an object of the class.
 
-    Required: ``name``, ``title``, ``find``, ``read``, ``texts_of_line``. The rest has defaults.
+    Required: ``name``, ``title`` and the abstract methods. The rest has defaults.
     """
 
     name: str
@@ -84,19 +86,21 @@ class AgentAdapter:
     """Where names come first: of pi's family, its profile's (see ``model.dialects``)."""
     can_read_on = True
     """Whether ``read`` can go on from a ``known`` reading; without, a grown file is read whole."""
+    is_interpreted = False
+    """Whether ``interpret`` makes other lines of a file than it holds."""
 
     # -- where its sessions are ----------------------------------------------------------------
 
+    @abstractmethod
     def find(self, home: StrPath | None, summaries: GetSummaries) -> Places:
         """Find all sessions of this user by the names of files, opening none.
 
         ``home`` is another home folder; without it the agent's environment variables count.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         """Whether this agent wrote a file, by its name and its first records."""
-        raise NotImplementedError
 
     def is_document(self, path: str, head: bytes) -> bool:
         """Whether this agent wrote a file that does not hold a record on each line."""
@@ -114,7 +118,19 @@ class AgentAdapter:
         If listing it does not tell how long they are, ``find`` gives it ``UNKNOWN_SIZE``; all else
         in its ``FileStat`` is the same in both.
         """
+        return self.interpret(path, self.open_verbatim(path, storage))
+
+    def open_verbatim(self, path: str, storage: SessionStorage) -> SessionStorageReader:
+        """Open a session as its agent wrote it, for ``keep`` to copy. Raises OSError."""
         return storage.open_reader(path)
+
+    def interpret(self, path: str, reader: SessionStorageReader) -> SessionStorageReader:
+        """Make the lines that ``read`` and ``texts_of_line`` take of what the agent wrote.
+
+        Closes ``reader`` if it returns another one. Raises OSError.
+        """
+        del path
+        return reader
 
     def belongings(self, found: Places) -> dict[str, list[FileStat]]:
         """Find further files that belong to sessions, by their session's path.
@@ -135,6 +151,7 @@ class AgentAdapter:
 
     # -- what is in one ------------------------------------------------------------------------
 
+    @abstractmethod
     def read(
         self, reader: SessionStorageReader, path: str, size: int, known: Reading | None
     ) -> Reading:
@@ -143,20 +160,20 @@ class AgentAdapter:
         ``known`` is the reading of its first ``known.summary.end`` bytes, which are whole lines
         and have not changed.
         """
-        raise NotImplementedError
 
     def read_answers(
         self, reader: SessionStorageReader, path: str, size: int, known: Answers | None, start: int
     ) -> Answers:
-        """Read a session's paid calls; only for adapters whose ``read`` leaves them out.
+        """Read a session's paid calls, if ``read`` leaves them out: they are asked for rarely.
 
         ``known`` are those before ``start``, and may be added to.
         """
-        raise NotImplementedError
+        del reader, path, size, start
+        return Answers() if known is None else known
 
+    @abstractmethod
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
         """Yield what one line says, with the agent's own record id as ``entry_id``."""
-        raise NotImplementedError
 
     def is_silent(self, data: bytes, start: int, end: int) -> bool:
         """Whether a line certainly says nothing but tool output: then it need not be decoded."""

@@ -2,8 +2,8 @@
 
 The file is a log of changes: a message is written again whenever something is added to it,
 ``$rewindTo`` takes messages back, and ``$set`` replaces fields of the session, at times all of its
-messages. So ``open`` gives not these lines, but what they come to: every message once, as it was
-last, in the order of the first time, with the rewinds and compressions between them.
+messages. So ``interpret`` gives not these lines, but what they come to: every message once, as it
+was last, in the order of the first time, with the rewinds and compressions between them.
 
 The folder's name says little of the project: ``.project_root`` in it does, or ``projects.json``.
 Subagents write to ``chats/<session>/``; they are parts of their session.
@@ -35,7 +35,7 @@ from sessiontree.discovery.adapters.records import (
     get_text,
     read_records,
 )
-from sessiontree.discovery.adapters.rows import LinesReader
+from sessiontree.discovery.adapters.rows import spell_lines
 from sessiontree.discovery.adapters.turns import (
     Head,
     Turn,
@@ -64,6 +64,7 @@ class GeminiCli(TurnAgent):
 
     name = "gemini-cli"
     title = "Gemini CLI"
+    is_interpreted = True
 
     def find(self, home: StrPath | None, summaries: GetSummaries) -> Places:
         del summaries
@@ -95,15 +96,8 @@ class GeminiCli(TurnAgent):
         is_json = path.endswith(".json")
         return is_json and b'"projectHash"' in head and b'"sessionId"' in head
 
-    def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
-        reader = storage.open_reader(path)
-        try:
-            stat = reader.stat()
-            data = reader.read_at(0, stat.size)
-        finally:
-            reader.close()
-        lines = b"".join(codec.encode(each) + b"\n" for each in _Log(path, data).records())
-        return LinesReader(msgspec.structs.replace(stat, size=len(lines)), lines)
+    def interpret(self, path: str, reader: SessionStorageReader) -> SessionStorageReader:
+        return spell_lines(reader, lambda data: _Log(path, data).records())
 
     def head(self, path: str) -> Head:
         chats, owner = os.path.dirname(path), None

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -47,8 +48,8 @@ class SessionRow(msgspec.Struct, gc=False):
 class RowAgent(TurnAgent):
     """An agent that keeps its sessions in a SQLite database.
 
-    Required: ``name``, ``title``, ``tables``, ``find_databases``, ``list_rows``, ``records``,
-    ``turns``.
+    Required: ``name``, ``title``, ``tables`` and the abstract methods: ``find_databases``,
+    ``list_rows``, ``records``, and ``turns`` of ``TurnAgent``.
     """
 
     tables: Tables
@@ -56,17 +57,17 @@ class RowAgent(TurnAgent):
     file_names: tuple[str, ...]
     """The names that the database may have."""
 
+    @abstractmethod
     def find_databases(self, home: str, *, use_environment: bool) -> Iterable[str]:
         """Where the database may be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def list_rows(self, database: sqlite3.Connection, only: str | None) -> Iterator[SessionRow]:
         """Yield the sessions in a database, or the one with this id."""
-        raise NotImplementedError
 
+    @abstractmethod
     def records(self, database: sqlite3.Connection, session_id: str) -> Iterator[WireRecord]:
         """Yield what a session consists of, in order: one line each."""
-        raise NotImplementedError
 
     # -- what follows from these ---------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class RowAgent(TurnAgent):
     def head(self, path: str) -> Head:
         return Head(id=row_id(path))
 
-    def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
+    def open_verbatim(self, path: str, storage: SessionStorage) -> SessionStorageReader:
         del storage
         file, session_id = os.path.dirname(path), row_id(path)
 
@@ -151,6 +152,19 @@ class LinesReader:
         if self._data is None:
             raise OSError(9, "the session is closed", self._stat.path)
         return self._data
+
+
+def spell_lines(
+    reader: SessionStorageReader, play: Callable[[bytes], Iterable[WireRecord]]
+) -> LinesReader:
+    """Read all of a session, close it, and spell what ``play`` makes of it as lines."""
+    try:
+        stat = reader.stat()
+        data = reader.read_at(0, stat.size)
+    finally:
+        reader.close()
+    lines = b"".join(codec.encode(record) + b"\n" for record in play(data))
+    return LinesReader(msgspec.structs.replace(stat, size=len(lines)), lines)
 
 
 def row_path(database: str, session_id: str) -> str:

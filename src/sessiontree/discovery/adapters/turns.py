@@ -15,6 +15,7 @@ in ``after``.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ Role = Literal[
     "bashExecution",
     "context",
     "compaction",
+    "usage",  # what calls used that left no answer of their own
     "note",
     "mark",  # nothing but a place, which others may follow
     "rewind",
@@ -78,7 +80,7 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
     model: str | None = None
     """``provider/model`` that gave this answer."""
     usage: WireRecord | None = None
-    """What it used, of an answer or a compaction; made by ``usage_of``."""
+    """What it used, of an answer, a compaction or a ``usage``; made by ``usage_of``."""
     stop: str = "stop"
     error: str | None = None
     call_id: str = ""
@@ -131,9 +133,9 @@ class TurnAgent(AgentAdapter):
     def take_head(self, record: WireRecord, head: Head) -> None:
         """Note what a record says about the session."""
 
+    @abstractmethod
     def turns(self, record: WireRecord) -> Iterator[Turn]:
         """Yield what one record adds to the conversation, in order. May raise on odd values."""
-        raise NotImplementedError
 
     def find_parts(self, path: str, head: Head, storage: SessionStorage) -> Sequence[str]:
         """Find the sessions of subagents that belong to one; an import takes them along."""
@@ -246,7 +248,7 @@ class Scan:
             summary.leaf = Leaf(turn.id, self._status(turn), offset)
         if turn.id:
             self._leaf_at[turn.id] = summary.leaf
-        if turn.role in ("assistant", "compaction"):
+        if turn.role in ("assistant", "compaction", "usage"):
             self._take_usage(turn, time_ms)
 
     def _go_to(self, turn: Turn) -> None:

@@ -50,7 +50,7 @@ def open_session(
         found = open_kept(path)
         if found is None:
             raise
-        return found
+        return found if adapter is None else adapter.interpret(path, found)
 
 
 def kept_agent(path: str) -> str | None:

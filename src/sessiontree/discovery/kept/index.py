@@ -40,12 +40,27 @@ _decode = msgspec.msgpack.Decoder(Manifest).decode
 
 
 class KeptIndex:
-    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError."""
+    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError.
 
-    def __init__(self, database: sqlite3.Connection, packs: PackFolder) -> None:
-        self._database = database
+    If its file can no longer be written while it is used, it goes on in memory.
+    """
+
+    def __init__(self, packs: PackFolder, database: sqlite3.Connection | None = None) -> None:
         self.packs = packs
-        self._known = False
+        self._memory: sqlite3.Connection | None = None
+        self._database = self._make_in_memory() if database is None else database
+
+    def close(self) -> None:
+        """Free the memory; the database that was given stays open."""
+        if self._memory is not None:
+            self._memory.close()
+
+    def _make_in_memory(self) -> sqlite3.Connection:
+        made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for statement in _TABLES:
+            made.execute(statement)
+        self._memory = made
+        return made
 
     # -- up to date ------------------------------------------------------------------------
 
@@ -95,8 +110,11 @@ class KeptIndex:
         self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
     ) -> None:
         """Add what was written to the packs."""
-        with self._transaction():
-            self._add(chunks, manifests, ends)
+        try:
+            with self._transaction():
+                self._add(chunks, manifests, ends)
+        except sqlite.FAILURES:
+            self._go_on_in_memory()
 
     def _add(
         self, chunks: Iterable[Record], manifests: Iterable[Manifest], ends: dict[int, int]
@@ -125,7 +143,17 @@ class KeptIndex:
 
     def rebuild(self) -> None:
         """Forget everything and read the packs from their beginnings."""
-        self._clear()
+        try:
+            self._clear()
+            self.catch_up()
+        except sqlite.FAILURES:
+            self._go_on_in_memory()
+
+    def _go_on_in_memory(self) -> None:
+        """Another program holds the file: who opens it next reads from the packs what it lacks."""
+        if self._memory is not None:
+            raise sqlite3.OperationalError("the index of what is kept cannot be made in memory")
+        self._database = self._make_in_memory()
         self.catch_up()
 
     @contextlib.contextmanager
@@ -189,7 +217,7 @@ class KeptIndex:
 
 
 @contextlib.contextmanager
-def open_index(*, is_patient: bool = False) -> Iterator[KeptIndex | None]:
+def open_index() -> Iterator[KeptIndex | None]:
     """Open the index, up to date; None if nothing is kept.
 
     If its file cannot be used, the index is made in memory.
@@ -198,19 +226,19 @@ def open_index(*, is_patient: bool = False) -> Iterator[KeptIndex | None]:
         yield None
         return
     packs = PackFolder(kept_dir())
-    with sqlite.open_database(SCHEMA, is_patient=is_patient) as database:
+    with sqlite.open_database(SCHEMA) as database:
         found = _try(database, packs) if database is not None else None
         if found is not None:
-            yield found
+            with contextlib.closing(found):
+                yield found
             return
-    with contextlib.closing(_in_memory()) as database:
-        found = KeptIndex(database, packs)
+    with contextlib.closing(KeptIndex(packs)) as found:
         found.catch_up()
         yield found
 
 
 def _try(database: sqlite3.Connection, packs: PackFolder) -> KeptIndex | None:
-    found = KeptIndex(database, packs)
+    found = KeptIndex(packs, database)
     try:
         found.catch_up()
     except sqlite.FAILURES as error:
@@ -218,10 +246,3 @@ def _try(database: sqlite3.Connection, packs: PackFolder) -> KeptIndex | None:
             sqlite.discard(SCHEMA)
         return None
     return found
-
-
-def _in_memory() -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    for statement in _TABLES:
-        database.execute(statement)
-    return database

@@ -10,11 +10,13 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from sessiontree.discovery.kept import is_keeping, kept_dir
 from sessiontree.discovery.kept.index import KeptIndex, open_index
 from sessiontree.discovery.kept.manifests import Manifest
 from sessiontree.storage import sqlite
-from sessiontree.storage.base import FileStat
+from sessiontree.storage.base import UNKNOWN_SIZE, FileStat
 from sessiontree.storage.packs import PackFolder, Record
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def add_kept(adapter: AgentAdapter, places: Places) -> None:
         return
     for manifest in found:
         if manifest is not None and not _is_elsewhere(manifest, names, places):
-            _add(places, manifest)
+            _add(adapter, places, manifest)
 
 
 def _is_elsewhere(manifest: Manifest, names: set[bytes], places: Places) -> bool:
@@ -169,8 +171,10 @@ def _exists(path: bytes) -> bool:
     return os.path.lexists(path)
 
 
-def _add(places: Places, manifest: Manifest) -> None:
+def _add(adapter: AgentAdapter, places: Places, manifest: Manifest) -> None:
     stat = manifest.stat
+    if adapter.is_interpreted:  # the copy's size is not that of its lines
+        stat = msgspec.structs.replace(stat, size=UNKNOWN_SIZE)
     places.folders.setdefault(os.path.dirname(stat.path), []).append(stat)
     places.kept.add(stat.path)
     if manifest.kind == "part":

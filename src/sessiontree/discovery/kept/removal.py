@@ -30,7 +30,7 @@ def forget_kept(paths: Sequence[str], *, timeout_s: float = _LOCK_TIMEOUT_S) -> 
     if not is_keeping():
         return 0
     packs = PackFolder(kept_dir())
-    with packs.locked(timeout_s), open_index(is_patient=True) as index:
+    with packs.locked(timeout_s), open_index() as index:
         assert index is not None
         found = [manifest for path in paths if (manifest := index.find(path)) is not None]
         found += [each for path in paths for each in index.belongings(path)]

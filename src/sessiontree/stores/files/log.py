@@ -407,7 +407,7 @@ class FileLog(SharedFile):
         document = self._document()
         writer = self._writer or self._open_writer()
         lead = b"" if document.has_final_newline else b"\n"
-        whole = b"%b%b\n" % (lead, b"\n".join([each.line for each in spelled]))
+        whole = lead + b"\n".join([*[each.line for each in spelled], b""])
         start = writer.write_line(whole)
         try:
             if start != document.end:

@@ -206,57 +206,60 @@ class PostgresStore:
         if not isinstance(log, PostgresLog) or log.place is None:
             raise StoreError("only a session of this store can be copied in it")
         made = PostgresLog(self, header, log.dialect, log.durability)
-        sid = secrets.randbits(62)
         if announce is not None:
             announce(made)
         if entries is None:
-            taken = list(log.tree.entries)
-            changed: list[bytes | None] = [None] * len(taken)
-            columns = session_columns(header, made.scope, made.dialect)
-            made.is_draft = log.is_draft
-        else:
-            taken = list(entries)
-            changed = [None if log.holds(entry) else log.spell(entry) for entry in taken]
-            figures = figures_of(taken, log.tree)
-            columns = session_columns(header, made.scope, made.dialect, figures)
-            made.is_draft = not figures.is_answered
-        header_line = codec.encode(header)
-        rows = rows_of([] if entries is None else _respelled(taken, changed))
-        words = name_words(made.dialect, get_title(header), log.tree.info_name(), None)
-        is_whole = entries is None
-        (verdict,) = self.database.run(
-            statements.COPY,
-            (
-                log.place.sid,
-                Jsonb({**columns, "sid": sid}),
-                header_line,
-                words,
-                *(
-                    (None,) * 5
-                    if is_whole
-                    else (rows.ids, rows.parents, rows.kinds, rows.times, changed)
-                ),
-            ),
-        )[0]
-        if verdict != "ok":
-            raise PersistenceError(
-                log.name,
-                "is not there any more; it was not copied"
-                if verdict == "missing"
-                else f"could not be copied: there is a session {made.ref} already",
-            )
+            return self._copy_whole(log, made)
+        return self._copy_entries(log, made, entries)
+
+    def _copy_whole(self, log: PostgresLog, made: PostgresLog) -> PostgresLog:
+        made.is_draft = log.is_draft
+        columns = session_columns(made.header, made.scope, made.dialect)
+        self._send_copy(log, made, columns, (None,) * 5)
+        # Read again: the server may have copied more than was read of the source.
+        return PostgresLog.load(self, made.ref, made.durability)
+
+    def _copy_entries(
+        self, log: PostgresLog, made: PostgresLog, entries: Sequence[Entry]
+    ) -> PostgresLog:
+        respelled = [None if log.holds(entry) else log.spell(entry) for entry in entries]
+        figures = figures_of(entries, log.tree)
+        made.is_draft = not figures.is_answered
+        columns = session_columns(made.header, made.scope, made.dialect, figures)
+        rows = rows_of(_respelled(entries, respelled))
+        sid = self._send_copy(
+            log, made, columns, (rows.ids, rows.parents, rows.kinds, rows.times, respelled)
+        )
         lengths = [
             entry.length if line is None else len(line)
-            for entry, line in zip(taken, changed, strict=True)
+            for entry, line in zip(entries, respelled, strict=True)
         ]
-        if is_whole:
-            return self._reopen(made)
-        made.take_copied(sid, taken, lengths, header_line)
+        made.take_copied(sid, entries, lengths, codec.encode(made.header))
         return made
 
-    def _reopen(self, made: PostgresLog) -> PostgresLog:
-        """A copy that was made whole may hold more than was read of the source."""
-        return PostgresLog.load(self, made.ref, made.durability)
+    def _send_copy(
+        self,
+        log: PostgresLog,
+        made: PostgresLog,
+        columns: dict[str, object],
+        rows: tuple[object, ...],
+    ) -> int:
+        """Have the server copy these rows of a session, or all for five Nones; the copy's number.
+
+        Raises PersistenceError.
+        """
+        assert log.place is not None  # ``copy`` refuses others
+        sid = secrets.randbits(62)
+        words = name_words(made.dialect, get_title(made.header), log.tree.info_name(), None)
+        told = Jsonb({**columns, "sid": sid})
+        parameters = (log.place.sid, told, codec.encode(made.header), words, *rows)
+        (verdict,) = self.database.run(statements.COPY, parameters)[0]
+        if verdict == "missing":
+            raise PersistenceError(log.name, "is not there any more; it was not copied")
+        if verdict != "ok":
+            message = f"could not be copied: there is a session {made.ref} already"
+            raise PersistenceError(log.name, message)
+        return sid
 
     def fork(
         self,

@@ -23,6 +23,7 @@ from sessiontree.tui.pickers.session_actions import (
     explain_failure,
     unread_texts,
 )
+from sessiontree.tui.pickers.session_filter import FilteredRows, SessionFilter
 from sessiontree.tui.pickers.session_query import SessionQuery
 from sessiontree.tui.pickers.session_rows import (
     SORTS,
@@ -30,7 +31,6 @@ from sessiontree.tui.pickers.session_rows import (
     SessionRow,
     Sort,
     effective_sort,
-    explain,
     read_words,
     short_path,
 )
@@ -40,8 +40,6 @@ _REFRESH_S = 0.5
 """Seconds between two filterings while texts are being read."""
 _MAX_WORDS = 150_000_000
 """Bytes of words to keep for searching, over all sessions."""
-_EXPLAINED = 30
-"""Rows whose reasons are found before drawing: about a screenful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,74 +376,53 @@ class SessionFeed:
             self._filtering.stop()
         self._has_part = False
         self._owner.show_facts()
-        index, asked, sort, named = self._index, self.query, self.sort, self.named_only
-        loop, pump = asyncio.get_running_loop(), self._owner.pump
-        scope = self._shelf.reaching(self.breadth)
-        is_read = all(index.has_text(info.path) for info in index.infos)
-        is_files = scope.files is not None
-        is_indexed, is_complete = self.breadth in self._indexed, self.is_complete
-        can_ask = self._shelf.candidates is None and self.breadth != "folder"
+        loop, pump, asked = asyncio.get_running_loop(), self._owner.pump, self._make_filter()
 
-        def find(made: BackgroundWork) -> _Found:
-            def rows_of(query: SessionQuery) -> tuple[list[SessionRow] | None, int]:
-                texts, pending = None, 0
-                if query.has_words and can_ask and (query.needs_index or not is_read):
-                    texts, pending = query.find_texts(scope)
-                rows = index.rows(
-                    query.matcher,
-                    sort,
-                    named_only=named,
-                    accept=query.accept(scope),
-                    texts=texts,
-                    should_stop=lambda: made.is_stopped,
-                    on_part=tell,
-                )
-                return rows, pending
+        def find(made: BackgroundWork) -> FilteredRows:
+            def tell(rows: list[SessionRow], checked: int) -> None:
+                tell_from_thread(pump, loop, made, self._take_part, rows, checked, keep_cursor)
 
-            def tell(rows: list[SessionRow], done: int) -> None:
-                tell_from_thread(pump, loop, made, take_part, _explained(rows), done)
+            return asked.run(made, tell)
 
-            if asked.error is not None:
-                return _Found([])
-            rows, pending = rows_of(asked)
-            instead = None
-            is_near_wanted = asked.has_words and rows == [] and can_ask and is_complete
-            is_near_wanted = is_near_wanted and (is_read or asked.needs_index)
-            if is_near_wanted and is_indexed and not made.is_stopped:
-                instead = asked.near_miss(scope)
-                if instead is not None:
-                    rows, _ = rows_of(SessionQuery(instead, asked.models))
-            shown = _explained(rows) if rows is not None else None
-            return _Found(shown, pending, instead, is_near_wanted)
+        self._filtering = run_in_background(
+            pump,
+            find,
+            lambda found: self._take_rows(found, keep_cursor),
+            self._take_filter_failure,
+        )
 
-        def take_part(rows: list[SessionRow], done: int) -> None:
-            if rows:
-                show(rows)
-                self._has_part = True
-            if self.is_complete:  # else it shows how far the listing is
-                self._take_progress(done, len(index))
+    def _make_filter(self) -> SessionFilter:
+        return SessionFilter(
+            query=self.query,
+            index=self._index,
+            scope=self._shelf.reaching(self.breadth),
+            sort=self.sort,
+            named_only=self.named_only,
+            is_complete=self.is_complete,
+            is_read=all(self._index.has_text(info.path) for info in self._index.infos),
+            can_ask=self._shelf.candidates is None and self.breadth != "folder",
+            is_indexed=self.breadth in self._indexed,
+        )
 
-        def take_all(found: _Found) -> None:
-            self._filtering = None
-            self.progress = None if self.is_complete else self.progress
-            if found.rows is not None:
-                self.instead = found.instead if found.rows else None
-                show(found.rows)
-            if (
-                can_ask
-                and is_files
-                and (found.is_near_wanted or (found.pending and asked.needs_index))
-            ):
-                self._update_index()
-
-        def show(rows: list[SessionRow]) -> None:
+    def _take_part(self, rows: list[SessionRow], checked: int, keep_cursor: bool) -> None:
+        if rows:
             self._owner.show_rows(rows, keep_cursor or self._has_part)
+            self._has_part = True
+        if self.is_complete:  # else it shows how far the listing is
+            self._take_progress(checked, len(self._index))
 
-        def fail(error: Exception) -> None:
-            self._filtering = None
-            self._owner.say(explain_failure(error))
+    def _take_rows(self, found: FilteredRows, keep_cursor: bool) -> None:
+        self._filtering = None
+        self.progress = None if self.is_complete else self.progress
+        if found.rows is not None:
+            self.instead = found.instead if found.rows else None
+            self._owner.show_rows(found.rows, keep_cursor or self._has_part)
+        if found.wants_index:
+            self._update_index()
 
-        self._filtering = run_in_background(pump, find, take_all, fail)
+    def _take_filter_failure(self, error: Exception) -> None:
+        self._filtering = None
+        self._owner.say(explain_failure(error))
 
     def _update_index(self) -> None:
         """Index what the index does not hold yet, once, and filter again."""
@@ -472,20 +449,3 @@ class SessionFeed:
             self.filter()
 
         self._indexing = run_in_background(pump, update, take, lambda _: None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The rows of a query; None if it was stopped. ``pending`` files are not in the index yet."""
-
-    rows: list[SessionRow] | None
-    pending: int = 0
-    instead: str | None = None
-    is_near_wanted: bool = False
-
-
-def _explained(rows: list[SessionRow]) -> list[SessionRow]:
-    """Find the reasons of the first rows here, since this thread may read and drawing may not."""
-    for row in rows[:_EXPLAINED]:
-        explain(row)
-    return rows

@@ -8,6 +8,7 @@ wrongly.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -121,8 +122,9 @@ Draw = Callable[[str, bool], Text]
 class _Lazy(Sequence[Text]):
     """Lines that are made when they are read."""
 
+    @abstractmethod
     def _line(self, number: int) -> Text:
-        raise NotImplementedError
+        """Make the line with this number."""
 
     @overload
     def __getitem__(self, index: int) -> Text: ...

@@ -22,6 +22,7 @@ from sessiontree.discovery.adapters import (
     unregister_adapter,
 )
 from sessiontree.discovery.adapters.base import AgentAdapter
+from sessiontree.discovery.adapters.codex import Codex
 from sessiontree.discovery.adapters.records import read_records
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.catalogue.answers import Reading
@@ -71,7 +72,7 @@ def test_all_agents_are_those_of_pis_family_and_the_others() -> None:
 
 
 def test_an_adapter_can_be_registered_and_removed() -> None:
-    class Other(AgentAdapter):
+    class Other(Codex):
         name = "other-agent"
         title = "Other"
 
@@ -85,24 +86,65 @@ def test_an_adapter_can_be_registered_and_removed() -> None:
     assert "other-agent" not in agent_names()
 
 
-def test_an_installed_package_brings_its_agent(tmp_path: Path) -> None:
-    info = tmp_path / "foo_sessions-1.0.dist-info"
+def _install(folder: Path, code: str) -> dict[str, str]:
+    """A package with an agent ``foo``; the environment in which Python finds it."""
+    info = folder / "foo_sessions-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foo-sessions\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[sessiontree.agents]\nfoo = foo_sessions:Foo\n")
-    (tmp_path / "foo_sessions.py").write_text(
-        "from sessiontree.discovery.adapters.base import AgentAdapter\n"
-        "class Foo(AgentAdapter):\n    name = 'foo'\n    title = 'Foo'\n"
+    (folder / "foo_sessions.py").write_text(code)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def test_an_installed_package_brings_its_agent(tmp_path: Path) -> None:
+    environment = _install(
+        tmp_path,
+        "from sessiontree.discovery.adapters.codex import Codex\n"
+        "class Foo(Codex):\n    name = 'foo'\n    title = 'Foo'\n",
     )
     code = "from sessiontree.discovery.adapters import get_adapter; print(get_adapter('foo').title)"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "Foo\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (
+            """
+from sessiontree.discovery.adapters.base import AgentAdapter
+class Foo(AgentAdapter):
+    name = 'foo'
+    title = 'Foo'
+""",
+            "abstract",
+        ),
+        ("import nonesuch\n", "No module named 'nonesuch'"),
+        ("class Foo:\n    name = 'foo'\n", "title"),
+    ],
+    ids=["methods missing", "import fails", "no adapter"],
+)
+def test_an_installed_agent_that_does_not_load_is_left_out_and_logged(
+    tmp_path: Path, code: str, reason: str
+) -> None:
+    listing = """
+import logging
+logging.basicConfig()
+from sessiontree.discovery.adapters import get_adapters
+print(*(adapter.name for adapter in get_adapters()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", listing],
+        env=_install(tmp_path, code),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout == "Foo\n", done.stderr
+    assert done.stdout.split() == agent_names()
+    assert "agent foo (foo_sessions:Foo) left out" in done.stderr
+    assert reason in done.stderr
 
 
 def test_looking_at_one_agent_loads_no_other_and_no_importer() -> None:

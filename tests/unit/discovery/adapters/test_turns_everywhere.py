@@ -19,6 +19,8 @@ from sessiontree.discovery.search import update_search_index
 from sessiontree.discovery.sources import find_sources
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.imports import import_all, import_session
+from sessiontree.maintenance.keeping import keep_sessions
+from sessiontree.maintenance.kept_restoring import restore_session
 from sessiontree.storage.base import SessionStorage, SessionStorageReader
 
 AGENTS = sorted(KINDS)
@@ -142,6 +144,29 @@ def test_an_import_is_complete_idempotent_and_grows(
         assert session.session_name == sample.title
         assert "narwhal" in str(session.build_session_context().messages[-1])
     assert import_all(agent, session_dir=tmp_path).imported[0].is_unchanged
+
+
+def test_a_kept_copy_reads_the_same_and_restores_every_byte(agent: str, sample: Sample) -> None:
+    age(sample)
+    update_search_index()
+    before = [entry.data for entry in load_foreign(sample.path).get_entries()]
+    (was,) = list_agent_sessions(agent)
+    database = sample.path.parent if sample.path.parent.is_file() else None
+    written = sample.path.read_bytes() if database is None else b""
+    keep_sessions()
+    assert keep_sessions().changed == 0
+    (database or sample.path).unlink()
+    catalogue.forget_process_memory()
+    for _ in range(2):  # the second time from the catalogue
+        (info,) = list_agent_sessions(agent)
+        assert info.is_kept
+        assert (info.id, info.title, info.cwd) == (was.id, was.title, was.cwd)
+        assert (info.message_count, info.size) == (was.message_count, was.size)
+        assert found_by("walrus") == [sample.id]
+    assert [entry.data for entry in load_foreign(sample.path).get_entries()] == before
+    if database is None:
+        restore_session(str(sample.path))
+        assert sample.path.read_bytes() == written
 
 
 def test_its_own_agent_resumes_it(agent: str, sample: Sample) -> None:
