@@ -14,6 +14,7 @@ from tests.samples import lines, message, user
 from .conftest import Machine
 
 A, B = "0199a3f2c0de1234", "0199b000c0de5678"
+DAY_S = 86_400
 
 
 def _sessions(machine: Machine) -> list[tuple[str, str | None]]:
@@ -78,7 +79,7 @@ def test_a_session_that_is_open_elsewhere_is_moved_only_by_force(machine: Machin
 
 
 def test_who_only_reads_a_session_does_not_keep_it_from_moving(machine: Machine) -> None:
-    path = machine.session(A, "hello", "hi", age_s=3600)
+    path = machine.session(A, "hello", "hi", age_s=3 * DAY_S)
     target = machine.root / "target"
     target.mkdir()
     reader = processes.start(HOLD.replace('"ab"', '"rb"'), path)
@@ -111,10 +112,10 @@ def test_a_pi_that_works_in_the_project_may_have_the_session_open(machine: Machi
     assert not os.path.lexists(path)
 
 
-def test_a_session_that_was_just_written_to_leaves_a_link(machine: Machine) -> None:
+@pytest.mark.parametrize("age_s", [0, DAY_S - 3_600])
+def test_a_session_that_was_written_to_lately_leaves_a_link(machine: Machine, age_s: float) -> None:
     """The program that wrote it may find the file by its name each time."""
-    path = machine.session(A, "hello", "hi")
-    os.utime(path)
+    path = machine.session(A, "hello", "hi", age_s=age_s)
     target = machine.root / "target"
     target.mkdir()
     moved = machine.run("mv", A, str(target))
@@ -122,6 +123,26 @@ def test_a_session_that_was_just_written_to_leaves_a_link(machine: Machine) -> N
     assert "Left a link in the old place" in moved.out + moved.err
     assert path.is_symlink()
     assert len(_sessions(machine)) == 1
+    for cwd in (machine.project, target):
+        assert machine.run("show", A, cwd=cwd).code == 0
+        assert machine.run("show", A[:6], cwd=cwd).code == 0
+        assert machine.run("show", path.name[:13], cwd=cwd).code == 0  # the time in its name
+
+
+@pytest.mark.parametrize("cwd", ["project", "target", "."])
+def test_a_session_is_found_with_what_a_program_wrote_where_it_was(
+    machine: Machine, cwd: str
+) -> None:
+    path = machine.session(A, "hello", "hi", age_s=3 * DAY_S)
+    last = json.loads(path.read_text().splitlines()[-1])["id"]
+    target = machine.root / "target"
+    target.mkdir()
+    assert machine.run("mv", A, str(target)).code == 0
+    path.write_bytes(lines(message("late0001", last, user("said later"))))
+    shown = machine.run("show", A, cwd=machine.root / cwd)
+    assert (shown.code, shown.err) == (0, "")
+    assert "said later" in shown.out
+    assert path.is_symlink()
 
 
 def test_force_always_leaves_a_link(machine: Machine) -> None:
@@ -133,7 +154,7 @@ def test_force_always_leaves_a_link(machine: Machine) -> None:
 
 
 def test_what_a_program_wrote_to_the_old_place_is_brought_to_the_session(machine: Machine) -> None:
-    path = machine.session(A, "hello", "hi", age_s=3600)
+    path = machine.session(A, "hello", "hi", age_s=3 * DAY_S)
     last = json.loads(path.read_text().splitlines()[-1])["id"]
     target = machine.root / "target"
     target.mkdir()
@@ -165,7 +186,7 @@ def test_a_title_slot_is_renamed_in_place_and_listed_at_once(machine: Machine) -
 
 
 def test_a_session_moves_to_another_project(machine: Machine) -> None:
-    path = machine.session(A, "hello", "hi", age_s=3600)
+    path = machine.session(A, "hello", "hi", age_s=3 * DAY_S)
     artifacts = path.with_suffix("")
     artifacts.mkdir()
     (artifacts / "1.txt").write_text("kept")

@@ -90,6 +90,32 @@ def find_session(value: str, scope: Scope) -> ResolvedSession:
 
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession:
+    """Find our session, with what a program wrote to the place from which it was moved."""
+    try:
+        found = _look_up(value, scope)
+        is_changed = _gather([found.path], scope)
+    except AmbiguousSessionError as error:
+        if not _gather([info.path for info in error.candidates], scope):
+            raise
+        is_changed = True
+    return _look_up(value, scope) if is_changed else found
+
+
+def _gather(sessions: list[str], scope: Scope) -> bool:
+    """Bring lines home that are in files called like these sessions, or in these themselves."""
+    store = scope.files
+    if store is None:
+        return False
+    places = [*sessions, *(place for path in sessions for place in store.other_places(path))]
+    files = [place for place in places if os.path.isfile(place) and not os.path.islink(place)]
+    if len(files) <= 1:  # a stray file is one of two
+        return False
+    from sessiontree.stores.files.strays import gather_strays
+
+    return bool(gather_strays(store, files))
+
+
+def _look_up(value: str, scope: Scope) -> ResolvedSession:
     is_path = scope.files is not None and _is_path(value)
     asked = os.path.abspath(os.path.expanduser(value)) if is_path else value
     try:

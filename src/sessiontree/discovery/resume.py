@@ -37,6 +37,7 @@ from sessiontree.errors import (
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.regular import leads_beside
 
 if TYPE_CHECKING:  # loaded only for names and for telling candidates apart: continuing is quicker
     from sessiontree.discovery.listing import SessionInfo, SessionList
@@ -239,6 +240,8 @@ class _Query:
             named = parse_session_file_name(session_of_draft(path) or path)
             if named is not None and not named[1].startswith(self.value):
                 continue
+            if leads_beside(path):
+                continue
             head = _try_head(self.storage, path)
             if named is not None or (head and head.session_id.startswith(self.value)):
                 found.append((path, head))
@@ -250,6 +253,7 @@ class _Query:
             (path, _try_head(self.storage, path))
             for path in self._candidates(folders)
             if os.path.basename(session_of_draft(path) or path).startswith(self.value)
+            and not leads_beside(path)
         ]
 
     def _candidates(self, folders: list[str]) -> Iterator[str]:

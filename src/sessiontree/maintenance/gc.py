@@ -31,6 +31,7 @@ from sessiontree.stores.files.reader import load_entries_from_file
 from sessiontree.stores.files.references import find_references
 
 SAFE_AGE_S = 3600.0
+_LINK_AGE_S = 7 * 86_400.0
 _BLOB_NAME = re.compile(r"([0-9a-f]{64})(?:\.[a-z0-9]{1,8})?")
 _TEMP_OWNER = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp$")
 
@@ -175,7 +176,7 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
 
 def _is_unused_link(path: str, clock: Clock) -> bool:
     """Whether the link that a move left is old and no process has the file open through it."""
-    return clock() - os.lstat(path).st_mtime >= SAFE_AGE_S and not find_users(path)
+    return clock() - os.lstat(path).st_mtime >= _LINK_AGE_S and not find_users(path)
 
 
 def _is_abandoned(path: str, name: str) -> bool:

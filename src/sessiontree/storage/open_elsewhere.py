@@ -55,7 +55,7 @@ AGENT_PROGRAMS = {
 its first line: before that one can only see that they work in the session's project."""
 _INTERPRETERS = frozenset(("node", "bun", "deno"))
 """What agents run on. One that was started as a part of another program has no name of its own."""
-_RECENT_S = 60.0
+_RECENT_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,11 @@ def may_be_written(path: str, folder: str) -> bool:
 
 
 def was_written_lately(path: str) -> bool:
-    """Whether somebody, perhaps in another container, wrote to a file within the last minute."""
+    """Whether somebody wrote to a file within a day.
+
+    A program that waits for its user since then may be in another container, or on a system that
+    does not tell what it works on: if it finds the file by its name, its next line goes there.
+    """
     try:
         return time.time() - os.stat(path).st_mtime < _RECENT_S
     except OSError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from tests.processes import start, wait_for
-from tests.samples import assistant, header, slot, user, write
+from tests.samples import assistant, chain, header, lines, message, slot, user, write
 from tests.unit.discovery.places import put, session_name, talk
 
 from sessiontree import SessionManager, relink
@@ -18,6 +19,8 @@ from sessiontree.profiles import get_profile
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files import rerooting
 from sessiontree.stores.files.relinking import RelinkReport
+
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -146,26 +149,41 @@ def test_a_file_in_the_way_is_not_overwritten(old: Path, new: Path) -> None:
     assert (file.read_bytes(), other.read_bytes()) == before
 
 
+@pytest.mark.parametrize("age_s", [60, 10 * DAY_S])
 def test_a_move_that_was_cut_off_is_finished_by_the_next(
-    old: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+    old: Path, new: Path, monkeypatch: pytest.MonkeyPatch, age_s: float
 ) -> None:
-    file = put(folder_of(old), *talk("x"), cwd=str(old))
+    file = put(folder_of(old), *talk("x"), cwd=str(old), mtime=time.time() - age_s)
 
     class Died(Exception):
         pass
 
-    def die(self: object, path: str) -> None:
-        raise Died(path)
+    def die(*_: object) -> None:
+        raise Died
 
     with monkeypatch.context() as patch:
         patch.setattr(FileSessionStorage, "unlink", die)
+        patch.setattr("sessiontree.stores.files.moved_file.os.symlink", die)
         with pytest.raises(Died):
             relink(old, new, dry_run=False)
     assert file.exists()
+    assert not file.is_symlink()
     report = relink(old, new, dry_run=False)
     assert (len(report.sessions), report.skipped) == (1, [])
-    assert not file.exists()
+    assert file.is_symlink() == (age_s < DAY_S)
+    assert file.exists() == (age_s < DAY_S)
     assert len(list_sessions(new)) == 1
+    assert list_sessions(old) == []
+
+
+def test_who_writes_to_the_old_place_after_a_relink_finds_the_session(old: Path, new: Path) -> None:
+    said = chain(user("x"), assistant("y"))
+    file = put(folder_of(old), *said, cwd=str(old), mtime=time.time() - 3_600)
+    relink(old, new, dry_run=False)
+    with file.open("ab") as place:  # by its name, as pi does
+        place.write(lines(message("late0001", said[-1]["id"], user("said later"))))
+    (info,) = list_sessions(new)
+    assert info.message_count == 3
 
 
 def test_a_session_that_another_process_holds_is_left_alone(
@@ -278,7 +296,8 @@ def test_the_last_session_of_a_renamed_project_is_continued_in_it(
         folders = paths.session_folders(get_profile(profile), new)
         assert str(Path(manager.session_file).parent) in folders
         assert any(str(old) in warning.reason for warning in manager.warnings)
-    assert not Path(before).exists()
+    assert Path(before).is_symlink()  # it was written to a moment ago
+    assert len(list_sessions(old, profile=profile)) == 1
     assert other.exists()
     with SessionManager.continue_recent(new, profile=profile) as again:
         assert again.session_file == manager.session_file

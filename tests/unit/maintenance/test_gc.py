@@ -221,8 +221,11 @@ def test_the_link_of_a_move_goes_once_it_is_old(profile: Profile) -> None:
     link = _project(profile) / "a.jsonl"
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(session)
+    lately = time.time() - 6 * 86_400
+    os.utime(link, (lately, lately), follow_symlinks=False)
     assert not find_garbage(profile).garbage
-    os.utime(link, (0, 0), follow_symlinks=False)
+    before = time.time() - 8 * 86_400
+    os.utime(link, (before, before), follow_symlinks=False)
     report = find_garbage(profile)
     assert [(piece.kind, piece.path) for piece in report.garbage] == [("link of a move", str(link))]
     remove_garbage(report)

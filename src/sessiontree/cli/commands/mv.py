@@ -22,7 +22,7 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
 
     mv refuses if another program has the session open, because that program's next messages could
     be lost. With --force it moves the session and leaves a link that leads that program to it. It
-    also leaves one if the session was written to within a minute.
+    also leaves one if the session was written to within a day.
 
     \b
     Examples:

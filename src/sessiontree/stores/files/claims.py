@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import PersistenceError, SessionExistsError
+from sessiontree.storage.regular import leads_beside
 from sessiontree.stores.base import Ref
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def _candidates(store: FileStore, folder: str) -> Iterator[str]:
             if target is not None and target not in names and _has_begun(store, folder, name):
                 yield os.path.join(folder, target)
         elif name.endswith(paths.SESSION_SUFFIX):
-            yield os.path.join(folder, name)
+            path = os.path.join(folder, name)
+            if not leads_beside(path):
+                yield path
 
 
 def _has_begun(store: FileStore, folder: str, draft: str) -> bool:

@@ -15,6 +15,7 @@ from sessiontree.discovery import paths
 from sessiontree.errors import NotASessionError
 from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, read_chunks
+from sessiontree.storage.regular import leads_beside
 from sessiontree.stores.base import EntryPlace
 from sessiontree.stores.files.reader import load_document
 
@@ -48,7 +49,9 @@ def _files(store: FileStore) -> Iterator[tuple[str, str]]:
                 if target is not None and target not in names:
                     yield os.path.join(folder, target), os.path.join(folder, name)
                 elif name.endswith(paths.SESSION_SUFFIX) and not name.startswith("."):
-                    yield os.path.join(folder, name), os.path.join(folder, name)
+                    path = os.path.join(folder, name)
+                    if not leads_beside(path):
+                        yield path, path
 
 
 def _holds(storage: SessionStorage, file: str, needle: bytes) -> bool:

@@ -15,6 +15,7 @@ from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.moved_projects import project_folders
 from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
+    SESSION_SUFFIX,
     default_session_dir,
     draft_path,
     resolve_cwd,
@@ -27,7 +28,7 @@ from sessiontree.errors import PersistenceError, SessionTreeError
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
-from sessiontree.storage.open_elsewhere import find_users
+from sessiontree.storage.open_elsewhere import find_users, may_be_written, was_written_lately
 from sessiontree.stores.files.rerooting import reroot_session
 
 
@@ -80,7 +81,10 @@ def relink(
     for item in planned:
         try:
             _require_unused(store, item.path)
-            reroot_session(store, item.path, item.new_path, item.new_cwd, new_paths)
+            leave_link = _is_link_wanted(store, item.path, item.cwd)
+            reroot_session(
+                store, item.path, item.new_path, item.new_cwd, new_paths, leave_link=leave_link
+            )
             report.sessions.append(item)
         except (SessionTreeError, OSError) as error:
             reason = error.reason if isinstance(error, PersistenceError) else str(error)
@@ -115,7 +119,8 @@ def bring_last_session(
         if head is None or not same_cwd(head.cwd, old_cwd):
             return None
         new_path = _new_path(file, old_cwd, new_cwd, chosen, store)
-        reroot_session(store, file, new_path, new_cwd, {})
+        leave_link = _is_link_wanted(store, file, old_cwd)
+        reroot_session(store, file, new_path, new_cwd, {}, leave_link=leave_link)
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error
     return Relinked(file, new_path, old_cwd, new_cwd)
@@ -126,6 +131,13 @@ def _require_unused(storage: SessionStorage, path: str) -> None:
     users = find_users(path) if isinstance(storage, FileSessionStorage) else []
     if users:
         raise PersistenceError(path, f"is open in {users[0]}; close it there first")
+
+
+def _is_link_wanted(storage: SessionStorage, path: str, cwd: str) -> bool:
+    """Whether a program may go on writing to the old place that finds the file by its name."""
+    if not isinstance(storage, FileSessionStorage) or not path.endswith(SESSION_SUFFIX):
+        return False
+    return was_written_lately(path) or may_be_written(path, cwd)
 
 
 class _Root:
