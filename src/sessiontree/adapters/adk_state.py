@@ -13,16 +13,16 @@ Knows nothing of the SDK.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessiontree.adapters.entries import COUNT, holds_object, object_of, skip, wire
+from sessiontree.adapters.learned import LearnedSession
 from sessiontree.adapters.sessions import Wanted, append
 from sessiontree.adapters.verbatim import UnpackError, pack, unpack
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.ids import sha256_hex
-from sessiontree.session.manager import SessionManager
 
 HARNESS = "google-adk"
 SESSION = "google-adk.session"
@@ -232,37 +232,27 @@ def _change_id(key: str) -> str:
 # -- of users and apps -------------------------------------------------------------------------
 
 
-class SharedState:
+class SharedState(LearnedSession):
     """The state of a user or an app, in an open session of its own."""
 
-    def __init__(self, manager: SessionManager) -> None:
-        self._manager = manager
-        self._seen = 0
-        self._last_id: str | None = None
-        self.values: State = {}
-        self.users: dict[str, None] = {}
-        """Users of an app that have conversations, in the order in which they came."""
+    values: State
+    users: dict[str, None]
+    """Users of an app that have conversations, in the order in which they came."""
 
-    def catch_up(self) -> None:
-        """Learn what has been set since."""
-        entries = self._manager.get_entries()
-        if self._seen and [e.id for e in entries[self._seen - 1 : self._seen]] != [self._last_id]:
-            self._seen, self.values, self.users = 0, {}, {}  # the file was replaced
-        self._learn(entries[self._seen :])
-        self._seen = len(entries)
-        self._last_id = entries[-1].id if entries else None
+    def _forget(self) -> None:
+        self.values = {}
+        self.users = {}
 
-    def _learn(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            data = wire(entry)
-            if entry.type != "custom" or data.get("customType") != CHANGE:
-                continue
-            try:
-                fields = unpack(data.get("data"))
-                self.values.update(fields.get("state", {}))
-                self.users.update(dict.fromkeys(fields.get("users", ())))
-            except (UnpackError, AttributeError, TypeError, ValueError) as error:
-                skip(entry, CHANGE, error)
+    def _learn(self, entry: Entry) -> None:
+        data = wire(entry)
+        if entry.type != "custom" or data.get("customType") != CHANGE:
+            return
+        try:
+            fields = unpack(data.get("data"))
+            self.values.update(fields.get("state", {}))
+            self.users.update(dict.fromkeys(fields.get("users", ())))
+        except (UnpackError, AttributeError, TypeError, ValueError) as error:
+            skip(entry, CHANGE, error)
 
     def set(self, delta: State, *, key: str | None = None) -> None:
         """Set values; a second time with the same ``key`` changes nothing."""

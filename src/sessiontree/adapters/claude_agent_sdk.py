@@ -13,10 +13,9 @@ from the SDK; they stay in the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
-from weakref import WeakKeyDictionary
 
 from claude_agent_sdk import (
     SessionKey,
@@ -37,6 +36,7 @@ from sessiontree.adapters.claude_records import (
     record_of,
     thread_of,
 )
+from sessiontree.adapters.learned import LearnedSession, LearnedSessions, ListedSessions
 from sessiontree.adapters.sessions import OpenSessions, append, key_of
 from sessiontree.discovery.adapters.records import get_count, get_object, get_text
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
@@ -74,8 +74,8 @@ class SessiontreeSessionStore:
         self._sessions = OpenSessions(AGENT, storage=storage, profile=profile)
         self.store = self._sessions.store
         """Where the sessions are kept."""
-        self._transcripts: WeakKeyDictionary[SessionManager, _Transcript] = WeakKeyDictionary()
-        self._listed: dict[tuple[str, int], _Listed | None] = {}
+        self._transcripts = LearnedSessions(_Transcript)
+        self._listed = ListedSessions(self.store, _read_listed)
 
     # -- the protocol ----------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class SessiontreeSessionStore:
         folder = next((cwd for cwd in folders if cwd and cwd.startswith("/")), None)
         await self._sessions.run(
             key["session_id"],
-            lambda session: self._transcript(session).append(key, records),
+            lambda session: self._transcripts.of(session).append(key, records),
             scope=self.scope_of(key["project_key"]),
             header={"cwd": folder} if folder is not None else None,
         )
@@ -154,72 +154,48 @@ class SessiontreeSessionStore:
         try:
             return await self._sessions.run(
                 key["session_id"],
-                lambda session: work(self._transcript(session)),
+                lambda session: work(self._transcripts.of(session)),
                 create=False,
                 scope=self.scope_of(key["project_key"]),
             )
         except SessionNotFoundError:
             return None
 
-    def _transcript(self, session: SessionManager) -> _Transcript:
-        found = self._transcripts.get(session)
-        if found is None:
-            found = self._transcripts[session] = _Transcript(session)
-        return found
-
     def _list(self, project_key: str) -> list[_Listed]:
-        store, found = self.store, []
-        for info in store.find("", scope=self.scope_of(project_key)):
-            place = (info.path, info.size)
-            if place not in self._listed:
-                try:
-                    log = store.read(info.path)
-                except SessionTreeError as error:
-                    logger.warning("left out of the list: %s", error)
-                    continue
-                try:
-                    self._listed[place] = _read_listed(log)
-                finally:
-                    log.close()
-            listed = self._listed[place]
-            if listed is not None:
-                found.append(listed)
-        return found
+        return self._listed.of_scope(self.scope_of(project_key))
 
 
-class _Transcript:
+class _Transcript(LearnedSession):
     """One session, open, with what is known of its threads."""
 
     def __init__(self, session: SessionManager) -> None:
         self.session = session
+        super().__init__(session)
+
+    def _forget(self) -> None:
         self._threads = Threads()
-        self._last_id: str | None = None
 
-    def _catch_up(self) -> list[Entry]:
-        """All entries, those that other processes have added included, learned in order."""
-        entries = self.session.get_entries()
-        seen = self._threads.seen
-        if self._threads.is_ahead or (seen and entries[seen - 1 : seen][0].id != self._last_id):
-            # what was to be written was not, or the file was replaced
-            self._threads, seen = Threads(), 0
-        for entry in entries[seen:]:
-            try:
-                self._threads.learn(entry.decode())
-            except (SessionTreeError, ValueError, TypeError, KeyError) as error:
-                _warn(self.session, entry, error)
-        self._note_seen(entries)
-        return entries
+    def _learn(self, entry: Entry) -> None:
+        try:
+            self._threads.learn(entry.decode())
+        except (SessionTreeError, ValueError, TypeError, KeyError) as error:
+            _warn(self.session, entry, error)
 
-    def _note_seen(self, entries: list[Entry]) -> None:
+    def _note_seen(self, entries: Sequence[Entry]) -> None:
+        super()._note_seen(entries)
         self._threads.seen = len(entries)
         self._threads.is_ahead = False
-        self._last_id = entries[-1].id if entries else None
+
+    def catch_up(self) -> Sequence[Entry]:
+        if self._threads.is_ahead:
+            self._restart()  # what was to be written was not
+        return super().catch_up()
 
     def _append(self, make: Callable[[], Iterable[Wire]]) -> None:
         """Append what ``make`` gives; the conversation goes on where its last record is."""
 
         def plan() -> list[Wire]:
-            self._catch_up()
+            self.catch_up()
             made = list(make())
             self._threads.is_ahead = bool(made)
             return made
@@ -267,7 +243,7 @@ class _Transcript:
     def load(self, path: str | None) -> list[Any]:
         """The records of a thread, in order; those that cannot be read are left out."""
         found: list[Any] = []
-        for entry in self._catch_up():
+        for entry in self.catch_up():
             try:
                 data = entry.decode()
                 if _is_deletion(data, path):
@@ -279,7 +255,7 @@ class _Transcript:
         return found
 
     def subkeys(self) -> list[str]:
-        self._catch_up()
+        self.catch_up()
         return [path for path in self._threads.paths if path is not None]
 
     def delete(self, path: str) -> None:

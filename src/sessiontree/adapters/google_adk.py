@@ -68,16 +68,17 @@ from sessiontree.adapters.adk_state import (
     timestamp_of,
 )
 from sessiontree.adapters.entries import entries_of, fresh_id, holds_object, skip, wire
+from sessiontree.adapters.learned import LearnedSessions, ListedSessions
 from sessiontree.adapters.sessions import OpenSessions, Wanted, append, key_of
 from sessiontree.adapters.verbatim import UnpackError
-from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.errors import SessionNotFoundError
 from sessiontree.logs import get_logger
 from sessiontree.model.entries import Entry
 from sessiontree.model.ids import new_uuid7
 from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
 from sessiontree.stores import Storage
-from sessiontree.stores.base import Ref, SessionLog, StrPath
+from sessiontree.stores.base import SessionLog, StrPath
 
 __all__ = ["SessiontreeSessionService"]
 
@@ -110,9 +111,9 @@ class SessiontreeSessionService(BaseSessionService):
         """Where the sessions are kept."""
         self._delete_permanently = delete_permanently
         self._standing: WeakKeyDictionary[SessionManager, Standing] = WeakKeyDictionary()
-        self._shared: WeakKeyDictionary[SessionManager, SharedState] = WeakKeyDictionary()
+        self._shared = LearnedSessions(SharedState)
         self._locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
-        self._listed: dict[tuple[Ref, int], _Listed] = {}
+        self._listed = ListedSessions(self.store, _read_listed)
 
     # -- the protocol ----------------------------------------------------------------------
 
@@ -300,11 +301,7 @@ class SessiontreeSessionService(BaseSessionService):
         """What ``work`` gives for the state of an app, or of one of its users, if there is any."""
 
         def use(manager: SessionManager) -> R:
-            shared = self._shared.get(manager)
-            if shared is None:
-                shared = self._shared[manager] = SharedState(manager)
-            shared.catch_up()
-            return work(shared)
+            return work(self._shared.caught_up(manager))
 
         key = "app" if user_id is None else f"user:{user_id}"
         # no user has this scope, since a colon in a user's is spelled otherwise
@@ -340,22 +337,8 @@ class SessiontreeSessionService(BaseSessionService):
     # -- listing ---------------------------------------------------------------------------
 
     def _list(self, app_name: str, user_id: str) -> list[_Listed]:
-        """A user's sessions; one whose session is as it was is not read again."""
-        found = []
-        for info in self.store.find("", scope=self.scope_of(app_name, user_id)):
-            place = (info.path, info.size)
-            if place not in self._listed:
-                try:
-                    log = self.store.read(info.path)
-                except SessionTreeError as error:
-                    logger.warning("left out of the list: %s", error)
-                    continue
-                try:
-                    self._listed[place] = _read_listed(log)
-                finally:
-                    log.close()
-            found.append(self._listed[place])
-        return found
+        """A user's sessions."""
+        return self._listed.of_scope(self.scope_of(app_name, user_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,10 @@ names. For sessions that somebody else may have written, allow only safe types: 
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 try:
     from langchain_core.runnables import RunnableConfig
@@ -46,12 +44,13 @@ except ModuleNotFoundError as error:
 from sessiontree.adapters.langgraph_lists import Coder
 from sessiontree.adapters.langgraph_thread import HARNESS, Thread
 from sessiontree.adapters.langgraph_writing import Put, PutWrites, delete_entries
+from sessiontree.adapters.learned import LearnedSessions, ListedSessions
 from sessiontree.adapters.sessions import OpenSessions, append, key_of
-from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.errors import SessionNotFoundError
 from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
 from sessiontree.stores import Storage
-from sessiontree.stores.base import StrPath
+from sessiontree.stores.base import SessionLog, StrPath
 
 R = TypeVar("R")
 
@@ -90,8 +89,8 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
             HARNESS, storage=storage, profile=profile, scope=scope, cwd=cwd
         )
         self._delete_permanently = delete_permanently
-        self._threads: WeakKeyDictionary[SessionManager, Thread] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._threads = LearnedSessions(Thread)
+        self._listed = ListedSessions(self._sessions.store, self._listed_key)
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002
         """The version after this one: numbers, and texts for threads that began with texts."""
@@ -318,7 +317,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
 
             def make() -> Sequence[Mapping[str, Any]]:
                 nonlocal begun
-                begun = begin(self._thread(manager))
+                begun = begin(self._threads.caught_up(manager))
                 return begun.entries()
 
             append(manager, make)
@@ -372,7 +371,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     def _delete(self, key: str, choose: Callable[[Thread], Sequence[str]]) -> None:
         def delete(manager: SessionManager) -> None:
             def make() -> Sequence[Mapping[str, Any]]:
-                thread = self._thread(manager)
+                thread = self._threads.caught_up(manager)
                 return delete_entries(thread, choose(thread))
 
             append(manager, make)
@@ -429,18 +428,10 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _thread(self, manager: SessionManager) -> Thread:
-        with self._lock:
-            thread = self._threads.get(manager)
-            if thread is None:
-                thread = self._threads[manager] = Thread(manager)
-        thread.catch_up()
-        return thread
-
     def _read(self, key: str, work: Callable[[Thread], R]) -> R | None:
         try:
             return self._sessions.use(
-                key, lambda manager: work(self._thread(manager)), create=False
+                key, lambda manager: work(self._threads.caught_up(manager)), create=False
             )
         except SessionNotFoundError:
             return None
@@ -448,25 +439,19 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     async def _aread(self, key: str, work: Callable[[Thread], R]) -> R | None:
         try:
             return await self._sessions.run(
-                key, lambda manager: work(self._thread(manager)), create=False
+                key, lambda manager: work(self._threads.caught_up(manager)), create=False
             )
         except SessionNotFoundError:
             return None
 
     def _all_threads(self) -> Sequence[str]:
         """The ids of all threads of the scope."""
-        sessions = self._sessions
-        found = []
-        for info in sessions.store.find("", scope=sessions.scope):
-            with suppress(SessionTreeError):
-                log = sessions.store.read(info.path)
-                try:
-                    header = log.header
-                finally:
-                    log.close()
-                if header.get("harness") == HARNESS and header.get("scope") == sessions.scope:
-                    found.append(key_of(header))
-        return found
+        return self._listed.of_scope(self._sessions.scope)
+
+    def _listed_key(self, log: SessionLog) -> str | None:
+        header = log.header
+        is_ours = header.get("harness") == HARNESS
+        return key_of(header) if is_ours and header.get("scope") == self._sessions.scope else None
 
 
 class _Wanted:

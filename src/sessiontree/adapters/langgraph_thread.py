@@ -39,6 +39,7 @@ from sessiontree.adapters.entries import skip, wire
 from sessiontree.adapters.langgraph_lists import DIGEST, Coder, Item, Listed, note_items
 from sessiontree.adapters.langgraph_messages import PROVIDER
 from sessiontree.adapters.langgraph_values import MSGPACK, Typed, is_spelled, join, unspell
+from sessiontree.adapters.learned import LearnedSession
 from sessiontree.adapters.verbatim import NATIVE, UnpackError, unpack
 from sessiontree.logs import get_logger
 from sessiontree.model.entries import Entry, WireEntry
@@ -84,18 +85,15 @@ def _ns_key(ns: str) -> str:
     return sha256_hex(ns.encode("utf-8", "surrogatepass"))[:16] if ns else ""
 
 
-class Thread:
+class Thread(LearnedSession):
     """An open session, with what is known of its checkpoints."""
 
     def __init__(self, manager: SessionManager) -> None:
-        self._manager = manager
         self._typed: OrderedDict[str, Typed] = OrderedDict()
         self._typed_bytes = 0
-        self._forget()
+        super().__init__(manager)
 
     def _forget(self) -> None:
-        self._seen = 0
-        self._last_id: str | None = None
         self._spaces: dict[str, dict[str, str]] = {}
         self._latest: dict[str, str] = {}
         self._writes: dict[str, list[str]] = {}
@@ -108,18 +106,9 @@ class Thread:
 
     # -- which entries there are -----------------------------------------------------------
 
-    def catch_up(self) -> None:
-        """Learn the entries that have come since, from this process and others."""
-        entries = self._manager.get_entries()
-        if self._seen and [e.id for e in entries[self._seen - 1 : self._seen]] != [self._last_id]:
-            self._forget()  # the file was replaced
-        for at in range(self._seen, len(entries)):
-            if entries[at].type == "custom":
-                self._learn(entries[at])
-        self._seen = len(entries)
-        self._last_id = entries[-1].id if entries else None
-
     def _learn(self, entry: Entry) -> None:
+        if entry.type != "custom":
+            return
         key = entry.id[3:].partition(":")[0]
         match entry.id[:3]:
             case "cp:":

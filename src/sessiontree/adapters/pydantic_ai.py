@@ -48,12 +48,12 @@ except ModuleNotFoundError as error:
     ) from error
 
 from sessiontree.adapters.entries import entries_of, holds_object, newest_first, skip, wire
+from sessiontree.adapters.learned import ListedSessions
 from sessiontree.adapters.sessions import OpenSessions, Wanted, append
 from sessiontree.adapters.verbatim import UnpackError, pack, plain, unpack
 from sessiontree.agents.messages import from_model_messages
 from sessiontree.agents.parts import to_milliseconds
 from sessiontree.core.tree import SessionTree
-from sessiontree.discovery.listing import SessionInfo
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
@@ -61,7 +61,7 @@ from sessiontree.model.messages import WireMessage
 from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
 from sessiontree.stores import Storage
-from sessiontree.stores.base import Ref, StrPath
+from sessiontree.stores.base import SessionLog, StrPath
 
 HARNESS = "pydantic-ai"
 RECORD = "pydantic-ai.record"
@@ -93,7 +93,7 @@ class SessiontreeConversationStore(ConversationStore):
         )
         self._delete_permanently = delete_permanently
         self._homes: OrderedDict[str, str] = OrderedDict()
-        self._listed: dict[Ref, _Listed] = {}
+        self._listed = ListedSessions(self._sessions.store, self._read_listed)
 
     # -- the five primitives ---------------------------------------------------------------
 
@@ -271,26 +271,12 @@ class SessiontreeConversationStore(ConversationStore):
     # -- listing ---------------------------------------------------------------------------
 
     def _read_records(self) -> list[ConversationRecord]:
-        """The records of all sessions; one whose session is as it was is not read again."""
-        sessions = self._sessions
-        infos = sessions.store.find("", scope=sessions.scope)
-        listed: dict[Ref, _Listed] = {}
-        for info in infos:
-            known = self._listed.get(info.path)
-            if known is not None and known.is_of(info):
-                listed[info.path] = known
-                continue
-            with suppress(SessionTreeError):
-                log = sessions.store.read(info.path)
-                try:
-                    found = _last_record_of(log.tree)
-                    if self._is_here(log.header):
-                        record = None if found is None else found.record
-                        listed[info.path] = _Listed(info.size, info.modified.timestamp(), record)
-                finally:
-                    log.close()
-        self._listed = listed
-        return [_copy(each.record) for each in listed.values() if each.record is not None]
+        """The records of all sessions."""
+        return [_copy(record) for record in self._listed.of_scope(self._sessions.scope)]
+
+    def _read_listed(self, log: SessionLog) -> ConversationRecord | None:
+        found = _last_record_of(log.tree) if self._is_here(log.header) else None
+        return None if found is None else found.record
 
 
 class _DeletedError(Exception):
@@ -299,18 +285,6 @@ class _DeletedError(Exception):
 
 class _ElsewhereError(Exception):
     """The entries continue one that another conversation has."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """What a session's record was when the session had this size and time."""
-
-    size: int
-    modified: float
-    record: ConversationRecord | None
-
-    def is_of(self, info: SessionInfo) -> bool:
-        return (self.size, self.modified) == (info.size, info.modified.timestamp())
 
 
 class _conflict_if_missing:  # noqa: N801 - used like a function

@@ -16,11 +16,9 @@ The protocol is synchronous, and so is this: Strands calls it where the agent ru
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 try:
     from strands.session import SessionRepository
@@ -41,6 +39,7 @@ from sessiontree.adapters.entries import (
     skip,
     wire,
 )
+from sessiontree.adapters.learned import LearnedSession, LearnedSessions
 from sessiontree.adapters.sessions import OpenSessions, Wanted, append
 from sessiontree.adapters.strands_messages import PROVIDER, messages_of
 from sessiontree.adapters.verbatim import NATIVE, UnpackError, pack, unpack
@@ -87,8 +86,7 @@ class SessiontreeSessionRepository(SessionRepository):
         self._sessions = OpenSessions(
             HARNESS, storage=storage, profile=profile, scope=scope, cwd=cwd
         )
-        self._known: WeakKeyDictionary[SessionManager, _Session] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._known = LearnedSessions(_Session)
 
     # -- sessions --------------------------------------------------------------------------
 
@@ -263,18 +261,10 @@ class SessiontreeSessionRepository(SessionRepository):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _session(self, manager: SessionManager) -> _Session:
-        with self._lock:
-            known = self._known.get(manager)
-            if known is None:
-                known = self._known[manager] = _Session(manager)
-        known.catch_up()
-        return known
-
     def _read(self, session_id: str, work: Callable[[_Session], R]) -> R | None:
         try:
             return self._sessions.use(
-                session_id, lambda manager: work(self._session(manager)), create=False
+                session_id, lambda manager: work(self._known.caught_up(manager)), create=False
             )
         except SessionNotFoundError:
             return None
@@ -283,7 +273,7 @@ class SessiontreeSessionRepository(SessionRepository):
         self, session_id: str, make: Callable[[_Session], list[Wanted]], *, create: bool = False
     ) -> None:
         def write(manager: SessionManager) -> None:
-            append(manager, lambda: make(self._session(manager)))
+            append(manager, lambda: make(self._known.caught_up(manager)))
 
         try:
             self._sessions.use(session_id, write, create=create)
@@ -300,31 +290,16 @@ class _Thread:
     """The entry of each message by its number."""
 
 
-class _Session:
+class _Session(LearnedSession):
     """An open session, with what is known of its agents."""
 
-    def __init__(self, manager: SessionManager) -> None:
-        self._manager = manager
-        self._forget()
-
     def _forget(self) -> None:
-        self._seen = 0
-        self._last_id: str | None = None
         self._threads: dict[str, _Thread] = {}
         self._thread_of: dict[str, _Thread] = {}
         self._tools: dict[str, str] = {}
 
-    def catch_up(self) -> None:
-        """Learn the entries that have come since, from this process and others."""
-        entries = self._manager.get_entries()
-        if self._seen and [e.id for e in entries[self._seen - 1 : self._seen]] != [self._last_id]:
-            self._forget()  # the file was replaced
-        for entry in entries[self._seen :]:
-            self._learn(entry, wire(entry))
-        self._seen = len(entries)
-        self._last_id = entries[-1].id if entries else None
-
-    def _learn(self, entry: Entry, data: dict[str, Any]) -> None:
+    def _learn(self, entry: Entry) -> None:
+        data = wire(entry)
         thread = self._thread_of.get(entry.parent_id or "")
         agent_id = data.get("key") if data.get("customType") == AGENT else None
         if isinstance(agent_id, str):
