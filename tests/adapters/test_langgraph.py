@@ -783,9 +783,9 @@ def test_a_killed_process_loses_no_checkpoint_that_was_acknowledged(tmp_path: Pa
     assert process.stdout is not None
     acknowledged = [process.stdout.readline().strip() for _ in range(20)]
     process.send_signal(signal.SIGKILL)
-    # Not communicate(): it would miss what readline() has read ahead.
+    # communicate() alone would pass over the lines that readline() has taken into its buffer
     acknowledged += process.stdout.read().split("\n")[:-1]
-    process.wait()
+    process.communicate()
     saver = SessiontreeSaver(storage=url)
     latest = saver.get_tuple(config_of("t"))
     assert latest is not None

@@ -1,4 +1,4 @@
-"""What an adapter knows of sessions, so that no entry is read twice.
+"""Knowledge of sessions that adapters keep, so that no entry is read twice.
 
 ``LearnedSession`` is the knowledge of one open session: it learns each entry once, those of other
 processes too. ``LearnedSessions`` holds one for each open session, as long as that is open.
