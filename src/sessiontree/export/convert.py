@@ -1,9 +1,9 @@
 """Convert a session to another agent's dialect: write a new file, only read the source.
 
-Tree, order, entry ids and labels stay. ``core.wording`` translates entries that the agents spell
-differently; images and long texts go inline or to blobs, the name to the header or an entry, and
-the session id gets the format that the target agent uses. Blobs and artifacts are written before
-the file that refers to them, so a crash leaves no session with missing parts.
+Tree, order, entry ids and labels stay. ``core.translation`` translates entries that the agents
+spell differently; images and long texts go inline or to blobs, the name to the header or an entry,
+and the session id gets the format that the target agent uses. Blobs and artifacts are written
+before the file that refers to them, so a crash leaves no session with missing parts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 from sessiontree import clock
 from sessiontree.core.context import find_kept
+from sessiontree.core.translation import EntryTranslator
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import restore_frames, trim
-from sessiontree.core.wording import Wording
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
@@ -213,7 +213,7 @@ class _Conversion:
         self._cwd = cwd
         self._session_dir = session_dir
         self._now_ms = now_ms
-        self._wording = Wording(target)
+        self._translator = EntryTranslator(target)
         self._blobs = BlobStore(target.blobs_dir, storage)
         make_id = new_uuid7 if target.dialect == "pi" else new_session_id
         self.recorded_path = source.path
@@ -237,8 +237,8 @@ class _Conversion:
         except BaseException:
             self._storage.remove_dir(paths.artifacts_dir(report.path))
             raise
-        report.kept = self._wording.kept
-        report.reopened = self._wording.reopened
+        report.kept = self._translator.kept
+        report.reopened = self._translator.reopened
         self._add_notes()
         return report
 
@@ -294,12 +294,12 @@ class _Conversion:
         """Return the entry's data, if it had to be decoded, and its line."""
         line = entry.line()
         is_small = len(line) < _ALWAYS_SMALL and _REF_MARK not in line
-        if is_small and entry.type in _PLAIN_TYPES and not self._wording.must_look_at(line):
+        if is_small and entry.type in _PLAIN_TYPES and not self._translator.must_look_at(line):
             return None, line
         data = entry.decode()
         if self._target.dialect == "pi":
             restore_frames(data, entry.fetch_blob)
-        said = self._wording.say(self._with_first_kept(entry, data))
+        said = self._translator.translate(self._with_first_kept(entry, data))
         if said is data and is_small:
             return said, line
         made = self._to_line(said)

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from sessiontree.core.trimming import may_need_restore, restore_frames, trim
-from sessiontree.core.wording import Wording
+from sessiontree.core.translation import EntryTranslator, translate_entry
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
-from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import Header, get_title
 from sessiontree.storage.base import FileRange, FileStat, Piece
 from sessiontree.storage.file import FileSessionStorage
@@ -73,9 +71,9 @@ def fork_file(
         entries, name = source.tree.entries, None
         is_other_dialect = dialect_of(source, origin) != store.dialect
         if is_other_dialect:
-            wording = Wording(store.profile)
+            translator = EntryTranslator(store.profile)
             entries, name = (
-                [say_entry(entry, wording) for entry in entries],
+                [translate_entry(entry, translator) for entry in entries],
                 source.tree.info_name(),
             )
         try:
@@ -123,43 +121,6 @@ class _Fork:
             source, title, self.cwd, store.dialect, parent, store.clock, scope=self.scope
         )
         return store.new_log(header, durability=self.durability, is_draft=False)
-
-
-def say_entry(entry: Entry, wording: Wording) -> Entry:
-    """The entry in the words of another dialect; the same one if it has nothing to change."""
-    if entry.type in ("message", "custom_message") and not wording.must_look_at(entry.line()):
-        is_to_inline = wording.profile.dialect == "pi" and may_need_restore(entry.line())
-        return _inline(entry) if is_to_inline else entry
-    data = entry.decode()
-    if wording.profile.dialect == "pi" and may_need_restore(entry.line()):
-        return Entry.from_wire(wording.say(restore_frames(data, entry.fetch_blob)))
-    said = wording.say(data)
-    return entry if said is data else Entry.from_wire(said)
-
-
-def _inline(entry: Entry) -> Entry:
-    """The entry as pi has it, which has no blobs: what lies there goes into the line."""
-    return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, _InlineLine(entry))
-
-
-class _InlineLine:
-    """Makes a line when it is written: all that lies in a session's blobs may be very much."""
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-
-    def read_line(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - it has no place yet
-        whole = restore_frames(self._entry.decode(), self._entry.fetch_blob)
-        return trim(whole, "pi").line
-
-    def restore(self, data: WireEntry, line: bytes) -> WireEntry:  # noqa: ARG002
-        return data
-
-    def is_plain(self, block: bytes) -> bool:  # noqa: ARG002
-        return True
-
-    def fetch_blob(self, ref: str) -> bytes | None:
-        return self._entry.fetch_blob(ref)
 
 
 def _take(ahead: _CopyAhead | None, source: SessionDocument, source_path: str) -> FileLog | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from psycopg.types.json import Jsonb
 
 from sessiontree.clock import Clock, now_ms
-from sessiontree.core.wording import Wording
+from sessiontree.core.translation import EntryTranslator, translate_entry
 from sessiontree.errors import (
     AmbiguousSessionError,
     PersistenceError,
@@ -36,7 +36,6 @@ from sessiontree.stores.base import (
     TrashedSession,
     Watch,
 )
-from sessiontree.stores.files.fork import say_entry
 from sessiontree.stores.identity import (
     clean_name,
     derive_header,
@@ -292,10 +291,10 @@ class PostgresStore:
         if not is_other_dialect:
             copy = self.copy(source, header)
         else:
-            wording = Wording(self.profile)
+            translator = EntryTranslator(self.profile)
             copy = PostgresLog(self, header, self.dialect, durability)
-            said = [say_entry(entry, wording) for entry in source.tree.entries]
-            copy.append([Entry.from_wire(entry.decode()) for entry in said])
+            translated = [translate_entry(entry, translator) for entry in source.tree.entries]
+            copy.append([Entry.from_wire(entry.decode()) for entry in translated])
             copy.tree.leaf_id = copy.tree.last_id
         if is_pi and title is not None:
             entry = new_entry(copy, "session_info", {"name": clean_name(title)})

@@ -1,4 +1,4 @@
-"""Translate an entry to another agent's types. Pure.
+"""Translate an entry to another agent's types.
 
 An entry type that the target lacks is spelled as one of its types, or kept whole inside a
 ``custom`` entry that a later conversion opens again. Id, parent and position stay in any case.
@@ -10,8 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from sessiontree.core.archive import history_text, summary_text
+from sessiontree.core.trimming import may_need_restore, restore_frames, trim
 from sessiontree.model.dialects import extension_key, read_model_change, spell_model_change
-from sessiontree.model.entries import WireEntry
+from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.profiles import Profile
 
 KEPT_TYPE = "sessiontree.kept"
@@ -48,7 +49,7 @@ _SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
 
 
 @dataclass(slots=True)
-class Wording:
+class EntryTranslator:
     """Translate entries for one agent; count those kept as ``custom`` and those opened again."""
 
     profile: Profile
@@ -68,7 +69,7 @@ class Wording:
         """Whether a message is to be said otherwise perhaps; nearly all are said alike by all."""
         return not self._has_system_messages and b'"system"' in line
 
-    def say(self, entry: WireEntry) -> WireEntry:
+    def translate(self, entry: WireEntry) -> WireEntry:
         """Translate an entry; return the same object if nothing changes."""
         opened = self._open(entry)
         kind = opened.get("type")
@@ -79,9 +80,9 @@ class Wording:
         if kind == "message" and not self._has_system_messages and _is_system(opened):
             return self._keep(opened, kind)
         if kind == "model_change":
-            return self._say_model(opened)
+            return self._translate_model(opened)
         if kind in _SUMMARIES:
-            return self._say_summary(opened)
+            return self._translate_summary(opened)
         return opened
 
     def _open(self, entry: WireEntry) -> WireEntry:
@@ -113,7 +114,7 @@ class Wording:
             "data": {"type": kind, "fields": fields},
         }
 
-    def _say_model(self, entry: WireEntry) -> WireEntry:
+    def _translate_model(self, entry: WireEntry) -> WireEntry:
         change = read_model_change(entry)
         if change is None:
             return entry
@@ -133,9 +134,9 @@ class Wording:
         named = None if role == "default" else role
         return {**spelled, **spell_model_change(self.profile.dialect, model, named)}
 
-    def _say_summary(self, entry: WireEntry) -> WireEntry:
+    def _translate_summary(self, entry: WireEntry) -> WireEntry:
         if entry["type"] == "compaction":
-            entry = self._say_history(entry)
+            entry = self._translate_history(entry)
         wanted = extension_key(self.profile.dialect)
         other = "fromExtension" if wanted == "fromHook" else "fromHook"
         if other not in entry:
@@ -143,7 +144,7 @@ class Wording:
         said = {wanted if key == other else key: value for key, value in entry.items()}
         return said if wanted not in entry else {**said, wanted: entry[wanted]}
 
-    def _say_history(self, entry: WireEntry) -> WireEntry:
+    def _translate_history(self, entry: WireEntry) -> WireEntry:
         """A compaction whose history is in ``preserveData``, which pi does not read.
 
         There its text goes into the summary, and the lead-in that omp goes by is kept beside it.
@@ -165,3 +166,40 @@ class Wording:
 def _is_system(entry: WireEntry) -> bool:
     message = entry.get("message")
     return isinstance(message, dict) and message.get("role") == "system"
+
+
+def translate_entry(entry: Entry, translator: EntryTranslator) -> Entry:
+    """The entry in the words of another dialect; the same one if it has nothing to change."""
+    if entry.type in ("message", "custom_message") and not translator.must_look_at(entry.line()):
+        is_to_inline = translator.profile.dialect == "pi" and may_need_restore(entry.line())
+        return _inline(entry) if is_to_inline else entry
+    data = entry.decode()
+    if translator.profile.dialect == "pi" and may_need_restore(entry.line()):
+        return Entry.from_wire(translator.translate(restore_frames(data, entry.fetch_blob)))
+    translated = translator.translate(data)
+    return entry if translated is data else Entry.from_wire(translated)
+
+
+def _inline(entry: Entry) -> Entry:
+    """The entry as pi has it, which has no blobs: what lies there goes into the line."""
+    return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, _InlineLine(entry))
+
+
+class _InlineLine:
+    """Makes a line when it is written: all that lies in a session's blobs may be very much."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    def read_line(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - it has no place yet
+        whole = restore_frames(self._entry.decode(), self._entry.fetch_blob)
+        return trim(whole, "pi").line
+
+    def restore(self, data: WireEntry, line: bytes) -> WireEntry:  # noqa: ARG002
+        return data
+
+    def is_plain(self, block: bytes) -> bool:  # noqa: ARG002
+        return True
+
+    def fetch_blob(self, ref: str) -> bytes | None:
+        return self._entry.fetch_blob(ref)
