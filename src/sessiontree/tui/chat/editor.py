@@ -8,6 +8,7 @@ Every key takes effect in the order it was pressed, before the next one is handl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -20,9 +21,11 @@ from textual.widgets.text_area import Edit, EditResult
 from sessiontree.text.escaping import HAZARDS_IN_BLOCK
 from sessiontree.tui.chat.command_list import Command, complete
 from sessiontree.tui.chat.pastes import Pastes, is_long
+from sessiontree.tui.chat.project_files import ProjectFiles, find_token, spell
 from sessiontree.tui.chat.recall import Recall
 from sessiontree.tui.ordered_keys import run_bindings
 from sessiontree.tui.pickers.row_list import RowList
+from sessiontree.tui.safe_text import fit_middle, one_line
 from sessiontree.tui.theme import palette_of
 
 _MAX_ROWS = 8
@@ -60,7 +63,7 @@ class Editor(TextArea):
             self.what = what
             self.text = text
 
-    def __init__(self) -> None:
+    def __init__(self, completions: Completions) -> None:
         super().__init__(
             id="editor",
             soft_wrap=True,
@@ -72,6 +75,9 @@ class Editor(TextArea):
         )
         self.cursor_blink = False
         self.recall = Recall()
+        self.files = ProjectFiles()
+        """The files that ``@`` completes."""
+        self._completions = completions
         self._pastes = Pastes()
         self._closed_for: str | None = None
 
@@ -114,13 +120,46 @@ class Editor(TextArea):
     # -- completing ------------------------------------------------------------------------------
 
     @property
+    def file_token(self) -> tuple[int, str] | None:
+        """The ``@path`` that ends at the cursor: its first column, and the path so far."""
+        row, column = self.cursor_location
+        return find_token(self.document.get_line(row)[:column])
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What the text could be completed to."""
+        if self.text == self._closed_for:
+            return []
+        if commands := complete(self.text):
+            return list(map(Choice.of_command, commands))
+        token = self.file_token
+        return list(map(Choice.of_file, self.files.find(token[1]))) if token is not None else []
+
+    @property
     def is_completing(self) -> bool:
-        """Whether the arrows, Tab and Enter act on the list of commands."""
-        return self.text != self._closed_for and bool(complete(self.text))
+        """Whether the arrows, Tab and Enter act on the list of completions."""
+        return bool(self.choices)
 
     def close_completions(self) -> None:
-        """Close the list of commands until the text changes."""
+        """Close the list of completions until the text changes."""
         self._closed_for = self.text
+
+    def _complete(self, *, and_send: bool) -> None:
+        """Take the chosen command or file; a command that needs nothing more may be sent."""
+        choice = self._completions.choose(self.choices)
+        if choice is None:
+            return
+        if choice.command is None:
+            row, column = self.cursor_location
+            token = self.file_token
+            start = token[0] if token is not None else column
+            ended = self.replace(spell(choice.text), (row, start), (row, column))
+            self.move_cursor(ended.end_location)
+        elif and_send and not choice.command.needs_argument:
+            self.put("")
+            self.post_message(self.Sent(f"/{choice.command.name}", False))
+        else:
+            self.put(f"/{choice.command.name} ")
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -128,14 +167,13 @@ class Editor(TextArea):
         """Run a key that is not a letter at once."""
         match event.key:
             case "enter" if self.is_completing:
-                self.post_message(self.Asked("complete_and_send", self.text))
-                self.put("")
+                self._complete(and_send=True)
             case "enter" | "alt+enter":
                 self._send(is_queued=event.key == "alt+enter")
             case "tab" if self._unfold():
                 pass
             case "tab":
-                self.post_message(self.Asked("complete", self.text))
+                self._complete(and_send=False)
             case "escape":
                 self.post_message(self.Asked("escape"))
             case _:
@@ -218,13 +256,13 @@ class Editor(TextArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         if self.is_completing:
-            self.post_message(self.Asked("completion_up"))
+            self._completions.action_cursor(-1)
         elif select or self._row > 0 or not self._show(self.recall.older(self.text)):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         if self.is_completing:
-            self.post_message(self.Asked("completion_down"))
+            self._completions.action_cursor(1)
         elif select or not self._is_last_row or not self._show(self.recall.newer()):
             super().action_cursor_down(select)
 
@@ -256,11 +294,28 @@ class Editor(TextArea):
             super().action_delete_right()
 
 
-class Completions(RowList[Command]):
-    """List the commands that a text could become; hidden if there are none."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A command or a file that a text could become."""
+
+    text: str
+    about: str = ""
+    command: Command | None = None
+
+    @classmethod
+    def of_command(cls, command: Command) -> Choice:
+        return cls(f"/{command.name} {command.argument}", command.about, command)
+
+    @classmethod
+    def of_file(cls, path: str) -> Choice:
+        return cls(path)
+
+
+class Completions(RowList[Choice]):
+    """List what a text could become; hidden if that is nothing."""
 
     def __init__(self) -> None:
-        super().__init__(self._draw_command, id="completions")
+        super().__init__(self._draw_choice, id="completions")
 
     def on_mount(self) -> None:
         self.display = False
@@ -269,18 +324,16 @@ class Completions(RowList[Command]):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def look(self, text: str) -> None:
-        """Show the commands that the text could become."""
-        found = complete(text)
+    def look(self, found: list[Choice]) -> None:
+        """Show these choices."""
         if found == list(self.rows) and self.display == bool(found):
             return
         self.display = bool(found)
         self.styles.height = min(len(found), _MAX_ROWS)
         self.show_rows(found)
 
-    def choose(self, text: str) -> Command | None:
-        """Return the chosen command, or the first one that fits the text."""
-        found = complete(text)
+    def choose(self, found: list[Choice]) -> Choice | None:
+        """Return the chosen one of these, or the first if others are still shown."""
         if self.current is not None and list(self.rows) == found:
             return self.current
         return found[0] if found else None
@@ -289,11 +342,13 @@ class Completions(RowList[Command]):
         """Hide the list until the text changes."""
         self.display = False
 
-    def _draw_command(self, command: Command, width: int, is_chosen: bool) -> Text:
+    def _draw_choice(self, choice: Choice, width: int, is_chosen: bool) -> Text:
         palette = palette_of(self)
         line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
-        name = f"/{command.name} {command.argument}".ljust(_NAME_WIDTH)
-        line.append(name, palette.strong if is_chosen else palette.text)
-        line.append(command.about, palette.dim)
+        text = choice.text.ljust(_NAME_WIDTH) if choice.command else choice.text
+        if choice.command is None:
+            text = fit_middle(one_line(text), width - 2)
+        line.append(text, palette.strong if is_chosen else palette.text)
+        line.append(choice.about, palette.dim)
         line.truncate(max(1, width), overflow="ellipsis")
         return line

@@ -32,6 +32,7 @@ from sessiontree.tui.chat.confirm import Confirmer
 from sessiontree.tui.chat.editor import Completions, Editor
 from sessiontree.tui.chat.footer import Footer, FooterFacts
 from sessiontree.tui.chat.panels import LinesPanel, draw_queue
+from sessiontree.tui.chat.project_files import ProjectFiles, list_files
 from sessiontree.tui.chat.session_link import OpenSession, SessionLink
 from sessiontree.tui.chat.shell import run_shell_command
 from sessiontree.tui.chat.status_line import StatusLine
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 _TICK_S = 1 / 15
+_FILES_S = 10.0
+"""How long the list of the project's files counts as new."""
 
 
 SpellResume: TypeAlias = Callable[[str, str, str], str]
@@ -96,6 +99,7 @@ class ChatScreen(Screen[None]):
         self._todos: list[Todo] = []
         self._stopping = ChatStopping(self)
         self._is_started = False
+        self._files_of, self._files_at = "", 0.0
         self.shell: asyncio.Task[None] | None = None
         """The task of the latest command that the user ran."""
 
@@ -106,10 +110,11 @@ class ChatScreen(Screen[None]):
         yield LinesPanel(lambda w: draw_todos(self._todos, w, palette_of(self)), id="todos")
         yield LinesPanel(self._draw_queue, id="queue")
         yield StatusLine(self.narrator, time.monotonic, lambda: self.confirmer.is_asking)
-        yield Completions()
+        completions = Completions()
+        yield completions
         with Horizontal(id="input"):
             yield Static("›", id="prompt")
-            yield Editor()
+            yield Editor(completions)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -331,8 +336,8 @@ class ChatScreen(Screen[None]):
                 self.action_page(-1)
             case "page_down":
                 self.action_page(1)
-            case what:
-                self._complete(what, event.text)
+            case _:
+                pass
 
     def interrupt(self) -> bool:
         """Handle Ctrl+C; return whether to leave the program."""
@@ -346,31 +351,32 @@ class ChatScreen(Screen[None]):
         if text:
             self._stopping.note_typing()
         self.query_one("#prompt", Static).update("$" if text.startswith("!") else "›")
-        self.query_one(Completions).look(text if self.editor.is_completing else "")
+        self._show_completions()
+
+    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
+        event.stop()
+        self._show_completions()
+
+    def _show_completions(self) -> None:
+        self.query_one(Completions).look(self.editor.choices)
+        if self.editor.file_token is not None and self.link.is_open:
+            self._list_files()
+
+    @work(exit_on_error=False, group="files")
+    async def _list_files(self) -> None:
+        """List the project's files, unless that was done just now."""
+        cwd, now = self.session.cwd, time.monotonic()
+        if self._files_of == cwd and now - self._files_at < _FILES_S:
+            return
+        self._files_of, self._files_at = cwd, now
+        found = await asyncio.to_thread(list_files, cwd)
+        if self._files_of == cwd:
+            self.editor.files = ProjectFiles(found)
+            self._show_completions()
 
     def close_completions(self) -> None:
         self.editor.close_completions()
         self.query_one(Completions).close()
-
-    def _complete(self, what: str, text: str) -> None:
-        rows = self.query_one(Completions)
-        match what:
-            case "completion_up":
-                rows.action_cursor(-1)
-            case "completion_down":
-                rows.action_cursor(1)
-            case "complete" | "complete_and_send":
-                command = rows.choose(text)
-                if command is None:
-                    return
-                if what == "complete_and_send" and not command.needs_argument:
-                    self.send(f"/{command.name}", is_queued=False)
-                elif what == "complete_and_send":
-                    self.editor.put_back(f"/{command.name} ")
-                elif self.editor.text == text:
-                    self.editor.put(f"/{command.name} ")
-            case _:
-                pass
 
     # -- the conversation ------------------------------------------------------------------------
 
