@@ -12,7 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.agent_databases import OpenCodeDatabase, Record, opencode_call, opencode_step
+from tests.agent_databases import (
+    GooseDatabase,
+    HermesDatabase,
+    OpenCodeDatabase,
+    Record,
+    goose_call,
+    goose_result,
+    hermes_call,
+    opencode_call,
+    opencode_step,
+)
 from tests.agent_samples import START, write_lines
 
 PROMPT = "Add a price column"
@@ -334,9 +344,82 @@ def make_copilot(home: Path) -> Sample:
     )
 
 
+def make_goose(home: Path) -> Sample:
+    database = GooseDatabase(home)
+    own = database.session("20260101_1", name="Price column")
+    database.say(own, "user", PROMPT)
+    thought = {"type": "thinking", "thinking": "A look first.", "signature": "s"}
+    said = {"type": "text", "text": "Looking."}
+    asked = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "x"}
+    database.message(own, "assistant", thought, said, goose_call("c1", "bash", command="ls"), asked)
+    database.used(own)
+    printed = {"type": "text", "text": "shop.py zebra", "annotations": {"audience": ["assistant"]}}
+    shown = {"type": "text", "text": "for the eyes", "annotations": {"audience": ["user"]}}
+    database.message(own, "user", goose_result("c1", printed, shown))
+    database.say(own, "assistant", "Done with the walrus.")
+    database.used(own)
+    database.close()
+
+    def grow() -> None:
+        again = GooseDatabase(home)
+        again.connection.execute("BEGIN")
+        again.say(own, "user", "And a narwhal?")
+        again.say(own, "assistant", "A narwhal, too.")
+        again.used(own)
+        again.connection.execute("COMMIT")
+        again.close()
+
+    return Sample(
+        own,
+        database.path / own,
+        grow,
+        ["goose", "session", "--resume", "--session-id", own],
+        [database.path.parent],
+        title="Price column",
+        tokens=(200, 40, 600, 80),
+        model="anthropic/claude-sonnet-4-5",
+        kept=["systemNotification"],
+    )
+
+
+def make_hermes(home: Path) -> Sample:
+    database = HermesDatabase(home)
+    own = database.session("20260101_090000_a1b2c3", title="Price column")
+    database.message(own, "session_meta", "tools changed")
+    database.message(own, "user", PROMPT)
+    calls = hermes_call("c1", "bash", command="ls")
+    database.message(own, "assistant", "Looking.", tool_calls=calls, reasoning="A look first.")
+    database.message(own, "tool", "shop.py zebra", tool_call_id="c1", tool_name="bash")
+    database.message(own, "assistant", "Done with the walrus.", finish_reason="stop")
+    database.used(own)
+    database.close()
+
+    def grow() -> None:
+        again = HermesDatabase(home)
+        again.connection.execute("BEGIN")
+        again.message(own, "user", "And a narwhal?")
+        again.message(own, "assistant", "A narwhal, too.")
+        again.connection.execute("COMMIT")
+        again.close()
+
+    return Sample(
+        own,
+        database.path / own,
+        grow,
+        ["hermes", "--resume", own],
+        [database.path.parent],
+        title="Price column",
+        tokens=(200, 40, 600, 80),
+        model="anthropic/claude-sonnet-4-5",
+        kept=["session_meta"],
+    )
+
+
 KINDS: dict[str, Callable[[Path], Sample]] = {
     "copilot-cli": make_copilot,
     "gemini-cli": make_gemini,
+    "goose": make_goose,
+    "hermes": make_hermes,
     "opencode": make_opencode,
     "qwen-code": make_qwen,
 }

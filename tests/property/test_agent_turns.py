@@ -74,7 +74,7 @@ def damage_rows(path: Path, chance: random.Random) -> None:
         for row in database.execute(f"SELECT rowid, * FROM {table}").fetchall():
             for column, value in zip(columns, row[1:], strict=True):
                 made = value
-                if isinstance(value, str) and value[:1] in "{[":
+                if isinstance(value, str) and value[:1] in ("{", "["):
                     made = json.dumps(mutate(json.loads(value), chance))
                 elif chance.random() < 0.03:
                     made = chance.choice([None, -1, 2**62, 1.5, "", b"\xff\xfe", "x" * 300])

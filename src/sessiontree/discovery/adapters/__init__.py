@@ -33,6 +33,8 @@ _BUILT_IN = {
     "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
     "qwen-code": ("sessiontree.discovery.adapters.qwen_code", "QwenCode"),
     "copilot-cli": ("sessiontree.discovery.adapters.copilot_cli", "CopilotCli"),
+    "goose": ("sessiontree.discovery.adapters.goose", "Goose"),
+    "hermes": ("sessiontree.discovery.adapters.hermes", "Hermes"),
     "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
 }
 _loaded: dict[str, AgentAdapter] = {}

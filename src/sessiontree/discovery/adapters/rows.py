@@ -16,7 +16,7 @@ import os
 import sqlite3
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -86,7 +86,7 @@ class RowAgent(TurnAgent):
                 found.parts |= parts
         return found
 
-    def is_session(self, path: str, records: object) -> bool:
+    def is_session(self, path: str, records: Sequence[dict[str, Any]]) -> bool:
         del path, records
         return False
 
@@ -112,6 +112,15 @@ class RowAgent(TurnAgent):
             raise FileNotFoundError(2, "no such session in the database", path)
         stat = _to_stat(file, row)
         return LinesReader(msgspec.structs.replace(stat, size=len(data)), data)
+
+    def find_parts(self, path: str, head: Head, storage: SessionStorage) -> Sequence[str]:
+        del head, storage
+        file = os.path.dirname(path)
+        try:
+            rows = read_database(file, self.tables, lambda at: list(self.list_rows(at, None)))
+        except OSError:
+            return ()
+        return sorted(part for part, main in _find_parts(file, rows).items() if main == path)
 
     def _list(self, path: str) -> tuple[list[FileStat], dict[str, str]]:
         """List a database's sessions, as remembered if it has not changed. Raises OSError."""
