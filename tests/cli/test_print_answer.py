@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .conftest import PROGRAM, Machine
 
+A = "01a1f00000000001"
 OFFLINE = ("--model", "offline")
 
 
@@ -69,6 +70,16 @@ def test_without_a_provider_it_fails_and_leaves_nothing(machine: Machine) -> Non
     assert "No API key found" in result.err
     assert result.err.count("\n") == 1
     assert [path for path in machine.agent_dir.rglob("*") if path.is_file()] == []
+
+
+def test_without_a_provider_a_fork_is_not_left_behind(machine: Machine) -> None:
+    source = machine.session(A, "hello", "hi", title="Source")
+    before = source.read_bytes()
+    result = machine.run("--fork", A[:8], "-p", "hello")
+    assert result.code == 1
+    assert "No API key found" in result.err
+    assert [each["id"] for each in machine.run("ls", "--all", "--json").json] == [A]
+    assert source.read_bytes() == before
 
 
 def test_a_model_that_is_not_known_is_said(machine: Machine) -> None:

@@ -37,16 +37,19 @@ def print_answer(
     work_dir: str | None = None,
     max_turns: int | None = None,
     config: Config | None = None,
+    *,
+    is_copy: bool = False,
 ) -> int:
     """Ask, print the answer, close the session; the exit code.
 
-    The model is asked ``max_turns`` times at most (DEFAULT_MAX_TURNS if not given).
+    Without a model to ask, a session that is a copy made for this is removed. The model is asked ``max_turns`` times at most (DEFAULT_MAX_TURNS if not given).
     """
     from sessiontree.agents import create_session_agent
 
     confirm = approval.confirm if output.can_ask() else None
     config = config or load_config()
     model_wish = config.text("model")
+    leave = manager.discard if is_copy else manager.close
     try:
         choice = create_session_agent(
             manager,
@@ -57,10 +60,10 @@ def print_answer(
             attempts=config.number("attempts"),
         )
     except BaseException:
-        manager.close()
+        leave()
         raise
     if choice.is_offline and (model or model_wish or "").partition("/")[0] != "offline":
-        manager.close()
+        leave()
         output.fail(f"{choice.reason}, or try --model offline")
     choice.agent.turns_left = DEFAULT_MAX_TURNS if max_turns is None else max_turns
     with _told_briefly():

@@ -62,7 +62,14 @@ def start_program(options: StartOptions, scope: Scope, config: Config) -> int:
         from sessiontree.cli.print_answer import print_answer
 
         code = print_answer(
-            manager, prompt, options.model, scope, choice.work_dir, options.max_turns, config
+            manager,
+            prompt,
+            options.model,
+            scope,
+            choice.work_dir,
+            options.max_turns,
+            config,
+            is_copy=choice.kind == "fork",
         )
         if output.is_terminal(sys.stderr):
             _write_farewell(
