@@ -42,7 +42,8 @@ def print_answer(
 ) -> int:
     """Ask, print the answer, close the session; the exit code.
 
-    Without a model to ask, a session that is a copy made for this is removed. The model is asked ``max_turns`` times at most (DEFAULT_MAX_TURNS if not given).
+    Without a model to ask, a session that is a copy made for this is removed. The model is asked
+    ``max_turns`` times at most (DEFAULT_MAX_TURNS if not given).
     """
     from sessiontree.agents import create_session_agent
 

@@ -3,6 +3,9 @@
 With ``watchfiles`` installed the system says when something happens in the file's folder (inotify,
 kqueue). The system reports every file there and sometimes none at all (network file systems), so
 what it says is only a reason to look, and now and then we look unasked. A look is one ``stat``.
+
+The system tells only what happens after it was asked to. So it is asked once, at the first wait,
+the file is looked at again after that, and what happens between two waits is told at the second.
 """
 
 from __future__ import annotations
@@ -19,10 +22,14 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Watch
 
 if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
     from sessiontree.stores.files.store import FileStore
 
 POLL_S = 0.25
 _UNASKED_S = 2.0
+_GATHER_MS = 10
+_STEP_MS = 5
 
 
 def watch_file(store: FileStore, path: str) -> Watch:
@@ -39,6 +46,7 @@ class _FileWatch:
         self._storage = store.storage
         self._path = path
         self._has_events = has_events
+        self._notifier: RustNotify | None = None
         self._stop = threading.Event()
         self._seen = self._look()
 
@@ -59,6 +67,7 @@ class _FileWatch:
     def close(self) -> None:
         """Stop waiting, in whatever thread."""
         self._stop.set()
+        self._notifier = None  # its thread ends with the last reference, a wait's
 
     def _look(self) -> tuple[FileStat | None, ...]:
         return tuple(map(self._stat, (self._path, paths.draft_path(self._path))))
@@ -70,23 +79,28 @@ class _FileWatch:
             return None
 
     def _pause(self, left: float | None) -> None:
-        """Wait for an event, or a moment."""
-        folder = os.path.dirname(self._path)
-        if not self._has_events or not os.path.isdir(folder):
+        """Wait for an event, or a moment; not at all if the system was only now asked to tell."""
+        notifier = self._notifier
+        if notifier is None and self._has_events and self._ask_to_be_told():
+            return
+        if notifier is None:
             self._stop.wait(POLL_S if left is None else min(POLL_S, left))
             return
-        from watchfiles import watch
-
         longest = _UNASKED_S if left is None else min(_UNASKED_S, left)
-        for _ in watch(
-            folder,
-            watch_filter=None,
-            debounce=10,
-            step=5,
-            stop_event=self._stop,
-            rust_timeout=max(1, round(longest * 1000)),
-            yield_on_timeout=True,
-            raise_interrupt=True,
-            recursive=False,
-        ):
-            return
+        told = notifier.watch(_GATHER_MS, _STEP_MS, max(1, round(longest * 1000)), self._stop)
+        if told == "signal":
+            raise KeyboardInterrupt
+
+    def _ask_to_be_told(self) -> bool:
+        """Whether the system will tell of events; not if the folder is missing as yet."""
+        folder = os.path.dirname(self._path)
+        if not os.path.isdir(folder):
+            return False
+        from watchfiles._rust_notify import RustNotify
+
+        try:
+            self._notifier = RustNotify([folder], False, False, 0, False, False)
+        except OSError:
+            # removed just now, or the system watches as many folders as it will for one user
+            self._has_events = not os.path.isdir(folder)
+        return self._notifier is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from tests import processes
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
@@ -58,6 +61,47 @@ def test_what_happened_before_the_wait_counts(talk: SessionManager) -> None:
     waiting = watch(talk)
     talk.append_message(user("meanwhile"))
     assert waiting.wait(30)
+
+
+WRITER = """
+import sys, time
+for number, _ in enumerate(sys.stdin):
+    time.sleep(number % 12 / 2000)
+    with open(sys.argv[1], "ab") as file:
+        file.write(b"\\n")
+"""
+
+
+def test_what_happens_between_two_waits_is_told(
+    talk: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the moment in which the waiter turns to the system."""
+    monkeypatch.setattr(watching, "_UNASKED_S", 20.0)
+    waiting = watch(talk)
+    with processes.start(WRITER, talk.ref) as writer:
+        assert writer.stdin is not None
+        for _ in range(100):
+            writer.stdin.write("now\n")
+            writer.stdin.flush()
+            began = time.monotonic()
+            assert waiting.wait(30)
+            assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("is_folder_gone", [True, False])
+def test_a_system_that_cannot_tell_is_not_asked(
+    talk: SessionManager, monkeypatch: pytest.MonkeyPatch, *, is_folder_gone: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        if is_folder_gone:
+            raise FileNotFoundError
+        raise OSError(errno.EMFILE, "OS file watch limit reached")
+
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
+    waiting = watch(talk)
+    timer = later(threading.Timer(0.1, talk.append_message, (user("a"),)))
+    assert waiting.wait(30)
+    timer.join()
 
 
 @pytest.mark.usefixtures("is_told")
