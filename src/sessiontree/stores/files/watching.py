@@ -4,8 +4,8 @@ With ``watchfiles`` installed the system says when something happens in the file
 kqueue). The system reports every file there and sometimes none at all (network file systems), so
 what it says is only a reason to look, and now and then we look unasked. A look is one ``stat``.
 
-The system tells only what happens after it was asked to. So it is asked once, at the first wait,
-the file is looked at again after that, and what happens between two waits is told at the second.
+The system reports only what happens after it was asked to. So the first wait asks it, then looks at
+the file again; later waits get what happened since the one before.
 """
 
 from __future__ import annotations
