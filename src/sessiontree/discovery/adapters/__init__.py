@@ -27,7 +27,7 @@ ENTRY_POINTS = "sessiontree.agents"
 OWN_AGENTS = PROFILE_NAMES
 """Agents whose sessions Sessiontree also writes; each is a profile."""
 
-_BUILT_IN = {
+BUILT_IN = {
     "claude-code": ("sessiontree.discovery.adapters.claude_code", "ClaudeCode"),
     "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
     "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
@@ -54,7 +54,7 @@ class UnknownAgentError(SessionTreeError, ValueError):
 
 def agent_names() -> list[str]:
     """The names of all agents, those that Sessiontree writes for first."""
-    known = [*OWN_AGENTS, *_BUILT_IN, *_find_installed(), *_loaded]
+    known = [*OWN_AGENTS, *BUILT_IN, *_find_installed(), *_loaded]
     return list(dict.fromkeys(known))
 
 
@@ -67,8 +67,8 @@ def get_adapter(name: str) -> AgentAdapter:
         from sessiontree.discovery.adapters.tree import TreeAgent
 
         found = TreeAgent(name)
-    elif name in _BUILT_IN:
-        module, member = _BUILT_IN[name]
+    elif name in BUILT_IN:
+        module, member = BUILT_IN[name]
         found = getattr(import_module(module), member)()
     else:
         found = _find_installed().get(name)

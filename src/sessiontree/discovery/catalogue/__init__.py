@@ -15,10 +15,11 @@ were paid for, and the adapter's state at the file's end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -80,7 +81,9 @@ class Survey(msgspec.Struct):
     unreadable: list[Unreadable] = msgspec.field(default_factory=list)
 
 
+_ReadFile = tuple[FileStat, _Row, _Detail | None]
 _encode_row = msgspec.msgpack.Encoder().encode
+_decode_file = msgspec.msgpack.Decoder(_ReadFile).decode
 _decode_row = msgspec.msgpack.Decoder(_Row).decode
 _decode_detail = msgspec.msgpack.Decoder(_Detail).decode
 _Loaded = TypeVar("_Loaded")
@@ -107,14 +110,23 @@ def survey(
     known = _recall(files) if is_cached else {}
     changed: dict[str, _Row] = {}
     details: dict[str, _Detail] = {}
-    for done, stat in enumerate(files, 1):
-        row = known.get(stat.path)
-        if row is not None and row.stamp.holds_for(stat):
-            made.found.append((_sized(stat, row.stamp), row.summary))
-        else:
-            _read_into(made, changed, details, stat, storage, row, adapter)
-        if on_progress is not None:
-            on_progress(done, len(files))
+    unknown = [stat for stat in files if stat.path not in known] if is_cached else []
+    try:
+        with contextlib.closing(_read_at_once(unknown, adapter)) as answers:
+            for done, stat in enumerate(files, 1):
+                row = known.get(stat.path)
+                answer = next(answers) if is_cached and row is None else None
+                if row is not None and row.stamp.holds_for(stat):
+                    made.found.append((_sized(stat, row.stamp), row.summary))
+                else:
+                    read = _decode_file(answer) if answer else None
+                    _read_into(made, changed, details, stat, read, storage, row, adapter)
+                if on_progress is not None:
+                    on_progress(done, len(files))
+    except BaseException:  # someone stopped it: what was read need not be read again
+        if is_cached and changed:
+            _store(changed, [], details)
+        raise
     if is_cached:
         _remember(files, known, changed, details, is_complete)
     return made
@@ -188,12 +200,13 @@ def _read_into(
     changed: dict[str, _Row],
     details: dict[str, _Detail],
     stat: FileStat,
+    read: _ReadFile | None,
     storage: SessionStorage,
     row: _Row | None,
     adapter: AgentAdapter | None,
 ) -> None:
     try:
-        fresh_stat, fresh, detail = _read_file(stat.path, storage, row, adapter)
+        fresh_stat, fresh, detail = read or _read_file(stat.path, storage, row, adapter)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -207,7 +220,7 @@ def _read_into(
 
 def _read_file(
     path: str, storage: SessionStorage, row: _Row | None, adapter: AgentAdapter | None
-) -> tuple[FileStat, _Row, _Detail | None]:
+) -> _ReadFile:
     read_ns = freshness.read_clock_ns()
     reader = open_session(adapter, path, storage)
     try:
@@ -225,6 +238,25 @@ def _read_file(
         return stat, _Row(stamp, reading.summary), detail
     finally:
         reader.close()
+
+
+def _read_at_once(
+    files: Sequence[FileStat], adapter: AgentAdapter | None
+) -> Generator[bytes | None, None, None]:
+    """Read new files in several processes, if they are much; None for those that are left."""
+    if not files:
+        return
+    from sessiontree.discovery.workers import Job, work_at_once
+
+    jobs = [Job(adapter, stat) for stat in files]
+    yield from work_at_once("sessiontree.discovery.catalogue:read_encoded", jobs)
+
+
+def read_encoded(agent: str, path: str) -> bytes:
+    """Read a file in a worker. Raises OSError, and UnicodeEncodeError for half an emoji."""
+    from sessiontree.discovery.adapters import get_adapter
+
+    return _encode_row(_read_file(path, FileSessionStorage(), None, get_adapter(agent)))
 
 
 def _goes_on(stamp: freshness.Stamp, stat: FileStat, reader: SessionStorageReader) -> bool:

@@ -29,20 +29,28 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.search import names, tool_words
 from sessiontree.discovery.search.query import Term
-from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
+from sessiontree.discovery.search.segments import (
+    MOST_SEGMENTS,
+    SEGMENT_BITS,
+    WORK,
+    Segment,
+    SessionText,
+    decode_text,
+    read_text,
+)
+from sessiontree.discovery.search.words import TOKENIZER
 from sessiontree.discovery.selection import Selection
 from sessiontree.discovery.sources import Source
-from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, read_texts
+from sessiontree.discovery.workers import Job, work_at_once
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorageReader
 
@@ -65,8 +73,6 @@ SCHEMA = sqlite.Schema(
         tool_words.TABLE,
     ),
 )
-_SEGMENT_BITS = 12
-_MOST_SEGMENTS = 64
 _BATCH_CHARS = 1 << 22
 _BATCH_SESSIONS = 256
 # Obsolete rows cost space and skew the ranking a little: rebuild at a fifth of all rows.
@@ -74,89 +80,6 @@ _MOST_DEAD = 1_000
 _DEAD_SHARE = 0.2
 
 OnProgress = Callable[[int, int], object]
-
-
-_SEGMENT_CHARS = 1 << 18
-_TOOL_CHARS = 1 << 22
-# Stands between two messages, so that no phrase reaches from one into the next.
-_BOUNDARY = " ꙮ "
-
-
-class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """A byte range of a session file, and the time of the newest message in it."""
-
-    start: int
-    end: int
-    newest_ms: int
-
-
-class SegmentText(msgspec.Struct, gc=False, frozen=True):
-    """A segment, and the words in it of users, the model and tools, spelled for the index."""
-
-    segment: Segment
-    user: str
-    assistant: str
-    tools: str
-
-    @property
-    def size(self) -> int:
-        return len(self.user) + len(self.assistant) + len(self.tools)
-
-
-class _Cutter:
-    """Gathers texts and cuts them into segments."""
-
-    def __init__(self, start: int, most: int) -> None:
-        self.made: list[SegmentText] = []
-        self._most = most
-        self._begin = start
-        self._clear()
-
-    def _clear(self) -> None:
-        self._spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
-        self._tools = tool_words.Gathering()
-        self._length = self._newest_ms = 0
-        # Agents that write a text twice may have it yielded late, after the texts that follow it.
-        self._lowest: int | None = None
-        self._highest = -1
-
-    def add(self, said: SaidText) -> None:
-        """Add one text; where a segment is full, it begins the next."""
-        is_full = self._length >= _SEGMENT_CHARS or self._tools.size >= _TOOL_CHARS
-        if is_full and len(self.made) + 1 < self._most and said.offset > self._highest:
-            self.close(said.offset)
-        if said.role in self._spoken:
-            text = spell_for_index(said.text)
-            self._spoken[said.role].append(text)
-            self._length += len(text) + 1
-        elif said.role in TOOL_ROLES:
-            self._tools.add(said.text)
-        else:
-            return
-        self._newest_ms = max(self._newest_ms, said.time_ms or 0)
-        self._lowest = min(said.offset, self._lowest if self._lowest is not None else said.offset)
-        self._highest = max(said.offset, self._highest)
-
-    def close(self, end: int) -> None:
-        """End the present segment."""
-        if self._lowest is not None:
-            segment = Segment(min(self._begin, self._lowest), end, self._newest_ms)
-            user, assistant = (_BOUNDARY.join(self._spoken[role]) for role in ("user", "assistant"))
-            self.made.append(SegmentText(segment, user, assistant, self._tools.spell()))
-        self._begin = end
-        self._clear()
-
-
-def cut_segments(
-    reader: SessionStorageReader, start: int, size: int, most: int, adapter: AgentAdapter
-) -> list[SegmentText]:
-    """What was said between ``start``, the beginning of a line, and ``size``: at most ``most``."""
-    cutter = _Cutter(start, most)
-    for said in read_texts(reader, start, size, include_tools=True, adapter=adapter):
-        if said.text:
-            cutter.add(said)
-    cutter.close(size)
-    return cutter.made
 
 
 class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -178,12 +101,8 @@ class _Reading:
     """A session's new text, ready to write; with a ``base``, the text appended to that."""
 
     stat: FileStat
-    found: FileStat
-    """What the file was when it was read."""
     base: _Known | None
-    stamp: freshness.Stamp
-    has_final_newline: bool
-    texts: list[SegmentText]
+    text: SessionText
 
 
 _encode_row = msgspec.msgpack.Encoder().encode
@@ -256,25 +175,41 @@ class SearchIndex:
         batch: list[_Reading] = []
         chars = 0
         read_names = names.names_reader(scope.source_of)
-        for done, stat in enumerate(stale):
-            is_late = deadline is not None and time.monotonic() >= deadline
-            if is_late or (should_stop is not None and should_stop()):
-                left += stale[done:]
-                break
-            reading = self._read(stat, scope.source_of(stat.path))
-            if reading is None:
-                left.append(stat)
-            else:
-                batch.append(reading)
-                chars += sum(text.size for text in reading.texts)
-            if len(batch) >= _BATCH_SESSIONS or chars >= _BATCH_CHARS:
-                left += self._write(batch, read_names)
-                batch, chars = [], 0
-            if on_progress is not None:
-                on_progress(done + 1, len(stale))
+        with contextlib.closing(self._read_all(stale, scope)) as readings:
+            for done, stat in enumerate(stale):
+                is_late = deadline is not None and time.monotonic() >= deadline
+                if is_late or (should_stop is not None and should_stop()):
+                    left += stale[done:]
+                    break
+                reading = next(readings)
+                if reading is None:
+                    left.append(stat)
+                else:
+                    batch.append(reading)
+                    chars += sum(text.size for text in reading.text.texts)
+                if len(batch) >= _BATCH_SESSIONS or chars >= _BATCH_CHARS:
+                    left += self._write(batch, read_names)
+                    batch, chars = [], 0
+                if on_progress is not None:
+                    on_progress(done + 1, len(stale))
         left += self._write(batch, read_names)
         self._seal({os.path.dirname(stat.path) for stat in left})
         return left
+
+    def _read_all(
+        self, stale: Sequence[FileStat], scope: Selection
+    ) -> Generator[_Reading | None, None, None]:
+        """Read these files, many new ones in several processes at once."""
+        fresh = [
+            Job(scope.adapter_of(stat.path), stat) for stat in stale if stat.path not in self._known
+        ]
+        with contextlib.closing(work_at_once(WORK, fresh)) as answers:
+            for stat in stale:
+                answer = next(answers) if stat.path not in self._known else None
+                if answer is None:
+                    yield self._read(stat, scope.source_of(stat.path))
+                else:
+                    yield _Reading(stat, None, decode_text(answer)) if answer else None
 
     def _read(self, stat: FileStat, source: Source) -> _Reading | None:
         read_ns = freshness.read_clock_ns()
@@ -283,18 +218,12 @@ class SearchIndex:
         except OSError:
             return None
         try:
-            found = reader.stat()
-            stamp = freshness.make_stamp(reader, found, read_ns)
-            if not stamp.holds_for(found):
-                return None  # just written: it might change again without our noticing
             base = self._known.get(stat.path)
-            if base is not None and not _can_go_on(base.row, found, reader):
+            if base is not None and not _can_go_on(base.row, reader.stat(), reader):
                 base = None
             start = base.row.stamp.size if base is not None else 0
-            is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
-            most = (1 << _SEGMENT_BITS) - _MOST_SEGMENTS
-            texts = cut_segments(reader, start, found.size, most, source.adapter)
-            return _Reading(stat, found, base, stamp, is_whole, texts)
+            text = read_text(reader, source.adapter, start, read_ns)
+            return _Reading(stat, base, text) if text is not None else None
         except OSError:
             return None
         finally:
@@ -305,7 +234,7 @@ class SearchIndex:
         if not batch:
             return []
         # only now: a name must not be older than the stamp under which it is kept
-        called = read_names([reading.found for reading in batch])
+        called = read_names([reading.text.found for reading in batch])
         with self._transaction() as is_open:
             return [
                 reading.stat
@@ -316,7 +245,8 @@ class SearchIndex:
     def _write_one(self, reading: _Reading, title: str | None) -> bool:
         folder, name = sqlite.file_key(reading.stat.path)
         now = self._load_one(folder, name)
-        if now is not None and now.row.stamp.read_ns >= reading.stamp.read_ns:
+        text = reading.text
+        if now is not None and now.row.stamp.read_ns >= text.stamp.read_ns:
             return True  # another process has it newer
         base = reading.base
         if base is not None and (now is None or now.no != base.no):
@@ -324,9 +254,9 @@ class SearchIndex:
         segments = list(base.row.segments) if base is not None else []
         data = _to_data(
             IndexRow(
-                reading.stamp,
-                reading.has_final_newline,
-                segments + [text.segment for text in reading.texts],
+                text.stamp,
+                text.has_final_newline,
+                segments + [each.segment for each in text.texts],
             )
         )
         if base is not None:
@@ -339,17 +269,17 @@ class SearchIndex:
                 "INSERT INTO sessions (folder, name, data) VALUES (?, ?, ?)", (folder, name, data)
             )
             no = int(added.lastrowid or 0)
-        first = (no << _SEGMENT_BITS) + len(segments)
+        first = (no << SEGMENT_BITS) + len(segments)
         self._database.executemany(
             "INSERT INTO said (rowid, user, assistant) VALUES (?, ?, ?)",
             [
-                (first + at, text.user, text.assistant)
-                for at, text in enumerate(reading.texts)
-                if text.user or text.assistant
+                (first + at, each.user, each.assistant)
+                for at, each in enumerate(text.texts)
+                if each.user or each.assistant
             ],
         )
         tool_words.put_words(
-            self._database, ((first + at, text.tools) for at, text in enumerate(reading.texts))
+            self._database, ((first + at, each.tools) for at, each in enumerate(text.texts))
         )
         names.put_name(self._database, no, title)
         return True
@@ -500,13 +430,13 @@ def _to_row(stored: object) -> IndexRow:
 
 def session_of(rowid: int) -> tuple[int, int]:
     """Return the session number and the segment's position for a row id."""
-    return rowid >> _SEGMENT_BITS, rowid & ((1 << _SEGMENT_BITS) - 1)
+    return rowid >> SEGMENT_BITS, rowid & ((1 << SEGMENT_BITS) - 1)
 
 
 def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> bool:
     return (
         row.has_final_newline
-        and len(row.segments) < _MOST_SEGMENTS
+        and len(row.segments) < MOST_SEGMENTS
         and row.stamp.may_have_grown_to(stat)
         and row.stamp.is_beginning_of(reader)
     )

@@ -1,0 +1,141 @@
+"""Cut what a session says into segments, the rows of the search index.
+
+A segment ends where about enough was said. Its words are spelled for the index here, so that this
+work, most of what indexing costs, can be done in several processes at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sessiontree.discovery.adapters import get_adapter
+from sessiontree.discovery.adapters.base import AgentAdapter
+from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.kept import open_session
+from sessiontree.discovery.search import tool_words
+from sessiontree.discovery.search.words import spell_for_index
+from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, read_texts
+from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.file import FileSessionStorage
+
+SEGMENT_BITS = 12
+MOST_SEGMENTS = 64
+"""A session with more is not added to: rewritten, it has few again."""
+MOST_NEW_SEGMENTS = (1 << SEGMENT_BITS) - MOST_SEGMENTS
+_SEGMENT_CHARS = 1 << 18
+_TOOL_CHARS = 1 << 22
+# Stands between two messages, so that no phrase reaches from one into the next.
+_BOUNDARY = " ꙮ "
+
+
+class Segment(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A byte range of a session file, and the time of the newest message in it."""
+
+    start: int
+    end: int
+    newest_ms: int
+
+
+class SegmentText(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A segment, and the words in it of users, the model and tools, spelled for the index."""
+
+    segment: Segment
+    user: str
+    assistant: str
+    tools: str
+
+    @property
+    def size(self) -> int:
+        return len(self.user) + len(self.assistant) + len(self.tools)
+
+
+class _Cutter:
+    """Gathers texts and cuts them into segments."""
+
+    def __init__(self, start: int, most: int) -> None:
+        self.made: list[SegmentText] = []
+        self._most = most
+        self._begin = start
+        self._clear()
+
+    def _clear(self) -> None:
+        self._spoken: dict[str, list[str]] = {role: [] for role in SPOKEN_ROLES}
+        self._tools = tool_words.Gathering()
+        self._length = self._newest_ms = 0
+        # Agents that write a text twice may have it yielded late, after the texts that follow it.
+        self._lowest: int | None = None
+        self._highest = -1
+
+    def add(self, said: SaidText) -> None:
+        """Add one text; where a segment is full, it begins the next."""
+        is_full = self._length >= _SEGMENT_CHARS or self._tools.size >= _TOOL_CHARS
+        if is_full and len(self.made) + 1 < self._most and said.offset > self._highest:
+            self.close(said.offset)
+        if said.role in self._spoken:
+            text = spell_for_index(said.text)
+            self._spoken[said.role].append(text)
+            self._length += len(text) + 1
+        elif said.role in TOOL_ROLES:
+            self._tools.add(said.text)
+        else:
+            return
+        self._newest_ms = max(self._newest_ms, said.time_ms or 0)
+        self._lowest = min(said.offset, self._lowest if self._lowest is not None else said.offset)
+        self._highest = max(said.offset, self._highest)
+
+    def close(self, end: int) -> None:
+        """End the present segment."""
+        if self._lowest is not None:
+            segment = Segment(min(self._begin, self._lowest), end, self._newest_ms)
+            user, assistant = (_BOUNDARY.join(self._spoken[role]) for role in ("user", "assistant"))
+            self.made.append(SegmentText(segment, user, assistant, self._tools.spell()))
+        self._begin = end
+        self._clear()
+
+
+class SessionText(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What a session says from some offset on, and what its file was when it was read."""
+
+    found: FileStat
+    stamp: freshness.Stamp
+    has_final_newline: bool
+    texts: list[SegmentText]
+
+
+def read_text(
+    reader: SessionStorageReader, adapter: AgentAdapter, start: int, read_ns: int
+) -> SessionText | None:
+    """Read from ``start``, the beginning of a line; None for a file that was just written.
+
+    Such a file might change again without our noticing. ``read_ns`` is when the reader was opened.
+    """
+    found = reader.stat()
+    stamp = freshness.make_stamp(reader, found, read_ns)
+    if not stamp.holds_for(found):
+        return None
+    is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
+    cutter = _Cutter(start, MOST_NEW_SEGMENTS)
+    for said in read_texts(reader, start, found.size, include_tools=True, adapter=adapter):
+        if said.text:
+            cutter.add(said)
+    cutter.close(found.size)
+    return SessionText(found, stamp, is_whole, cutter.made)
+
+
+# -- in a process of its own (``discovery.workers``) -----------------------------------------------
+
+WORK = "sessiontree.discovery.search.segments:read_encoded"
+_encode_text = msgspec.msgpack.Encoder().encode
+decode_text = msgspec.msgpack.Decoder(SessionText).decode
+
+
+def read_encoded(agent: str, path: str) -> bytes:
+    """Read a whole session of an agent. Raises OSError; b"" if it was just written."""
+    adapter = get_adapter(agent)
+    read_ns = freshness.read_clock_ns()
+    reader = open_session(adapter, path, FileSessionStorage())
+    try:
+        made = read_text(reader, adapter, 0, read_ns)
+        return b"" if made is None else _encode_text(made)
+    finally:
+        reader.close()

@@ -1,0 +1,201 @@
+"""Do the same work for many session files, in several processes at once.
+
+The first index of a machine's sessions decodes hundreds of megabytes, and Python runs on one core.
+So where much is to be read, a few processes read, and this one writes down what they answer. A
+worker is a fresh interpreter that takes one job after the other on its standard input: it shares
+nothing, so neither threads nor a program's main module matter. It ends when its input ends.
+
+A worker knows the adapters that come with Sessiontree. Jobs of other adapters, small amounts, a
+machine with one core, and any failure give None: then the caller does the work itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from sessiontree.discovery.adapters import BUILT_IN, OWN_AGENTS
+from sessiontree.storage.base import UNKNOWN_SIZE, FileStat
+
+if TYPE_CHECKING:  # processes and threads load only when there is much to read
+    from concurrent.futures import Future
+
+    from sessiontree.discovery.adapters.base import AgentAdapter
+
+LEAST_BYTES = 16_000_000
+"""What one process reads in about the time that starting others takes several times over."""
+MOST_WORKERS = 4
+_AHEAD = 2
+_LENGTH_BYTES = 8
+# -I keeps the current folder and PYTHONPATH out of the import path: a file of a project must not
+# become a module of ours. Our own package, and what it needs, are added behind the rest.
+_START = (
+    "import sys; sys.path += sys.argv[1:]; from sessiontree.discovery.workers import serve; serve()"
+)
+_SOURCE_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_HOMES = list(
+    dict.fromkeys((_SOURCE_HOME, os.path.dirname(os.path.dirname(msgspec.__file__ or ""))))
+)
+
+
+class Job(NamedTuple):
+    """A session file to be read."""
+
+    adapter: AgentAdapter | None
+    """None for pi's family, where the agent doesn't matter."""
+    stat: FileStat
+
+
+def work_at_once(work: str, jobs: Sequence[Job]) -> Generator[bytes | None, None, None]:
+    """Yield what ``work``, a ``module:function`` of agent and path, returns for each job, in order.
+
+    None for a job that no worker did. Closing the generator ends the workers.
+    """
+    count = _count_workers(jobs)
+    if count < 2:
+        yield from (None for _ in jobs)
+        return
+    yield from _ask_workers(work, jobs, count)
+
+
+def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes | None, None, None]:
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
+
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(count, "sessiontree-worker"))
+        free: SimpleQueue[_Worker] = SimpleQueue()
+        for _ in range(count):
+            worker = _Worker(work)
+            stack.callback(worker.close)  # before the pool ends: its threads wait for answers
+            free.put(worker)
+
+        def do(job: Job) -> bytes | None:
+            worker = free.get()
+            try:
+                return worker.ask(job)
+            finally:
+                free.put(worker)
+
+        waiting: deque[Future[bytes | None]] = deque()
+        coming = iter(jobs)
+        for _ in jobs:
+            while len(waiting) < count * _AHEAD and (job := next(coming, None)) is not None:
+                waiting.append(pool.submit(do, job))
+            yield waiting.popleft().result()
+
+
+def _count_workers(jobs: Sequence[Job]) -> int:
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return 0
+    size = sum(job.stat.size for job in jobs if _is_ours(job))
+    return min(MOST_WORKERS, _count_cores()) if size >= LEAST_BYTES else 0
+
+
+def _count_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _is_ours(job: Job) -> bool:
+    """Whether a worker would read the file as this process does."""
+    adapter = job.adapter
+    if job.stat.size == UNKNOWN_SIZE:  # a row of a database
+        return False
+    return adapter is None or adapter.is_own or type(adapter) is _builtin_type(adapter.name)
+
+
+def _builtin_type(name: str) -> type | None:
+    module, member = BUILT_IN.get(name, ("", ""))
+    return getattr(sys.modules.get(module), member, None)
+
+
+class _Worker:
+    """One process, asked by one thread at a time."""
+
+    def __init__(self, work: str) -> None:
+        import subprocess
+
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _START, *_HOMES],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:  # no process, or no descriptor, is left: nothing is done here
+            self._process = None
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._questions, self._answers = process, process.stdin, process.stdout
+        with contextlib.suppress(OSError):
+            _send(self._questions, work.encode())
+
+    def ask(self, job: Job) -> bytes | None:
+        """Have a job done; None without success."""
+        if self._process is None or not _is_ours(job):
+            return None
+        agent = OWN_AGENTS[0] if job.adapter is None or job.adapter.is_own else job.adapter.name
+        try:
+            _send(self._questions, agent.encode(), os.fsencode(job.stat.path))
+            answer = _receive(self._answers)
+        except (OSError, ValueError):  # it has ended, or was closed
+            return None
+        return answer[1:] if answer else None
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            self._answers.close()
+            with contextlib.suppress(OSError):  # what it never read is still to be written
+                self._questions.close()
+
+
+def _send(pipe: IO[bytes], *messages: bytes) -> None:
+    for message in messages:
+        pipe.write(len(message).to_bytes(_LENGTH_BYTES) + message)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> bytes | None:
+    """The next message; None at the end."""
+    head = pipe.read(_LENGTH_BYTES)
+    if len(head) < _LENGTH_BYTES:
+        return None
+    length = int.from_bytes(head)
+    data = pipe.read(length)
+    return data if len(data) == length else None
+
+
+# -- in a worker -----------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Do jobs until the input ends. An answer begins with a mark: an empty one is a failure."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that asks
+    questions, answers = sys.stdin.buffer, sys.stdout.buffer
+    module, _, member = (_receive(questions) or b"").decode().partition(":")
+    work: Callable[[str, str], bytes] = getattr(import_module(module), member)
+    while True:
+        agent, path = _receive(questions), _receive(questions)
+        if agent is None or path is None:
+            return
+        try:
+            answer = b"+" + work(agent.decode(), os.fsdecode(path))
+        except (OSError, ValueError):  # its caller meets that too, and reports it
+            answer = b""
+        _send(answers, answer)
