@@ -35,6 +35,10 @@ async def test_transient_errors_are_tried_again(agent: PydanticAIAgent, server: 
     assert [m["role"] for m in heard.ended()] == ["user", "assistant"]
     assert text_of(agent.messages[-1]) == "At last."
     assert agent.messages[-1]["stopReason"] == "stop"
+    told = [event for event in heard.events if isinstance(event, events.ModelRetry)]
+    assert [(each.attempt, each.attempts) for each in told] == [(2, 4), (3, 4), (4, 4)]
+    assert [each.reason for each in told] == ["429 slow down", "500 oops", "503 later"]
+    assert all(each.wait_s > 0 for each in told)
 
 
 async def test_tries_are_bounded_and_the_error_is_recorded(
@@ -108,8 +112,9 @@ async def test_an_answer_that_breaks_off_is_recorded_and_another_one_asked_for(
     _, broken, whole = heard.ended()
     assert (text_of(broken), broken["stopReason"]) == ("This will ne", "error")
     assert (text_of(whole), whole["stopReason"]) == ("Whole answer.", "stop")
-    kinds = [type(e).__name__ for e in heard.events if "Turn" in type(e).__name__]
-    assert kinds == ["TurnStart", "TurnEnd", "TurnStart", "TurnEnd"]
+    wanted = (events.TurnStart, events.TurnEnd, events.ModelRetry)
+    kinds = [type(e).__name__ for e in heard.events if isinstance(e, wanted)]
+    assert kinds == ["TurnStart", "TurnEnd", "ModelRetry", "TurnStart", "TurnEnd"]
     await agent.prompt([user("Thanks")])
     sent = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
     assert sent == ["Whole answer."]

@@ -13,7 +13,9 @@ from rich.color import Color
 from tests.agent_samples import claude_prompt, put_claude, put_codex
 
 from sessiontree import SessionManager
+from sessiontree.agents.offline import OfflineAgent
 from sessiontree.agents.tools.base import Confirmation
+from sessiontree.agents.tools.toolbox import Toolbox, project_tools
 from sessiontree.runtime.agent_base import ToolOutput
 from sessiontree.runtime.create import create_agent_session
 from sessiontree.scope import Scope
@@ -533,6 +535,41 @@ async def test_todos_of_the_session_are_shown_and_follow_the_file(shop: Shop) ->
         assert "☐ Write the tests" in rig.text
         write_todos(manager, "Ship it")
         await rig.until(lambda: "☐ Ship it" in rig.text)
+
+
+async def test_the_agent_writes_todos_with_its_tool_and_each_branch_has_its_own(shop: Shop) -> None:
+    manager = shop.create()
+    manager.append_message(user("first"))
+    fork = manager.append_message(assistant("hello"))
+    ends: list[str] = []
+    for name in ("Read the log", "Fix the parser"):
+        manager.branch(fork)
+        tasks = [{"content": name, "status": "in_progress"}, {"content": "Ship it"}]
+        manager.append_message(user("go on"))
+        manager.append_message(assistant(content=[call("t1", "todo", todos=tasks)]))
+        said = result("t1", "todo", "…", details={"todos": tasks})
+        ends.append(manager.append_message(said))
+    write_todos(manager, "An older file")
+    async with running_chat(manager) as rig:
+        await rig.until(lambda: "▸ Fix the parser" in rig.text)
+        assert "An older file" not in rig.text
+        await rig.session.navigate_tree(ends[0])
+        await rig.until(lambda: "▸ Read the log" in rig.text)
+        assert "Fix the parser" not in rig.text
+
+
+async def test_a_todo_list_is_shown_as_soon_as_the_agent_writes_it(shop: Shop) -> None:
+    manager = shop.create()
+
+    async def open_offline(_: Confirmer, __: ScriptedAgent) -> OpenedSession:
+        agent = OfflineAgent(Toolbox(project_tools(shop.project)))
+        return OpenedSession(await create_agent_session(agent, manager=manager))
+
+    async with running_chat(manager, open_with=open_offline) as rig:
+        await rig.send("todo: Write the tests; Ship it")
+        await rig.until(lambda: "▸ Write the tests" in rig.text)
+        assert "Todo · 0 of 2 done" in rig.text
+        assert "0 of 2 done · Write the tests" in rig.text
 
 
 def write_todos(manager: SessionManager, text: str) -> None:

@@ -128,6 +128,22 @@ def test_notices_are_said_and_reloads_are_asked_for() -> None:
     assert made.unsaved == 0
 
 
+def test_a_failed_call_says_which_attempt_comes_when_until_something_answers() -> None:
+    now = [100.0]
+    made = tell(
+        Narrator(lambda: now[0]),
+        events.AgentStart(),
+        events.ModelRetry(2, 4, 2.5, "529 Overloaded"),
+    )
+    assert made.doing == "Waiting for the model · attempt 2 of 4 in 3 s · 529 Overloaded"
+    now[0] = 103.0
+    assert made.doing == "Waiting for the model · attempt 2 of 4 · 529 Overloaded"
+    tell(made, events.MessageUpdate(assistant("Hi"), Delta("text", "Hi")))
+    assert made.doing == "Answering"
+    tell(made, events.ModelRetry(3, 4, 9.0, "broke off"), events.AgentEnd())
+    assert made.doing == ""
+
+
 def test_queues_are_told_in_words() -> None:
     made = tell(
         narrator(), events.QueueChanged((user("steer"),), (user("follow"),), (user("next"),))

@@ -37,6 +37,11 @@ _RULES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Arguments]],
         lambda found: {"command": found["command"].strip()},
     ),
     (
+        re.compile(r"todo\s*:\s*(?P<tasks>.+)", re.IGNORECASE | re.DOTALL),
+        "todo",
+        lambda found: {"todos": _tasks(found["tasks"])},
+    ),
+    (
         re.compile(r"write\s+(?P<path>\S+)\s*\n(?P<content>.*)", re.IGNORECASE | re.DOTALL),
         "write",
         lambda found: {"path": found["path"], "content": found["content"]},
@@ -82,6 +87,7 @@ these commands:
 - `read FILE`
 - `grep TEXT` or `grep TEXT in FOLDER`
 - `run: COMMAND` (asks you first)
+- `todo: FIRST; SECOND` (shows a list of tasks)
 - `write FILE` and the content on the lines below (asks you first)
 - `replace OLD with NEW in FILE` (asks you first)
 
@@ -145,6 +151,13 @@ class OfflineAgent(ToolboxAgent):
 
     def _price(self, message: Message) -> None:
         """Nothing: no model was asked, so nothing is owed, whatever model the session names."""
+
+
+def _tasks(text: str) -> list[dict[str, str]]:
+    """Tasks, one between two semicolons; the first is under way."""
+    named = [task.strip() for task in text.split(";") if task.strip()]
+    states = ["in_progress", *["pending"] * len(named)]
+    return [{"content": task, "status": state} for task, state in zip(named, states, strict=False)]
 
 
 def _unquoted(text: str) -> str:

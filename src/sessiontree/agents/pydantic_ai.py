@@ -64,7 +64,14 @@ from sessiontree.agents.workplace import EnterProject
 from sessiontree.core.usage import estimate_context, estimate_text
 from sessiontree.runtime.agent import AgentBusyError
 from sessiontree.runtime.agent_base import Draft, Request
-from sessiontree.runtime.events import Delta, Message, MessageUpdate, TurnEnd, TurnStart
+from sessiontree.runtime.events import (
+    Delta,
+    Message,
+    MessageUpdate,
+    ModelRetry,
+    TurnEnd,
+    TurnStart,
+)
 from sessiontree.runtime.masking import KeyMask, StreamMask
 from sessiontree.runtime.models import Model, Prices
 
@@ -105,8 +112,8 @@ class PydanticAIAgent(ToolboxAgent):
         self._is_open: set[str] = set()
         self._attempts = 0
         """How often the answer under way was asked for, counting those that broke off."""
-        self._waits_s: list[float] = []
-        """Holds one wait when an answer broke off and is worth another try."""
+        self._again: list[ModelRetry] = []
+        """Holds one retry when an answer broke off and is worth another try."""
 
     async def prompt(self, messages: Sequence[Message]) -> None:
         if self.is_running:
@@ -148,10 +155,12 @@ class PydanticAIAgent(ToolboxAgent):
                 if wait_s is None:
                     raise ModelCallError(_told(failure.message, attempt)) from error
                 logger.info("%s: trying again in %.1f s: %s", model.ref, wait_s, failure.message)
+                again = ModelRetry(attempt + 1, self._retry.attempts, wait_s, failure.message)
                 if is_shown and draft.message["content"]:
                     self._attempts = attempt
-                    self._waits_s.append(wait_s)
+                    self._again.append(again)
                     raise ModelCallError(failure.message) from error
+            await self._emit(again)
             await asyncio.sleep(wait_s)
             draft.replace_content(())
 
@@ -159,12 +168,13 @@ class PydanticAIAgent(ToolboxAgent):
         """The next answer; one that broke off after it was shown is followed by another."""
         self._attempts = 0
         while True:
-            self._waits_s.clear()
+            self._again.clear()
             answer = await super()._answer()
-            if answer["stopReason"] != "error" or not self._waits_s:
+            if answer["stopReason"] != "error" or not self._again:
                 return answer
             await self._emit(TurnEnd(answer))
-            await self._take_step(asyncio.sleep(self._waits_s[0]))
+            await self._emit(self._again[0])
+            await self._take_step(asyncio.sleep(self._again[0].wait_s))
             await self._emit(TurnStart())
 
     # --- one call -----------------------------------------------------------------------------

@@ -199,6 +199,10 @@ class _AnswerWriter:
                 self._write(delta.text)
             case events.MessageEnd(message) if message.get("role") == "assistant":
                 self._note_end(message)
+            case events.ModelRetry(attempt, attempts, wait_s, reason):
+                self._end_line()
+                wait = f"attempt {attempt} of {attempts} in {wait_s:.0f} s"
+                output.write_message((f"{reason} · {wait}", "dim"))
             case events.ToolStart(_, name, arguments):
                 self._end_line()
                 if output.is_terminal(sys.stderr):

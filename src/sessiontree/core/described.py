@@ -93,11 +93,22 @@ def describe_call(name: str, arguments: object) -> str:
             return f"{what} in {where}" if what and where else what or where
         case "read":
             return _text(arguments, "path", "file_path") + _line_range(arguments)
+        case "todo" | "todo_write" | "TodoWrite" if isinstance(arguments.get("todos"), list):
+            return _describe_todos(arguments["todos"])
         case _:
             telling = _text(arguments, *_TELLING)
             if telling:
                 return telling
     return _rest(arguments)
+
+
+def _describe_todos(todos: list[Any]) -> str:
+    """How many tasks are done, and the one under way."""
+    tasks = [task for task in todos if isinstance(task, Mapping)]
+    done = sum(task.get("status") == "completed" for task in tasks)
+    active = [task for task in tasks if task.get("status") == "in_progress"]
+    now = _text(active[0], "content") if active else ""
+    return f"{done} of {len(todos)} done" + (f" · {now}" if now else "")
 
 
 def describe_size(name: str, arguments: object) -> str:

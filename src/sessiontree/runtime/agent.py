@@ -32,8 +32,9 @@ The whole contract, in the order in which you would build an agent:
    listener must not await it. Cancelling the task that awaits ``prompt`` counts as an abort.
 
 5. **One-shot calls.** ``complete(...)`` asks the model once, apart from the conversation: no
-   events, no change to ``messages``, no tools. Summaries and compaction go through it. The session
-   calls it only while the agent is idle, and stops it by cancelling the task that awaits it.
+   events but ``ModelRetry``, no change to ``messages``, no tools. Summaries and compaction go
+   through it. The session calls it only while the agent is idle, and stops it by cancelling the
+   task that awaits it.
 
 What an agent sends to its model is ``convert_to_llm(self.messages, repair=True)``: ``messages``
 also holds the roles ``custom``, ``bashExecution``, ``branchSummary`` and ``compactionSummary``,

@@ -20,6 +20,7 @@ The order in which an agent tells its events::
         ToolStart ToolUpdate* ToolEnd          … each tool call; several may overlap
         MessageStart MessageEnd                … the tool's result
       TurnEnd
+      ModelRetry                               … wherever a call failed and is made again
       …
     AgentEnd
 """
@@ -134,6 +135,21 @@ class ToolEnd:
     is_error: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ModelRetry:
+    """A call of the model failed in passing: the agent makes it again after a wait.
+
+    The one event that a one-shot call (``Agent.complete``) may tell, too.
+    """
+
+    attempt: int
+    """The call that comes next; the first one was number 1."""
+    attempts: int
+    """How many calls are made at most."""
+    wait_s: float
+    reason: str
+
+
 AgentEvent: TypeAlias = (
     AgentStart
     | AgentEnd
@@ -145,6 +161,7 @@ AgentEvent: TypeAlias = (
     | ToolStart
     | ToolUpdate
     | ToolEnd
+    | ModelRetry
 )
 
 

@@ -26,7 +26,7 @@ PreviewKind = Literal["command", "diff", "content", "text"]
 Reach = Literal["call", "folder", "session"]
 """How far a permission goes: this very call, the tool in one folder, the tool in this session."""
 
-Kind = Literal["string", "integer", "boolean"]
+Kind = Literal["string", "integer", "boolean", "array"]
 Report = Callable[[str], Awaitable[None]]
 _T = TypeVar("_T")
 
@@ -87,6 +87,8 @@ class Parameter:
     required: bool = False
     minimum: int | None = None
     maximum: int | None = None
+    items: Mapping[str, Any] | None = None
+    """Of an array: what one of its items is, as a JSON schema. The tool checks the items."""
 
     def schema(self) -> dict[str, Any]:
         made: dict[str, Any] = {"type": self.kind, "description": self.description}
@@ -94,6 +96,8 @@ class Parameter:
             made["minimum"] = self.minimum
         if self.maximum is not None:
             made["maximum"] = self.maximum
+        if self.items is not None:
+            made["items"] = dict(self.items)
         return made
 
 
@@ -133,6 +137,8 @@ class ToolSpec:
     def _typed(self, one: Parameter, value: object) -> object:
         match one.kind:
             case "string" if isinstance(value, str):
+                return value
+            case "array" if isinstance(value, list):
                 return value
             case "boolean" if isinstance(value, bool):
                 return value

@@ -25,6 +25,7 @@ from sessiontree.agents.tools.confinement import ConfinementError, ProjectFolder
 from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
 from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.ls import LsTool
+from sessiontree.agents.tools.todo import TodoTool
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import as_text
 
@@ -40,7 +41,7 @@ PLAN_MODES = frozenset({"plan"})
 def project_tools(
     cwd: str | os.PathLike[str], *, env: Mapping[str, str] | None = None
 ) -> tuple[Tool, ...]:
-    """The six tools, confined to the folder; ``env`` is what commands see (None: ours)."""
+    """The seven tools, confined to the folder; ``env`` is what commands see (None: ours)."""
     folder = ProjectFolder(cwd)
     return (
         ReadTool(folder),
@@ -49,6 +50,7 @@ def project_tools(
         BashTool(folder, env),
         GrepTool(folder),
         LsTool(folder),
+        TodoTool(),
     )
 
 

@@ -6,6 +6,7 @@ queue, the cost. Events only change values here; the chat reads them when it dra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from sessiontree.core.usage import usage_of
 from sessiontree.runtime import events
 from sessiontree.runtime.events import Message, SessionEvent
+from sessiontree.tui.chat.todos import Todo, said_todos
 from sessiontree.tui.transcript.blocks import Conversation
 
 
@@ -26,6 +28,9 @@ class Narrator:
     """When the agent began to work; None while it is idle."""
     activity: str = ""
     """What the agent is doing, in a word or two."""
+    retry: events.ModelRetry | None = None
+    """The latest failed call of the model, until the next one answers."""
+    _retry_at: float = 0.0
     steering: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
     cost: float = 0.0
@@ -33,6 +38,8 @@ class Narrator:
     unsaved: int = 0
     notices: list[tuple[str, bool]] = field(default_factory=list)
     """Notices to show once, each with whether it reports a problem."""
+    todos: list[Todo] | None = None
+    """The list that the agent has just written, until it is shown."""
     called_off: str | None = None
     """The reason that a hook gave for cancelling the last move."""
     needs_reload: bool = False
@@ -41,6 +48,17 @@ class Narrator:
     has_new_figures: bool = False
     _entry_ids: dict[int, str] = field(default_factory=dict)
     _held: list[SessionEvent] | None = None
+
+    @property
+    def doing(self) -> str:
+        """The activity; while a failed call waits for its next attempt, with the reason."""
+        again = self.retry
+        if again is None:
+            return self.activity
+        left = math.ceil(self._retry_at - self.clock())
+        when = f" in {left} s" if left > 0 else ""
+        attempt = f"attempt {again.attempt} of {again.attempts}{when}"
+        return f"{self.activity or 'Waiting'} · {attempt} · {again.reason}"
 
     # -- replacing the conversation --------------------------------------------------------------
 
@@ -95,8 +113,10 @@ class Narrator:
             case events.AgentStart():
                 self.running_since = self.clock()
                 self.activity = "Waiting for the model"
+                self.retry = None
                 self._entry_ids.clear()
             case events.AgentEnd():
+                self.retry = None
                 self.running_since = None
                 self.activity = ""
                 self.conversation.stop_waiting()
@@ -108,6 +128,7 @@ class Narrator:
                     self.conversation.begin_answer()
             case events.MessageUpdate(message, delta):
                 self.activity = "Thinking" if delta.kind == "thinking" else "Answering"
+                self.retry = None
                 self.conversation.update_answer(message)
             case events.MessageEnd(message):
                 self._end_message(message)
@@ -115,18 +136,23 @@ class Narrator:
                 self.conversation.note_saved(message, entry_id)
                 if message.get("role") == "bashExecution":
                     self._show_command(message, entry_id)
+            case events.ModelRetry(wait_s=wait_s):
+                self.retry, self._retry_at = event, self.clock() + wait_s
             case events.ToolStart(_, tool_name, _):
                 self.activity = f"Running {tool_name}"
             case events.ToolUpdate(call_id, _, partial):
                 self.conversation.update_tool(call_id, partial)
             case events.ToolEnd(call_id, _, result, _):
                 self.conversation.end_tool(call_id, result)
+                said = said_todos(result)
+                self.todos = self.todos if said is None else said
             case _:
                 self._hear_notice(event)
 
     def _end_message(self, message: Message) -> None:
         match message.get("role"):
             case "assistant":
+                self.retry = None
                 self.conversation.end_answer(message, self._entry_ids.get(id(message)))
                 used = usage_of(message)
                 if used is not None:
@@ -160,6 +186,7 @@ class Narrator:
                 self.running_since = self.running_since or self.clock()
                 self.activity = f"Compacting{why.get(reason, '')}"
             case events.CompactionEnd(_, entry_id, error, will_retry):
+                self.retry = None
                 if not will_retry:
                     self.running_since, self.activity = None, ""
                 if entry_id is not None:

@@ -238,6 +238,7 @@ class ChatScreen(Screen[None]):
         if narrator.is_changed:
             narrator.is_changed = False
             self.transcript.sync(narrator.conversation.blocks)
+            link.take_todos()
             self._update_panels()
         while narrator.notices and not self.status.is_busy:
             text, is_bad = narrator.notices.pop(0)

@@ -16,7 +16,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.tui.chat.event_state import Narrator
 from sessiontree.tui.chat.footer import read_cost, read_figures
 from sessiontree.tui.chat.session_reading import WINDOW, read_before, read_end
-from sessiontree.tui.chat.todos import Todo, load_todos
+from sessiontree.tui.chat.todos import Todo, load_todos, read_todos
 from sessiontree.tui.pickers.session_rows import count_text
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class SessionLink:
         self._figuring = asyncio.Lock()
         self._extending = asyncio.Lock()
         self._is_polling = False
+        self._has_todos = False
+        """Whether the conversation itself has a todo list."""
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +138,7 @@ class SessionLink:
                 part.conversation.stop_waiting()
             narrator.install(part.conversation, part.ids)
             self._view.show_conversation(part.conversation.blocks, _earlier_text(part.start))
-            self.load_todos()
+            await self._read_todos()
             self._cost = None
             narrator.has_new_figures = True
 
@@ -174,9 +176,20 @@ class SessionLink:
 
     # -- around it -------------------------------------------------------------------------------
 
-    def load_todos(self) -> None:
-        """Load the session's todo list."""
-        self._view.show_todos(load_todos(self.session.manager.artifacts_dir))
+    def take_todos(self) -> None:
+        """Show the todo list that the agent has just written, if it did."""
+        said, self.narrator.todos = self.narrator.todos, None
+        if said is not None:
+            self._has_todos = True
+            self._view.show_todos(said)
+
+    async def _read_todos(self) -> None:
+        said = await self.session.read(read_todos)
+        self._has_todos = said is not None
+        self._view.show_todos(said if said is not None else self._kept_todos())
+
+    def _kept_todos(self) -> list[Todo]:
+        return load_todos(self.session.manager.artifacts_dir)
 
     async def refresh_figures(self) -> None:
         """Show the session's figures; the cost follows once it is added up."""
@@ -235,7 +248,8 @@ class SessionLink:
             return
         finally:
             self._is_polling = False
-        self.load_todos()
+        if not self._has_todos:
+            self._view.show_todos(self._kept_todos())
         if count:
             self._view.say(f"{count_text(count, 'entry')} came from another process")
 

@@ -113,7 +113,7 @@ class StatusLine(Widget):
         if since is not None and self._is_asking():
             activity = "Waiting for your answer"
         elif since is not None:
-            activity = f"{self._narrator.activity or 'Working'} · Esc stops"
+            activity = f"{self._narrator.doing or 'Working'} · Esc stops"
         else:
             activity, since = self._work[-1] if self._work else ("", 0.0)
         seconds = self._clock() - since

@@ -1,24 +1,30 @@
-"""The todo list that an agent keeps in a session's artifact folder (``todos.json``). Never writes.
+"""The agent's todo list. Never writes.
 
-Reads leniently: a list of tasks, or phases with tasks, as agents write them. A file that is missing
-or has another form counts as an empty list.
+The latest result of a todo tool on the active path counts, so the list follows branches and
+switches. A session without one may have a list in its artifact folder (``todos.json``).
+
+Reads leniently: a list of tasks, or phases with tasks, as agents write them. Anything else counts
+as an empty list.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich.text import Text
 
 from sessiontree.model import codec
+from sessiontree.session.manager import SessionManager
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 
 FILE_NAME = "todos.json"
+_TOOLS = frozenset(("todo", "todo_write"))
+_MAX_ENTRIES = 2_000
 _MAX_BYTES = 1 << 20
 _MAX_SHOWN = 6
 _MAX_DEPTH = 20
@@ -40,8 +46,27 @@ class Todo:
     state: State
 
 
+def said_todos(result: Mapping[str, Any]) -> list[Todo] | None:
+    """The list in a tool's result; None if that is no todo tool's."""
+    details = result.get("details")
+    if result.get("toolName") not in _TOOLS or result.get("isError") or not details:
+        return None
+    return list(_tasks(details))
+
+
+def read_todos(manager: SessionManager) -> list[Todo] | None:
+    """The list that the agent has last written on the active path; None if it wrote none."""
+    for entry in reversed(manager.get_branch()[-_MAX_ENTRIES:]):
+        message = entry.decode().get("message") if entry.type == "message" else None
+        if isinstance(message, dict) and message.get("role") == "toolResult":
+            found = said_todos(message)
+            if found is not None:
+                return found
+    return None
+
+
 def load_todos(artifacts_dir: str | None) -> list[Todo]:
-    """Load the todo list of a session; [] if there is none."""
+    """Load the list in a session's artifact folder; [] if there is none."""
     if artifacts_dir is None:
         return []
     try:

@@ -108,7 +108,7 @@ async def test_plan_mode_reads_but_neither_writes_nor_runs(
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        (call("fly"), 'There is no tool "fly". Tools: read, write, edit, bash, grep, ls'),
+        (call("fly"), 'There is no tool "fly". Tools: read, write, edit, bash, grep, ls, todo'),
         ({"id": "c1", "name": "read", "arguments": "{"}, "not a JSON object"),
         ({"id": "c1", "name": "read"}, "not a JSON object"),
         (call("read"), 'the argument "path" is missing'),
@@ -145,7 +145,7 @@ async def test_a_failing_confirmation_means_no(
 
 def test_every_tool_describes_its_arguments_as_a_json_schema(project: Path) -> None:
     specs = {spec.name: spec for spec in Toolbox(project_tools(project)).specs}
-    assert list(specs) == ["read", "write", "edit", "bash", "grep", "ls"]
+    assert list(specs) == ["read", "write", "edit", "bash", "grep", "ls", "todo"]
     assert specs["read"].schema() == {
         "type": "object",
         "properties": {
@@ -170,4 +170,5 @@ def test_every_tool_describes_its_arguments_as_a_json_schema(project: Path) -> N
         "bash": "run",
         "grep": "read",
         "ls": "read",
+        "todo": "read",
     }
