@@ -26,7 +26,7 @@
     ├── RestoreRefusedError      ``maintenance``: something else is where a kept session would go
     ├── ScheduleError            ``maintenance``: the timer of ``keep`` can't be changed
     ├── NothingToForkError       ``runtime``: the session is not on disk
-    ├── NotAPromptError          ``runtime``: the entry is no user message
+    ├── NotAPromptError          ``runtime``: the entry is not a user message
     ├── OperationInProgressError ``runtime``: asked from inside another operation
     ├── SessionClosedError       ``runtime``: the live session was closed
     ├── AgentBusyError           ``runtime``: the agent is already working
@@ -141,7 +141,7 @@ class InvalidIdError(SessionTreeError, ValueError):
     def __init__(self, session_id: object) -> None:
         self.session_id = session_id
         super().__init__(
-            f"{session_id!r} is no session id: use 1 to 128 of A-Z a-z 0-9 . _ -, "
+            f"{session_id!r} is not a session id: use 1 to 128 of A-Z a-z 0-9 . _ -, "
             'but not "." or ".." alone'
         )
 

@@ -72,7 +72,7 @@ def test_a_memory_store_with_a_name_is_shared() -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("sessions", "is no store URL"),
+        ("sessions", "is not a store URL"),
         ("redis://host", 'No store is called "redis:"'),
         ("file:relative", "use an absolute path"),
         ("postgresql://anna:secret@host/db?pool=none", "pool= takes a number"),

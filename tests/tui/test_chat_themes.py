@@ -60,7 +60,7 @@ async def test_at_the_start_an_unknown_theme_is_told(
 ) -> None:
     monkeypatch.setenv("SESSIONTREE_THEME", "puce")
     async with running_chat(shop.create()) as rig:
-        await rig.until_said("There is no theme puce: /theme lists them")
+        await rig.until_said("Unknown theme puce: /theme lists them")
 
 
 async def test_what_is_wrong_in_the_settings_is_in_the_conversation(shop: Shop) -> None:

@@ -42,9 +42,7 @@ def test_names_of_other_programs_are_understood() -> None:
 
 def test_a_mistyped_command_is_not_sent_to_the_model() -> None:
     parsed = parse_input("/resmue")
-    assert parsed == Mistake(
-        "There is no command /resmue. Did you mean /resume? /help lists them all"
-    )
+    assert parsed == Mistake("Unknown command /resmue. Did you mean /resume? /help lists them all")
 
 
 @pytest.mark.parametrize(

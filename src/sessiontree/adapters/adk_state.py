@@ -116,7 +116,7 @@ def _whole_state(entry: Entry, data: WireEntry) -> Standing | None:
         fields = unpack(data.get("data"))
         state = fields["state"]
         if not isinstance(state, dict):
-            raise UnpackError("its state is no object")
+            raise UnpackError("its state is not an object")
         return Standing(entry.id, state, float(fields["updated"]), float(fields["latest"]))
     except (UnpackError, KeyError, TypeError, ValueError) as error:
         skip(entry, STATE, error)
@@ -155,7 +155,7 @@ def event_of(entry: Entry, data: WireEntry, find: Find) -> dict[str, Any] | None
     try:
         event = object_of(data, _group_before(entry, data, find), HARNESS)
         if not isinstance(event, dict):
-            raise UnpackError("it is no object")
+            raise UnpackError("it is not an object")
         return event
     except UnpackError as error:
         skip(entry, HARNESS, error)

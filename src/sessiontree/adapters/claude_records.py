@@ -483,7 +483,7 @@ class _Maker:
         return f"{message_id} {request}" if request is not None else message_id
 
     def _continues(self, answer: str) -> bool:
-        """Whether the record begins this answer or goes on with it.
+        """Whether the record begins or continues this answer.
 
         A copy of history repeats an answer below other records: it keeps its own place there.
         """

@@ -275,13 +275,13 @@ class Thread(LearnedSession):
             return _NOTHING
 
     def _load_value(self, value: Any, coder: Coder) -> Any:
-        """A value that is no list. Raises UnpackError."""
+        """A value other than a list. Raises UnpackError."""
         match value:
             case {"v": spelled}:
                 return _loads(coder, unspell(spelled))
             case {"ref": str(digest)}:
                 return _loads(coder, self._stored(digest))
-        raise UnpackError(f"{str(value)[:40]!r} is no value that this version knows")
+        raise UnpackError(f"{str(value)[:40]!r} is not a value that this version knows")
 
     def items(self, entry_id: str, channel: str, value: Any) -> list[Item] | None:
         """The items of a list; None for any other value. Raises UnpackError."""
@@ -591,7 +591,7 @@ def _check_record(record: Any) -> dict[str, Any]:
             "values": dict(),
         }:
             return record  # type: ignore[no-any-return]
-    raise UnpackError("it is no checkpoint")
+    raise UnpackError("it is not a checkpoint")
 
 
 def _check_writes(record: Any) -> tuple[str, str, list[tuple[int, str, Any]]]:
@@ -607,7 +607,7 @@ def _check_writes(record: Any) -> tuple[str, str, list[tuple[int, str, Any]]]:
             ]
             if len(made) == len(writes):
                 return task_id, path, made
-    raise UnpackError("they are no pending writes")
+    raise UnpackError("they are not pending writes")
 
 
 def _check_node(node: Any) -> dict[str, Any]:
@@ -616,4 +616,4 @@ def _check_node(node: Any) -> dict[str, Any]:
             of, keep = rest.get("of"), rest.get("keep", 0)
             if isinstance(of, str | None) and type(keep) is int and keep >= 0:
                 return node  # type: ignore[no-any-return]
-    raise UnpackError("it is no list")
+    raise UnpackError("it is not a list")

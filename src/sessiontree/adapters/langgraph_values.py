@@ -14,7 +14,7 @@ What JSON lacks is an object whose only key is ``@``:
 ``{"@": {"ext": [code, value]}}``  an extension (LangGraph's objects), with msgpack in it
 ``{"@": {"bytes": base64}}``       bytes
 ``{"@": {"raw": [code, base64]}}`` an extension with anything else in it
-``{"@": {"map": [[key, value]]}}`` an object with keys that are no strings, or ``@`` itself
+``{"@": {"map": [[key, value]]}}`` an object with keys that are not strings, or ``@`` itself
 ``{"@": {"float": hex}}``          NaN with its payload, or an infinity: the eight bytes of it
 ================================== ================================================================
 
@@ -78,7 +78,7 @@ def unspell(spelled: Any) -> Typed:
                 raise UnpackError(str(error)) from None
         case {"bytes": [str(kind), str(text)]}:
             return kind, _decode(text)
-    raise UnpackError(f"{str(spelled)[:40]!r} is no value that this version knows")
+    raise UnpackError(f"{str(spelled)[:40]!r} is not a value that this version knows")
 
 
 def is_spelled(value: object) -> bool:
@@ -172,4 +172,4 @@ def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise UnpackError(f"{text[:20]!r} is no base64") from None
+        raise UnpackError(f"{text[:20]!r} is not base64") from None

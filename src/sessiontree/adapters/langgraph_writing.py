@@ -67,7 +67,7 @@ class Line:
         return digest in self._ids or self.thread.has(digest)
 
     def keep(self, dumped: Dumped, *, is_here: bool = False) -> dict[str, Any]:
-        """A value that is no list; ``is_here`` if it is to stand where it is used."""
+        """A value other than a list; ``is_here`` if it is to stand where it is used."""
         if dumped.is_short or is_here:
             return {"v": dumped.spelled()}
         self.keep_entry(dumped)

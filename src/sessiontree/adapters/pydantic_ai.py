@@ -334,7 +334,7 @@ def _find_record(entries: Sequence[Entry]) -> _Found | None:
         try:
             fields = unpack(data.get("data"))
             if not isinstance(fields, dict):
-                raise UnpackError("it is no object")
+                raise UnpackError("it is not an object")
             if fields.get("deleted") is True:
                 return _Found(None, fields)
             (record,) = _records().validate_python([fields])

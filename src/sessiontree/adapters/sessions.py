@@ -9,7 +9,7 @@ it is done with. So the sessions used last stay open, each with a lock and a thr
 ``work`` finds the session caught up with what other processes wrote, standing where they left it.
 Work that other writers must not interrupt goes through ``append``, which compares and tries again.
 
-After an error of the disk the session is let go of: what was not acknowledged is not saved later,
+After an error of the disk the session is closed: what was not acknowledged is not saved later,
 and the next call reads what is really there.
 """
 

@@ -358,7 +358,7 @@ class _Session(LearnedSession):
         found: list[dict[str, Any]] = []
         for entry, value in newest_first(self._path(agent_id), HARNESS):
             if not isinstance(value, dict):
-                skip(entry, HARNESS, UnpackError("it is no object"))
+                skip(entry, HARNESS, UnpackError("it is not an object"))
             elif entry.type == "context_edit":
                 target = wire(entry).get("targetId", "")
                 edits[target] = {**value, **edits.get(target, {})}
@@ -447,7 +447,7 @@ def _last_record(entries: Sequence[Entry], custom_type: str, key: str | None) ->
             found = unpack(data.get("data"))
             if isinstance(found, dict):
                 return found
-            raise UnpackError("it is no object")
+            raise UnpackError("it is not an object")
         except UnpackError as error:
             skip(entry, custom_type, error)
     return None

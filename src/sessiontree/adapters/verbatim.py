@@ -195,7 +195,7 @@ def _marked(said: Any, message: Any) -> Any:
             try:
                 return int(digits)
             except ValueError:
-                raise UnpackError(f"{digits[:20]!r} is no integer") from None
+                raise UnpackError(f"{digits[:20]!r} is not an integer") from None
         case {"text": [str(one), str(two)]}:
             return one + two
         case {"after": [str(head), str(pointer)]} if pointer.startswith("/"):

@@ -88,8 +88,8 @@ def create_agent(
     without it all of that is refused. ``hide_keys`` keeps the keys of providers from commands.
     ``attempts`` says how often a call that fails in passing is made (four times).
 
-    Never fails for want of a provider: then it is the offline agent, and ``reason`` says why.
-    Raises AmbiguousModelError, and ModelNotFoundError for a name that is no reference.
+    Never fails for lack of a provider: then it is the offline agent, and ``reason`` says why.
+    Raises AmbiguousModelError, and ModelNotFoundError for a name that is not a reference.
     """
     from sessiontree.agents.instructions import system_prompt
     from sessiontree.agents.providers import without_keys

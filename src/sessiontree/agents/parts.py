@@ -278,7 +278,7 @@ def request_usage(usage: object) -> RequestUsage:
 
 
 def to_datetime(milliseconds: object) -> datetime:
-    """A message's time; the epoch for what is no time."""
+    """A message's time; the epoch if it has none that is valid."""
     if isinstance(milliseconds, int) and not isinstance(milliseconds, bool):
         try:
             return _EPOCH + timedelta(milliseconds=milliseconds)

@@ -111,7 +111,7 @@ class _Command:
     """A started command.
 
     Not asyncio's own subprocess: that one tells the end of a command only when every process has
-    let go of the pipes, which a background child may never do.
+    close the pipes, which a background child may never do.
     """
 
     def __init__(

@@ -176,7 +176,7 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
 
 
 def _choose_path(value: str, scope: Scope) -> Choice:
-    """That very file. One that is not there becomes a new session, and this is said."""
+    """That very file. If it doesn't exist, it becomes a new session, and the user is informed."""
     from sessiontree.discovery.paths import draft_path, same_cwd
 
     path = os.path.abspath(value)

@@ -133,7 +133,7 @@ class Program(click.Group):
         return []
 
     def _first_word(self, ctx: click.Context, args: list[str]) -> tuple[str | None, bool]:
-        """The first argument that is no option, and whether ``--`` made it a prompt."""
+        """The first argument that isn't an option, and whether ``--`` made it a prompt."""
         _, words, _ = self.make_parser(ctx).parse_args(args=list(args))
         if not words:
             return None, False

@@ -73,7 +73,7 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
             raise _explain(error, value, scope) from None
         return other
     if foreign and not found.id:
-        # A path whose first line is no header of ours: another agent's file, or a damaged one.
+        # A path whose first line is not a header of ours: another agent's file, or a damaged one.
         return _find_foreign(value) or Target(found.path, found.id)
     return Target(found.path, found.id)
 

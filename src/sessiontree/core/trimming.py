@@ -119,7 +119,7 @@ def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> di
             if externalise or (has_frames and place == "frames"):
                 _externalise(node, place, blobs)
                 if place in _IMAGE_PLACES and _is_image(node, place):
-                    kept = "data"  # what is still there is no base64
+                    kept = "data"  # what is still there is not base64
         if dialect != "pi":
             _cut_strings(pointer, node, blobs, spilled, kept)
     return spilled

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SPOKEN_ROLES = frozenset(("user", "assistant"))
 TOOL_ROLES = frozenset(("toolCall", "toolResult", "bashExecution"))
-# What is beyond this is no time; a year 287,396 is.
+# A number beyond this is not a time; a year 287,396 is.
 _MOST_MS = 1 << 53
 
 

@@ -58,7 +58,7 @@ class Sums(msgspec.Struct):
     cost: float = 0.0
     estimated: float = 0.0
     unpriced: int = 0
-    """Tokens for which there is no price at all."""
+    """Tokens without any known price."""
 
     @property
     def total_tokens(self) -> int:

@@ -229,7 +229,7 @@ class _BundleWriter:
             seen.add(fold(name))
             content = self._artifact(path)
             if content is None:
-                self._report.notes.append(f"an artifact that is no text was left out: {name!r}")
+                self._report.notes.append(f"left out an artifact that is not text: {name!r}")
                 continue
             self._add(archive, name, len(content), iter((content,)))
             self._report.artifacts += 1

@@ -64,7 +64,7 @@ class BrokenTablesError(sqlite3.DatabaseError):
 def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     if isinstance(error, UnicodeDecodeError | BrokenTablesError):
-        return True  # a name or a message of the database itself is no text any more
+        return True  # a name or a message of the database itself is not text any more
     code = sqlite.error_code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return True
@@ -103,7 +103,7 @@ def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) ->
 # -- what is done about it -----------------------------------------------------------------------
 
 
-def mend(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -> None:
+def repair(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -> None:
     """Repair the database, keeping the damaged file and every readable prompt."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_CORRUPT_VTAB and file.connection is not None:

@@ -18,7 +18,7 @@ from sessiontree.history.damage import (
     BrokenTablesError,
     are_tables_broken,
     is_damage,
-    mend,
+    repair,
     replace,
 )
 from sessiontree.history.file import HistoryFile, identify
@@ -122,7 +122,7 @@ class HistoryDatabase:
                 # A file that was taken for unchanging may have been changed, which looks the same.
                 if not is_damage(error) or self._file.is_fixed:
                     raise
-                mend(self._file, error)
+                repair(self._file, error)
                 return attempt()
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -165,6 +165,6 @@ def _persistence_errors(path: str) -> Iterator[None]:
         reason = "in use by another program" if is_busy else str(error)
         raise PersistenceError(path, f"prompt history: {reason}") from error
     except SessionBusyError as error:
-        raise PersistenceError(path, "prompt history: another process is mending it") from error
+        raise PersistenceError(path, "prompt history: another process is repairing it") from error
     except OSError as error:
         raise PersistenceError.from_os_error(path, error) from error

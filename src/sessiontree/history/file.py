@@ -126,7 +126,7 @@ class HistoryFile:
         self, identity: Identity | None, *, is_writing: bool, is_fixed: bool = False
     ) -> sqlite3.Connection | None:
         """Open the file with this identity; None if it was replaced meanwhile."""
-        # Known even if it fails: mending must only ever touch the file that failed.
+        # Known even if it fails: a repair must only ever touch the file that failed.
         self.identity, self.is_fixed, self._is_writing = identity, is_fixed, is_writing
         try:
             patience_s = BUSY_TIMEOUT_S if is_writing else READ_PATIENCE_S

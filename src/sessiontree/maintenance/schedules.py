@@ -253,7 +253,7 @@ def _read_settings(path: str) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise ScheduleError(f"{path} cannot be read ({error}); nothing was changed") from None
     if not isinstance(found, dict):
-        raise ScheduleError(f"{path} is no settings file; nothing was changed")
+        raise ScheduleError(f"{path} is not a settings file; nothing was changed")
     return found
 
 

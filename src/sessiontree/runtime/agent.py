@@ -93,7 +93,7 @@ class Agent(Protocol):
     """User messages to put in between two model calls of the present run."""
 
     follow_ups: MessageQueue
-    """User messages to go on with when the present run would otherwise end."""
+    """User messages to continue with when the present run would otherwise end."""
 
     @property
     def messages(self) -> Sequence[Message]:

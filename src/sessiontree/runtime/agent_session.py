@@ -256,7 +256,7 @@ class AgentSession:
         return chosen
 
     async def set_agent(self, agent: Agent, model: Model | None = None) -> None:
-        """Let another agent go on with this conversation; its model is written into the session.
+        """Let another agent continue this conversation; its model is written into the session.
 
         Raises AgentBusyError during a run, PersistenceError; then nothing has changed.
         """

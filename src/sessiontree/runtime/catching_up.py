@@ -1,6 +1,6 @@
 """Following a session that another process writes to as well.
 
-Only an idle agent follows: while it runs, its own answer is what the conversation goes on with.
+Only an idle agent follows: while it runs, its own answer is what continues the conversation.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class StreamMask:
         return masked[:end]
 
     def finish(self) -> str:
-        """What was still waiting: nothing follows, so it is no key."""
+        """What was still waiting: nothing follows, so it is not a key."""
         held, self._held = self._held, ""
         return held
 

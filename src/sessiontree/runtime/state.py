@@ -223,8 +223,10 @@ class Wiring:
         ]
 
     async def close(self) -> None:
-        """Stop the agent, save everything, let go. Raises the first thing that could not be saved;
-        all the rest is done nevertheless."""
+        """Stop the agent, save everything, close the session.
+
+        Raises the first error, after all the rest is done nevertheless.
+        """
         problems: list[BaseException] = []
         self.epoch += 1
         try:

@@ -24,7 +24,7 @@ class SampleSession(SessionManager):
 
     @property
     def said_ms(self) -> int:
-        """When what is said next was said, in Unix milliseconds."""
+        """The time of the next message, in Unix milliseconds."""
         return now_ms() - self.hours_ago * _HOUR_MS
 
 

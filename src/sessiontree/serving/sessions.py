@@ -214,7 +214,7 @@ class ServedSessions:
         return bool(getattr(self.scope.store, "can_write", True))
 
     def resume_command(self, row: Row) -> str | None:
-        """What to type to go on with a session, in any folder; None if its agent has no such."""
+        """What to type to continue a session, in any folder; None if its agent has no such."""
         if self.scope.url is not None:
             return shlex.join(["sessiontree", "--store", self.scope.store.url, "--resume", row.ref])
         from sessiontree.discovery.native_agent import NoNativeCommandError, native_command

@@ -29,7 +29,7 @@ def make_entries(
     ``keeps_leaf``, a leaf marker follows, since for every reader the last entry is the leaf.
 
     Raises EntryExistsError for an id that is taken, EntryNotFoundError for a parent that is not
-    there, TypeError and ValueError for what is no entry.
+    there, TypeError and ValueError for anything that is not an entry.
     """
     time = format_timestamp(log.store.clock())
     taken = _Taken(log.tree.by_id, len(wanted))
@@ -107,7 +107,9 @@ def _type_of(wanted: Mapping[str, Any]) -> str:
 
 def _checked_id(entry_id: object, taken: _Taken) -> str:
     if not isinstance(entry_id, str) or not entry_id.isprintable() or not entry_id:
-        raise ValueError(f"{entry_id!r} is no entry id: use 1 to {_MAX_ID} printable characters")
+        raise ValueError(
+            f"{entry_id!r} is not an entry id: use 1 to {_MAX_ID} printable characters"
+        )
     if len(entry_id) > _MAX_ID:
         raise ValueError(f"An entry id has at most {_MAX_ID} characters, not {len(entry_id)}")
     if entry_id in taken:

@@ -241,7 +241,7 @@ class LiveSession:
         while entry is not None:
             above.append(entry)
             if entry.id == top:
-                break  # what is above was let go by the compaction before
+                break  # the compaction before dropped what is above
             if top is None and entry.type == "compaction":
                 top = entry.data.get("firstKeptEntryId")
             entry = by_id.get(entry.parent_id or "")
@@ -273,7 +273,7 @@ class LiveSession:
     def close(self) -> None:
         """Leave the session so that opening it again continues at the same entry.
 
-        Best effort: it is let go of in any case, and the first error is raised.
+        Best effort: it is closed in any case, and the first error is raised.
         """
         try:
             if self._is_deleted or not self.log.store.is_kept:

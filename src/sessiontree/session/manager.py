@@ -82,7 +82,7 @@ class SessionManager:
         """A new session for a project. Listings show it from the first answer on.
 
         Raises SessionExistsError if there is a session of the ``id`` you have chosen, in the scope
-        if there is one; InvalidIdError for one that is no id.
+        if there is one; InvalidIdError for one that is not valid.
         """
         store = choose_store(storage, profile, session_dir)
         return cls(_create(store, os.path.abspath(cwd), id, scope, durability))
@@ -507,7 +507,7 @@ class SessionManager:
     def append_usage(
         self, kind: str, provider: str, model: str, usage: dict[str, Any], note: str | None = None
     ) -> str:
-        """Note what a call of a model cost that is no answer in the conversation.
+        """Note what a model call cost whose answer is not part of the conversation.
 
         ``kind`` says what for, in a word of the caller's own ("cache_warm"). It counts in totals.
         """

@@ -80,7 +80,7 @@ class SessionStorageWriter(Protocol):
         """Hold the file for this process alone; its size.
 
         ``None`` when its name does not stand for it any more: it was deleted or replaced. Raises
-        SessionBusyError when another holder does not let go in time. May be nested.
+        SessionBusyError when another holder does not release it in time. May be nested.
         """
 
     def unlock(self) -> None:
@@ -140,7 +140,7 @@ class SessionStorage(Protocol):
         """Raises FileNotFoundError; a folder is not a file (IsADirectoryError)."""
 
     def list_files(self, folder: StrPath, suffix: str = "") -> list[FileStat]:
-        """The files right in ``folder`` whose names end in ``suffix``; [] if there is no folder.
+        """The files right in ``folder`` whose names end in ``suffix``; [] without such a folder.
 
         Sockets, devices, folders, dangling links and the links that moves leave are not files.
         Order is not defined.

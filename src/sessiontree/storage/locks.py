@@ -46,7 +46,7 @@ else:
     def unlock(fd: int) -> bool:
         """Release the lock on an open file; False if the system refuses.
 
-        What was written is written, so this is no error: the lock goes when the file is closed.
+        What was written is written, so this is not an error: the lock goes when the file is closed.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_UN)

@@ -84,7 +84,7 @@ class PackFolder:
         return os.path.join(self.folder, f"{no:08d}.pack")
 
     def sizes(self) -> dict[int, int]:
-        """The size of each pack; none if there is no folder."""
+        """The size of each pack; none if the folder doesn't exist."""
         found = {}
         try:
             with os.scandir(self.folder) as listing:

@@ -49,7 +49,7 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
     """
     scheme, has_scheme, rest = url.partition(":")
     if not has_scheme:
-        raise StoreError(f'"{_shown(url)}" is no store URL; use file: or memory:')
+        raise StoreError(f'"{_shown(url)}" is not a store URL; use file: or memory:')
     match scheme.lower():
         case "file":
             return _open_files(rest, profile)
@@ -70,7 +70,7 @@ def choose_store(
 ) -> SessionStore:
     """The store for what a caller was given as ``storage=``; by default the profile's files.
 
-    Raises StoreError, UnknownProfileError, and TypeError for what is no storage.
+    Raises StoreError, UnknownProfileError, and TypeError for anything that is not a storage.
     """
     from sessiontree.stores.files.store import FileStore
 

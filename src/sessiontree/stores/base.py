@@ -326,7 +326,7 @@ class SessionStore(Protocol):
         """Whether anything of a session is kept, be it a draft. Raises PersistenceError."""
 
     def get_info(self, ref: Ref) -> SessionInfo | None:
-        """The listing's line of one session, a draft too; None if there is no such session."""
+        """The listing's line of one session, a draft too; None if it doesn't exist."""
 
     def locate(self, session_id: str, *, scope: str | None = None) -> Ref | None:
         """The session that has exactly this id, a draft too; None if there is none.
@@ -343,7 +343,7 @@ class SessionStore(Protocol):
         """Where entries of this id are, in all sessions."""
 
     def latest(self, cwd: str | None, *, scope: str | None = None) -> Ref | None:
-        """The session of a project or scope to go on with; None if there is none."""
+        """The session of a project or scope to continue; None if there is none."""
 
     def search(
         self,

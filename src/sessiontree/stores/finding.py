@@ -60,7 +60,7 @@ def search(
     to from then on do. Calls of tools and their output count only with ``include_tools`` or a role
     of theirs. The index of files is brought up to date for at most ``max_indexing_s`` (None: until
     done); ``on_progress`` hears of sessions indexed or read, and their number. Raises ValueError
-    for an unknown role and for a ``since`` that is no time, StoreError for a wrong URL,
+    for an unknown role and for a ``since`` that is not a time, StoreError for a wrong URL,
     UnknownAgentError.
     """
     if scope is None and not isinstance(storage, str | SessionStore):

@@ -56,7 +56,7 @@ def require_scope(scope: str | None) -> None:
     except UnicodeEncodeError:
         is_kept = False
     if not is_kept:
-        raise ValueError(f"{scope!r} is no scope: use text without NUL and lone surrogates")
+        raise ValueError(f"{scope!r} is not a scope: use text without NUL and lone surrogates")
 
 
 def require_durability(durability: str) -> None:

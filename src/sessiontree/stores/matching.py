@@ -49,7 +49,7 @@ def search_sessions(
     """Find those of these sessions that contain the words of a query, best first.
 
     ``read`` gives a session's entries; ``agent`` is the name of the profile that hits tell. Raises
-    ValueError for a role that there is not, and for a ``since`` that is no time.
+    ValueError for an unknown role, and for a ``since`` that is not a time.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")

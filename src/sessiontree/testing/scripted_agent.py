@@ -27,7 +27,7 @@ class Reply:
     hold: bool = False
     """After half of its text, wait for ``ScriptedAgent.release`` or an abort."""
     input_tokens: int | None = None
-    """What the provider is said to have counted; by default an estimate of the conversation."""
+    """The tokens that the provider counted; by default an estimate of the conversation."""
     output_tokens: int | None = None
 
 

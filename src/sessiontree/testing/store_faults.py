@@ -1,4 +1,4 @@
-"""``StoreFaultContract``: what a store must keep when any call of what it stands on fails.
+"""``StoreFaultContract``: what a store must keep when any call that it makes fails.
 
 Each operation is tried again and again on a fresh session: its first call fails, then its second,
 until it makes no more calls. Needs no import of pytest itself.
@@ -18,7 +18,7 @@ from sessiontree.testing.store_contract import CWD, assistant, user
 
 
 class Faults(Protocol):
-    """Makes one call fail of what a store stands on: a system call, a statement, a request."""
+    """Makes one call of a store fail: a system call, a statement, a request."""
 
     @property
     def count(self) -> int:

@@ -38,14 +38,14 @@ def theme_names() -> tuple[str, ...]:
 
 
 def find_palette(name: str, environ: Mapping[str, str]) -> Palette | None:
-    """The colours of a theme; None if there is no theme of that name."""
+    """The colours of a theme; None if it is unknown."""
     if name in OWN_THEMES:
         return choose_palette({**environ, "SESSIONTREE_THEME": name})
     return _adapted(name) if name in theme_names() else None
 
 
 def palette_in_force(environ: Mapping[str, str]) -> Palette:
-    """The colours of the theme that the user asked for; our own if there is no such theme."""
+    """The colours of the theme that the user asked for; our own if it is unknown."""
     return find_palette(wanted_theme(environ), environ) or choose_palette(environ)
 
 

@@ -108,7 +108,7 @@ async def test_filters_are_those_of_the_picker(home: Path) -> None:
     assert await names("q=zoo&role=user") == []
     assert await names("q=zoo&role=assistant") == ["Named"]
     told = (await asker.ask("/rows?q=date:soon")).json["told"]
-    assert "date:soon is no date" in told
+    assert "date:soon is not a date" in told
     assert "zebra" in (await asker.ask("/rows?q=zerba")).json["told"]  # did you mean
 
 

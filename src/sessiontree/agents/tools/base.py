@@ -175,7 +175,7 @@ class ToolCall:
     ) -> None:
         """Ask the user, and return only after a yes. Raises ToolError on anything else."""
         if self.confirm is None:
-            raise ToolError(f"{self.name} was not run: it needs a confirmation and nobody is asked")
+            raise ToolError(f"{self.name} was not run: it needs approval, and no one can be asked")
         question = Confirmation(
             self.id, self.name, self.effect, title, preview, preview_kind, subject, folder
         )

@@ -114,7 +114,7 @@ class Toolbox:
             tool = self._tools.get(name)
             if tool is None:
                 known = ", ".join(self._tools) or "none"
-                raise ToolError(f'There is no tool "{name}". Tools: {known}')
+                raise ToolError(f'Unknown tool "{name}". Tools: {known}')
             if self._refusal is not None:
                 raise ToolError(f"{name} was not run: {self._refusal}")
             if not isinstance(arguments, Mapping) or INVALID_ARGUMENTS in arguments:

@@ -115,7 +115,7 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 
 
 def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | None) -> None:
-    """How to go on with what was brought in; ``wanted`` is the project it was to belong to."""
+    """How to continue what was imported; ``wanted`` is the project it was to belong to."""
     from sessiontree.cli.start import resume_command
     from sessiontree.discovery.paths import same_cwd
 

@@ -81,7 +81,7 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
 
 
 def _move_in_store(ref: str, project: str, scope: Scope) -> None:
-    """Move a session that no file holds: other programs that have it open go on with it."""
+    """Move a session that no file holds: other programs that have it open keep it."""
     from sessiontree.discovery.paths import same_cwd
     from sessiontree.model.header import get_cwd
 

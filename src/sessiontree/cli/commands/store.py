@@ -46,7 +46,7 @@ def _open(url: str | None) -> Database:
     with output.needs_extra("postgres", "A database of sessions"):
         from sessiontree.stores.postgres.store import PostgresStore
     if not isinstance(store, PostgresStore):
-        output.fail(f"{store.url} is no database: there is nothing to look after", output.USAGE)
+        output.fail(f"{store.url} is not a database: there is nothing to look after", output.USAGE)
     return store.database
 
 
@@ -206,8 +206,8 @@ def check_command(url: str | None, repair: bool, as_json: bool) -> int:
         output.write_line("Everything is as it should be")
     else:
         for finding in found:
-            output.write_line(finding.what, " (mended)" if finding.is_mended else "")
-    return output.OK if all(finding.is_mended for finding in found) else output.FAILURE
+            output.write_line(finding.what, " (repaired)" if finding.is_repaired else "")
+    return output.OK if all(finding.is_repaired for finding in found) else output.FAILURE
 
 
 @store_command.command("grant")

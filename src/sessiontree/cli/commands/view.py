@@ -33,7 +33,7 @@ _LEAST_SECRET = 16
               help=f"Who a proxy has logged in ({SECRET_VARIABLE}).")  # fmt: skip
 @click.option("--writer", "writers", metavar="NAME", multiple=True,
               help="With --login-header: only these may change sessions.")  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Let nobody change anything.")
+@click.option("--read-only", is_flag=True, help="Allow no changes.")
 @click.option("--no-open", is_flag=True, help="Don't open the browser.")
 @with_scope
 def view_command(

@@ -8,7 +8,7 @@ What an answer used is written elsewhere, and that has changed between versions:
 
 - 1.0.102 writes a ``session.usage_record`` before each answer.
 - Older versions add up in ``session.shutdown``. The sums of 1.0.40 are those of one run of the
-  program; 1.0.80 goes on with those of the run before. Which it was shows in the number of calls.
+  program; 1.0.80 continues those of the run before. Which it was shows in the number of calls.
 - Where neither was written, an answer still tells how many tokens it wrote (``outputTokens``).
 
 So an answer gets ``$usage``, and what belongs to no answer becomes a ``$usage`` event.

@@ -321,7 +321,7 @@ def image_block(data: str, mime_type: str) -> WireRecord:
 
 
 def call_block(call_id: object, name: object, arguments: object) -> WireRecord:
-    """A call of a tool; arguments that are no object are put into one."""
+    """A call of a tool; arguments other than an object are put into one."""
     held = arguments if isinstance(arguments, dict) else {"input": arguments}
     return {
         "type": "toolCall",

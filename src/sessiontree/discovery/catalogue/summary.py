@@ -271,7 +271,7 @@ class _Scan:
         value = item.value
         kind = value.get("type")
         if kind in _HEAD_TYPES:
-            self.summary.skipped_count += 1  # a second header is no entry
+            self.summary.skipped_count += 1  # a second header is not an entry
             return
         message = value.get("message")
         role = message.get("role") if isinstance(message, dict) else None

@@ -139,7 +139,7 @@ def parse_filters(text: str, agent_names: Sequence[str] = ()) -> Filters:
 def complete(text: str, values: Mapping[str, Sequence[str]]) -> list[str]:
     """The queries that this one could become: its last word completed to a filter.
 
-    ``values`` are those to offer for a key. Empty if the last word is no beginning of a filter.
+    ``values`` are those to offer for a key. Empty if the last word doesn't begin a filter.
     """
     head, _, word = text.rpartition(" ")
     before = f"{head} " if head else ""
@@ -256,7 +256,7 @@ def read_days(value: str, today: date) -> tuple[date, date]:
             _one_range(last, today)[1] if last else date.max,
         )
     except (ValueError, OverflowError):
-        raise ValueError(f"date:{value} is no date: {_DATE_HELP}") from None
+        raise ValueError(f"date:{value} is not a date: {_DATE_HELP}") from None
 
 
 def _one_range(value: str, today: date) -> tuple[date, date]:

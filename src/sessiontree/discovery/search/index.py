@@ -457,5 +457,5 @@ def _digest(files: list[FileStat]) -> bytes | None:
 def _path(folder: object, name: object) -> str:
     """Raises DamagedRowError."""
     if not (isinstance(folder, bytes) and isinstance(name, bytes)):
-        raise sqlite.DamagedRowError("a path is no bytes")
+        raise sqlite.DamagedRowError("a path is not bytes")
     return os.path.join(os.fsdecode(folder), os.fsdecode(name))

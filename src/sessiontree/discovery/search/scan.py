@@ -34,7 +34,7 @@ _FOLDABLE_BYTES = re.compile(
     rb"|\xe3[\x84-\x86\x88-\x8b]|\xed[\x9e-\x9f]"
     rb"|\xf0[\x90-\x9e]|\xf0\x9f(?:\x84|\xaf)"
 )
-# A character spelled by its number, if it is no control character: those are in no word.
+# A character spelled by its number, except control characters: no word holds those.
 _SPELLED_OUT = re.compile(rb"\\u(?!00[01])")
 # What JSON may spell in several ways that the pattern above does not tell: "\t" and "\u0009".
 _SPELLED_VARIOUSLY = re.compile(r"[\x00-\x1f/]")

@@ -77,7 +77,7 @@ def safe_url(url: str) -> str | None:
 
 
 def image_url(data: str, mime_type: str) -> str | None:
-    """A ``data:`` address of an image; None for what is no raster image or no base64."""
+    """A ``data:`` address of an image; None for anything but a raster image in base64."""
     if mime_type.lower() not in _RASTER or not _BASE64.fullmatch(data):
         return None
     bare = "".join(data.split()).rstrip("=")

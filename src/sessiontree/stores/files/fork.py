@@ -1,7 +1,7 @@
 """A session file copied into another project: ``fork_from``.
 
 The source is read to its end, to know that it is sound. Meanwhile its lines are copied already, and
-the copy gets its name only if nothing had to be mended: then it is what writing entry by entry
+the copy gets its name only if nothing had to be repaired: then it is what writing entry by entry
 would give, byte for byte. In every other case it is dropped and the entries are written.
 """
 

@@ -469,7 +469,7 @@ class FileLog(SharedFile):
         return self._create(self.file)
 
     def _create(self, path: str) -> bool:
-        """Write a file that so far is only a head, and stand on it; False if there is one.
+        """Write a file that so far is only a head, and attach to it; False if there is one.
 
         A head that stands there because it could not be taken back is none of another's.
         """
@@ -535,7 +535,7 @@ class FileLog(SharedFile):
         document.gaps = []
         self.adopt(document, is_draft=self.is_draft)
         self._stand_on(self.file, document, written)
-        told = f"{self.file} was overwritten by another program; written anew"
+        told = f"{self.file} was overwritten by another program; Sessiontree wrote it again"
         told += f", {len(instead)} entries are lost" if instead else ""
         return SessionWarning(told + (f"; what stood there is kept as {aside}" if aside else ""))
 

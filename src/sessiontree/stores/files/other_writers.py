@@ -436,7 +436,9 @@ class SharedFile:
         content = read_chunks(document.payloads.reader, 0, document.end)
         self._storage.write_atomic(self.file, content)
         self._changes.warnings.append(
-            SessionWarning(f"{self.file} was deleted by another program; written anew")
+            SessionWarning(
+                f"{self.file} was deleted by another program; Sessiontree wrote it again"
+            )
         )
 
     def _reload(self) -> None:
@@ -448,9 +450,9 @@ class SharedFile:
         try:
             document = load_document(self._storage, self.file, self._blobs)
         except NotASessionError as error:
-            raise PersistenceError(self.file, "was overwritten and is no session any more") from (
-                error
-            )
+            raise PersistenceError(
+                self.file, "was overwritten and is not a session any more"
+            ) from (error)
         if document is None:
             raise PersistenceError(self.file, "was emptied by another program")
         if document.header.get("id") != before.header.get("id"):

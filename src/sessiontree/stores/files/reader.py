@@ -199,7 +199,7 @@ def _read_head(reader: SessionStorageReader, size: int) -> _Head:
 
 
 def _parse_head(data: bytes) -> _Head | None:
-    """The head, if ``data`` holds a first record; its header is None if that is no header."""
+    """The head, if ``data`` holds a first record; its header is None if that is not a header."""
     head = _Head()
     finder = HeaderFinder()
     for start, line in split_lines(data):
@@ -374,7 +374,7 @@ def salvage_document(
     if any(entry.id for entry in entries):
         entries = _migrate({**header, "version": 2}, entries, gaps, payloads)
         warnings = sorted([*warnings, *scan.warnings], key=line_of)
-    else:  # version 1; it counts the header's line, so that is no lost one
+    else:  # version 1 counts the header's line, so none is lost
         lost = gaps[gaps[:1] == [0] :]
         entries = _migrate({**header, "version": 1}, entries, lost, payloads)
     tree, repairs = plant(entries, gaps)
@@ -415,7 +415,7 @@ def load_entries_from_file(
 ) -> list[dict[str, Any]]:
     """The records of a session file, header first, as plain objects and not migrated.
 
-    [] for a missing file and for one whose first record is no header. Lines that are no JSON
+    [] for a missing file and for one whose first record is not a header. Lines that are no JSON
     object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
     header's ``title``. Raises PersistenceError for what is there and cannot be read.
     """

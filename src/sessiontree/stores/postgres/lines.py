@@ -51,7 +51,7 @@ class RowLines(Payloads):
         return offset
 
     def keep(self, number: int, line: bytes) -> None:
-        """Keep a line in memory, and let go of those that were used longest ago."""
+        """Keep a line in memory, and drop those that were used longest ago."""
         self._kept_bytes += len(line) - len(self._kept.pop(number, b""))
         self._kept[number] = line
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:

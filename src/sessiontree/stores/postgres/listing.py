@@ -121,7 +121,7 @@ def _spellings(cwd: str) -> list[str]:
 
 
 def read_info(store: PostgresStore, session_id: str, scope: str | None) -> SessionInfo | None:
-    """The listing's line of one session, a draft too; None if there is no such session."""
+    """The listing's line of one session, a draft too; None if it doesn't exist."""
     rows = store.database.run(
         f"SELECT {COLUMNS} FROM st_session WHERE scope = %s AND id = %s AND deleted IS NULL "
         f"AND {OURS}",

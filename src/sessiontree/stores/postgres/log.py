@@ -114,7 +114,7 @@ class PostgresLog:
         *,
         is_read_only: bool = False,
     ) -> None:
-        """A session of which nothing is written yet; ``load`` goes on with one that is."""
+        """A session of which nothing is written yet; ``load`` continues one that is."""
         self.store = store
         self.header = header
         self.dialect: Dialect = dialect
@@ -398,7 +398,7 @@ class PostgresLog:
         return trim(entry.data, self.dialect)
 
     def _insert(self, lines: list[tuple[Entry, bytes]], *, is_again: bool = False) -> None:
-        """Write entries, whatever has to be mended first."""
+        """Write entries, after repairing what a lost connection left."""
         for _ in range(_MOST_TRIES):
             rows = rows_of(lines)
             figures = figures_of([entry for entry, _ in lines], self.tree)

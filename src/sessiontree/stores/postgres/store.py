@@ -310,7 +310,7 @@ class PostgresStore:
         return self.locate(session_id, scope=scope) is not None
 
     def get_info(self, ref: Ref) -> SessionInfo | None:
-        """The listing's line of one session, a draft too; None if there is no such session."""
+        """The listing's line of one session, a draft too; None if it doesn't exist."""
         return read_info(self, *read_ref(ref))
 
     def read_last_line(self, ref: Ref) -> bytes | None:

@@ -188,10 +188,10 @@ def _index_all(database: Database, on_progress: OnProgress | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be; ``is_mended`` if it is now."""
+    """Something that is not as it should be; ``is_repaired`` if it is now."""
 
     what: str
-    is_mended: bool = False
+    is_repaired: bool = False
 
 
 _WRONG_COUNTS = (
@@ -261,7 +261,7 @@ def grant(database: Database, role: str, right: Right, tenant: str | None = None
     A right that was given before is taken first. Raises StoreError.
     """
     if not _ROLE.fullmatch(role):
-        raise StoreError(f"{role!r} is no name of a role")
+        raise StoreError(f"{role!r} is not the name of a role")
     if right == "owner" and tenant is not None:
         raise StoreError("an owner sees all tenants: grant owner without --tenant")
     name = sql.Identifier(role)

@@ -58,7 +58,7 @@ def is_password(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """What programs make: letters and digits that are no words, versions or quantities."""
+    """What programs make: letters and digits that are not words, versions or quantities."""
     return (
         len(value) >= 8
         and any(map(str.isdigit, value))
@@ -110,12 +110,12 @@ def is_basic(value: str) -> bool:
 
 
 def is_option_value(value: str) -> bool:
-    """What follows ``--password``, and is no word of a help text."""
+    """What follows ``--password``, unless it is a word of a help text."""
     return is_password(value) and not are_words(value)
 
 
 def is_short_option_value(value: str) -> bool:
-    """What follows ``-p``, and is no port."""
+    """What follows ``-p``, unless it is a port."""
     return is_password(value) and not value.replace(":", "").isdigit()
 
 

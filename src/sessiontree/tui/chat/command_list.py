@@ -127,7 +127,7 @@ def _parse_slash(name: str, argument: str) -> Input:
         return Invocation(command, argument)
     close = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.6)
     meant = f"Did you mean /{close[0]}? " if close else ""
-    return Mistake(f"There is no command /{name}. {meant}/help lists them all")
+    return Mistake(f"Unknown command /{name}. {meant}/help lists them all")
 
 
 def complete(text: str) -> list[Command]:

@@ -53,7 +53,7 @@ def list_files(cwd: str) -> list[str]:
 
 
 def _ask_git(cwd: str) -> list[str] | None:
-    """What git lists; None if this is no repository, or git can't say."""
+    """What git lists; None if this is not a repository, or git can't say."""
     program = shutil.which("git")
     if program is None:
         return None

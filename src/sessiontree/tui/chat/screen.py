@@ -176,7 +176,7 @@ class ChatScreen(Screen[None]):
             self.add_notice(warning)
         wish = self.app.theme_wish if isinstance(self.app, ThemedApp) else "auto"
         if wish not in theme_names():
-            self.say(f"There is no theme {wish}: /theme lists them", is_bad=True)
+            self.say(f"Unknown theme {wish}: /theme lists them", is_bad=True)
         fallback = self.session.model_fallback
         if fallback is not None and not opened.is_offline:
             self.narrator.hear(fallback)

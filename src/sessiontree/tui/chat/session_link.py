@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sessiontree.tui.chat.footer import FooterFacts
     from sessiontree.tui.transcript.blocks import Block
 
-# A store may miss a change, and a todo list is no part of the session: look unasked, too.
+# A store may miss a change, and a todo list is not part of the session: look unasked, too.
 _LOOK_S = 1.0
 # However fast somebody writes, the chat looks only so often.
 _PAUSE_S = 0.1

@@ -130,7 +130,7 @@ def _with_beginnings(query: IndexQuery) -> IndexQuery:
 
 
 def complete_query(text: str, infos: Sequence[SessionInfo], agents: Sequence[str]) -> str | None:
-    """The text with its last word completed to a filter; None if that is no filter's beginning."""
+    """The text with its last word completed to a filter; None if it doesn't begin a filter."""
     folders = dict.fromkeys(
         part for info in infos[:500] if (part := info.cwd.rstrip("/").rpartition("/")[2])
     )

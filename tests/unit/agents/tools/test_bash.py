@@ -108,7 +108,7 @@ async def test_plan_mode_reads_but_neither_writes_nor_runs(
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        (call("fly"), 'There is no tool "fly". Tools: read, write, edit, bash, grep, ls, todo'),
+        (call("fly"), 'Unknown tool "fly". Tools: read, write, edit, bash, grep, ls, todo'),
         ({"id": "c1", "name": "read", "arguments": "{"}, "not a JSON object"),
         ({"id": "c1", "name": "read"}, "not a JSON object"),
         (call("read"), 'the argument "path" is missing'),
@@ -117,7 +117,7 @@ async def test_plan_mode_reads_but_neither_writes_nor_runs(
         (call("read", path="a", offset=0), '"offset" must be at least 1'),
         (call("read", path="a", offset=True), '"offset" must be of type integer'),
         (call("read", path="a", offset="x"), '"offset" must be of type integer'),
-        ({}, 'There is no tool ""'),
+        ({}, 'Unknown tool ""'),
     ],
 )
 async def test_a_bad_call_is_an_error_result(

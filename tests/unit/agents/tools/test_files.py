@@ -164,7 +164,7 @@ async def test_without_anyone_to_ask_nothing_is_written_or_run(project: Path) ->
         block = {"type": "toolCall", "id": "1", "name": name, "arguments": arguments}
         result = await toolbox.run(block, report=report)
         assert result["isError"]
-        assert "nobody is asked" in text_of(result)
+        assert "no one can be asked" in text_of(result)
     assert os.listdir(project) == []
 
 

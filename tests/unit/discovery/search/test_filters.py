@@ -83,8 +83,8 @@ def test_agents_are_known_by_their_beginnings() -> None:
         ("agent:gpt", "agent:gpt is unknown: use sessiontree, pi, claude-code, codex"),
         ("is:new", "is:new is unknown: use named, fork,"),
         ("role:boss", "role:boss is unknown: use user, assistant or tool"),
-        ("date:soon", "date:soon is no date: use today,"),
-        ("date:2026-13", "date:2026-13 is no date"),
+        ("date:soon", "date:soon is not a date: use today,"),
+        ("date:2026-13", "date:2026-13 is not a date"),
         ("in:names", "in:names is unknown: use tools"),
     ],
 )
