@@ -491,3 +491,26 @@ def test_what_happens_while_another_program_has_the_terminal_is_shown_afterwards
     terminal.type("back again")
     terminal.keys("Enter")
     terminal.until_shown("› back again", "the end")
+
+
+def test_hooks_of_the_user_run_a_project_s_don_t_and_a_failing_one_is_named(
+    terminal: Terminal, shop: Shop
+) -> None:
+    folder = terminal.root / "home" / ".config" / "sessiontree"
+    folder.mkdir(parents=True)
+    (folder / "hooks.py").write_text(
+        "from sessiontree.runtime.hooks import Cancel\n"
+        "def session_before_switch(event): return Cancel('finish this first')\n"
+        "def session_start(event): raise ValueError('boom')\n"
+    )
+    planted = Path(shop.project) / ".sessiontree" / "hooks.py"
+    planted.parent.mkdir()
+    planted.write_text("open('planted', 'w')\n")
+    terminal.run(PROGRAM)
+    terminal.until_shown("session_start failed: ValueError: boom", "until you trust it")
+    terminal.type("/new")
+    terminal.keys("Enter")
+    terminal.until_shown("finish this first")
+    terminal.keys("C-d")
+    assert terminal.until_ended() == 0
+    assert not (Path(shop.project) / "planted").exists()

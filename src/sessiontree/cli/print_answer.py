@@ -125,11 +125,19 @@ class _Complaints(logging.Handler):
 
 async def _run(manager: SessionManager, prompt: str, choice: AgentChoice, config: Config) -> int:
     from sessiontree.runtime.create import create_agent_session
+    from sessiontree.user_hooks import load_hooks
 
+    own = load_hooks(config, choice.agent.cwd or manager.cwd)
+    output.write_warnings(own.notices)
     try:
         session = await create_agent_session(
-            choice.agent, manager=manager, model=choice.model, settings=config.for_runtime()
+            choice.agent,
+            manager=manager,
+            model=choice.model,
+            settings=config.for_runtime(),
+            hooks=own.hooks,
         )
+        own.attach(session)
     except BaseException:
         manager.close()
         raise

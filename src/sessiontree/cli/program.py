@@ -41,6 +41,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "pull": ("commands.pull", "Bring sessions here from another store."),
     "store": ("commands.store", "Set up and look after a database of sessions."),
     "config": ("commands.config", "Show or change your settings (config.toml)."),
+    "hooks": ("commands.hooks", "Show your hooks; trust a project's."),
     "demo": ("commands.demo", "Add or remove sample sessions."),
 }
 

@@ -31,6 +31,7 @@ from sessiontree.tui.chat.screen import ChatScreen, ChatSetup, SpellResume
 from sessiontree.tui.chat.session_link import OpenedSession, OpenSession
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.theme import ThemedApp
+from sessiontree.user_hooks import load_hooks
 
 _HISTORY_PATIENCE_S = 1.0
 """How long leaving waits for another program that holds the prompt history."""
@@ -192,11 +193,17 @@ async def open_agent_session(
     )
     # The offline agent stands in; it must not become the session's model for good.
     chosen = None if choice.is_offline and model is None else choice.model
+    own = await asyncio.to_thread(load_hooks, config, work_dir or manager.cwd)
     session = await create_agent_session(
-        choice.agent, manager=manager, model=chosen, settings=config.for_runtime()
+        choice.agent,
+        manager=manager,
+        model=chosen,
+        settings=config.for_runtime(),
+        hooks=own.hooks,
     )
+    own.attach(session)
     make_agent = partial(create_agent, registry=session.models, **options)
-    return OpenedSession(session, choice.is_offline, choice.reason, make_agent)
+    return OpenedSession(session, choice.is_offline, choice.reason, make_agent, own)
 
 
 class _Key(Enum):

@@ -8,14 +8,13 @@ program, with ``register_adapter``.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
+from sessiontree.plugins import find_entry_points
 from sessiontree.profiles import PROFILE_NAMES
 
 if TYPE_CHECKING:
@@ -100,14 +99,10 @@ def _find_installed() -> dict[str, AgentAdapter]:
     global _installed
     if _installed is None:
         _installed = {}
-        # importlib.metadata costs more than a whole listing, so it loads only if it is needed.
-        if any(map(_names_our_group, sys.path)):
-            from importlib.metadata import entry_points
-
-            for point in entry_points(group=ENTRY_POINTS):
-                made = _load_installed(point)
-                if made is not None:
-                    _installed[made.name] = made
+        for point in find_entry_points(ENTRY_POINTS):
+            made = _load_installed(point)
+            if made is not None:
+                _installed[made.name] = made
     return _installed
 
 
@@ -121,20 +116,3 @@ def _load_installed(point: EntryPoint) -> AgentAdapter | None:
         get_logger(__name__).warning("agent %s (%s) left out: %s", point.name, point.value, error)
         return None
     return made
-
-
-def _names_our_group(folder: str) -> bool:
-    """Whether a package in this folder of Python's path has an entry point of ours."""
-    try:
-        with os.scandir(folder or ".") as listing:
-            infos = [item.path for item in listing if item.name.endswith(".dist-info")]
-        for info in infos:
-            try:
-                with open(os.path.join(info, "entry_points.txt"), "rb") as file:
-                    if b"[" + ENTRY_POINTS.encode() + b"]" in file.read().replace(b" ", b""):
-                        return True
-            except OSError:
-                continue
-    except OSError:
-        return False
-    return False

@@ -172,7 +172,7 @@ class ChatScreen(Screen[None]):
             self.run_worker(self.commands.welcome(), exit_on_error=False)
         if self.setup.notice:
             self.say(self.setup.notice)
-        for warning in self.setup.config.warnings:
+        for warning in (*self.setup.config.warnings, *opened.hooks.notices):
             self.add_notice(warning)
         wish = self.app.theme_wish if isinstance(self.app, ThemedApp) else "auto"
         if wish not in theme_names():
@@ -240,6 +240,8 @@ class ChatScreen(Screen[None]):
             self.transcript.sync(narrator.conversation.blocks)
             link.take_todos()
             self._update_panels()
+        if link.is_open:
+            narrator.notices += [(failure, True) for failure in link.opened.hooks.take_failures()]
         while narrator.notices and not self.status.is_busy:
             text, is_bad = narrator.notices.pop(0)
             self.say(text, is_bad=is_bad)

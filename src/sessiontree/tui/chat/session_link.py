@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sessiontree.errors import SessionTreeError
@@ -18,6 +18,7 @@ from sessiontree.tui.chat.footer import read_cost, read_figures
 from sessiontree.tui.chat.session_reading import WINDOW, read_before, read_end
 from sessiontree.tui.chat.todos import Todo, load_todos, read_todos
 from sessiontree.tui.pickers.session_rows import count_text
+from sessiontree.user_hooks import UserHooks
 
 if TYPE_CHECKING:
     from sessiontree.agents import AgentChoice, MakeAgent
@@ -44,6 +45,7 @@ class OpenedSession:
     """The reason for this agent, shown to the user."""
     make_agent: MakeAgent | None = None
     """Make the agent for another model; None if this one takes any."""
+    hooks: UserHooks = field(default_factory=UserHooks)
 
 
 OpenSession: TypeAlias = "Callable[[Confirmer], Awaitable[OpenedSession]]"
