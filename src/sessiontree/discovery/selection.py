@@ -99,18 +99,18 @@ def select_sessions(
     """
     if folders is not None:
         return _in_folders(folders, get_profile(profile), storage)
-    scope = Selection()
+    selection = Selection()
     belongs = belongs_to(cwd) if cwd is not None else None
     for source in _find_sources(cwd, profile, storage, agents):
-        scope.unreadable += source.places.unreadable
+        selection.unreadable += source.places.unreadable
         chooser = _chooser(source, belongs)
         parts = source.places.parts
-        scope.parts |= parts
+        selection.parts |= parts
         for folder, found in source.places.folders.items():
-            if folder not in scope.by_folder:  # two agents may share one folder
+            if folder not in selection.by_folder:  # two agents may share one folder
                 mains = [stat for stat in found if stat.path not in parts] if parts else found
-                scope.add(folder, source, found, list(filter(chooser, mains)))
-    return scope
+                selection.add(folder, source, found, list(filter(chooser, mains)))
+    return selection
 
 
 def _find_sources(
@@ -157,13 +157,13 @@ def _chooser(source: Source, belongs: Belongs | None) -> Callable[[FileStat], bo
 
 
 def _in_folders(folders: Sequence[str], owner: Profile, storage: SessionStorage) -> Selection:
-    scope = Selection()
+    selection = Selection()
     source = Source(TreeAgent(owner.name, profile=owner), Places(), storage)
     for folder in folders:
         found = list_session_files(storage, folder)
         source.places.folders[folder] = found
-        scope.add(folder, source, found, found)
-    return scope
+        selection.add(folder, source, found, found)
+    return selection
 
 
 def _is_of(stat: FileStat, belongs: Belongs, storage: SessionStorage) -> bool:

@@ -80,19 +80,19 @@ def search(
         raise ValueError(f"no such role: {role!r}")
     parsed = parse_query(query)
     store = storage if storage is not None else FileSessionStorage()
-    scope = select_sessions(cwd, profile, store, folders, agents)
+    selection = select_sessions(cwd, profile, store, folders, agents)
     results = SearchResults()
-    if not parsed.wanted or not scope.files:
+    if not parsed.wanted or not selection.files:
         return results
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
     wanted = Wanted(role, role is None and include_tools, to_ms(since))
-    run = _Run(parsed, scope, store, scanner, wanted, on_progress, accept)
-    pending = scope.files
+    run = _Run(parsed, selection, store, scanner, wanted, on_progress, accept)
+    pending = selection.files
     candidates: list[Candidate] = []
     if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
         candidates, pending = run.ask_index(max_indexing_s)
-        done = len(scope.files) - len(pending)
-        results.indexing = IndexProgress(done, len(scope.files))
+        done = len(selection.files) - len(pending)
+        results.indexing = IndexProgress(done, len(selection.files))
     candidates += run.scan(pending)
     run.fill(results, candidates, limit)
     return results
@@ -109,21 +109,21 @@ def update_search_index(
 
     Another process that holds the index is waited for, unless that was just done in vain.
     """
-    scope = select_sessions(None, profile, FileSessionStorage(), agents=agents)
-    left = scope.files
+    selection = select_sessions(None, profile, FileSessionStorage(), agents=agents)
+    left = selection.files
     try:
         with search_index.open_index(is_patient=not is_index_held()) as index:
             if index is not None:
                 left = index.update(
-                    index.find_stale(scope.by_folder),
-                    scope,
+                    index.find_stale(selection.by_folder),
+                    selection,
                     should_stop=should_stop,
                     on_progress=on_progress,
                 )
     except sqlite.FAILURES as error:
         _give_up(error)
-    missing = len({scope.session_of(stat.path) for stat in left})
-    return IndexProgress(len(scope.files) - missing, len(scope.files))
+    missing = len({selection.session_of(stat.path) for stat in left})
+    return IndexProgress(len(selection.files) - missing, len(selection.files))
 
 
 def match_index(
@@ -140,11 +140,11 @@ def match_index(
     For screens that answer while somebody types: ``search`` finds the same, and what the index does
     not hold yet.
     """
-    scope = select_sessions(cwd, profile, FileSessionStorage(), agents=agents)
+    selection = select_sessions(cwd, profile, FileSessionStorage(), agents=agents)
     scanner = Scanner(Matcher(query), roles_for(role, include_tools), None)
     wanted = Wanted(role, role is None and include_tools, None)
-    run = _Run(query, scope, FileSessionStorage(), scanner, wanted, None)
-    if not query.wanted or query.needs_scan or not scope.files:
+    run = _Run(query, selection, FileSessionStorage(), scanner, wanted, None)
+    if not query.wanted or query.needs_scan or not selection.files:
         return IndexMatches({}, run, [])
     found, pending = run.ask_index(0.0)
     sure = [each for each in found if each.is_sure or run.confirms(each)]
@@ -187,7 +187,7 @@ class _Run:
     """One running search."""
 
     query: Query
-    scope: Selection
+    selection: Selection
     storage: SessionStorage
     scanner: Scanner
     wanted: Wanted
@@ -200,20 +200,20 @@ class _Run:
         try:
             with search_index.open_index() as index:
                 if index is not None:
-                    stale = index.find_stale(self.scope.by_folder)
+                    stale = index.find_stale(self.selection.by_folder)
                     files = index.update(
-                        stale, self.scope, deadline=deadline, on_progress=self.on_progress
+                        stale, self.selection, deadline=deadline, on_progress=self.on_progress
                     )
-                    left = {self.scope.session_of(stat.path) for stat in files}
+                    left = {self.selection.session_of(stat.path) for stat in files}
                     with index.snapshot():
-                        found = ask(index, self.query, self.wanted, self.scope, left)
+                        found = ask(index, self.query, self.wanted, self.selection, left)
                     if index.is_worn_out():
                         sqlite.replace(search_index.SCHEMA)
-                    pending = map(self.scope.find, sorted(left))
+                    pending = map(self.selection.find, sorted(left))
                     return found, [stat for stat in pending if stat is not None]
         except sqlite.FAILURES as error:
             _give_up(error)
-        return [], self.scope.files
+        return [], self.selection.files
 
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
         """The name of a session, if it counts."""
@@ -225,19 +225,19 @@ class _Run:
         """Search the files themselves."""
         found: list[Candidate] = []
         called: dict[str, str] = {}
-        read_names = names.names_reader(self.scope.source_of)
+        read_names = names.names_reader(self.selection.source_of)
         for done, stat in enumerate(pending):
             if done % _NAMES_AT_ONCE == 0:
                 called |= read_names(pending[done : done + _NAMES_AT_ONCE])
-            files = self.scope.pieces_of(stat)
-            pieces = [Piece(each.path, self.scope.adapter_of(each.path)) for each in files]
+            files = self.selection.pieces_of(stat)
+            pieces = [Piece(each.path, self.selection.adapter_of(each.path)) for each in files]
             candidate = Candidate(stat, 0.0, pieces, is_sure=False)
             candidate.match = self._read(candidate, called.get(stat.path))
             if candidate.match is not None:
                 found.append(candidate)
             if self.on_progress is not None:
                 self.on_progress(done + 1, len(pending))
-        total = len(self.scope.files)
+        total = len(self.selection.files)
         for candidate in found:
             assert candidate.match is not None
             name = self._name(candidate.stat, called.get(candidate.stat.path))
@@ -313,9 +313,9 @@ class _Run:
         found: dict[str, SessionInfo] = {}
         by_source: dict[int, list[FileStat]] = {}
         for stat in stats:
-            by_source.setdefault(id(self.scope.source_of(stat.path)), []).append(stat)
+            by_source.setdefault(id(self.selection.source_of(stat.path)), []).append(stat)
         for group in by_source.values():
-            source = self.scope.source_of(group[0].path)
+            source = self.selection.source_of(group[0].path)
             for stat, summary in source.survey_some(group).found:
                 found[stat.path] = source.make_info(stat, summary)
         return found

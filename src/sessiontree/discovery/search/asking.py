@@ -85,12 +85,12 @@ def rarity(matching: int, total: int) -> float:
 
 
 def ask(
-    index: SearchIndex, query: Query, wanted: Wanted, scope: Selection, left: set[str]
+    index: SearchIndex, query: Query, wanted: Wanted, selection: Selection, left: set[str]
 ) -> list[Candidate]:
     """Find the sessions that match or may match, but for those ``left`` to be read."""
-    asked = [_find(index, term, wanted, len(scope.files)) for term in query.wanted]
-    shunned = [_find(index, term, wanted, len(scope.files)) for term in query.unwanted]
-    joined = _join_parts(index, scope, (*asked, *shunned))
+    asked = [_find(index, term, wanted, len(selection.files)) for term in query.wanted]
+    shunned = [_find(index, term, wanted, len(selection.files)) for term in query.unwanted]
+    joined = _join_parts(index, selection, (*asked, *shunned))
     by_term = [_by_session(places, joined) for places in asked]
     sessions = set(by_term[0]).intersection(*by_term[1:])
     doubtful: set[int] = set()
@@ -106,7 +106,7 @@ def ask(
     rows = index.get_sessions(sorted(no for places in where.values() for no in places))
     candidates = []
     for session in sorted(sessions):
-        made = _make(where[session], rows, wanted, scope, left)
+        made = _make(where[session], rows, wanted, selection, left)
         if made is not None:
             hits = [found[session] for found in by_term[: len(asked)]]
             made.relevance = sum(max(place.score for _, place in hit) for hit in hits)
@@ -147,16 +147,18 @@ def _find(index: SearchIndex, term: Term, wanted: Wanted, total: int) -> _Places
     return places
 
 
-def _join_parts(index: SearchIndex, scope: Selection, terms: Iterable[_Places]) -> dict[int, int]:
+def _join_parts(
+    index: SearchIndex, selection: Selection, terms: Iterable[_Places]
+) -> dict[int, int]:
     """The number that stands for its session, for each file with a term that is a part."""
-    if not scope.parts:
+    if not selection.parts:
         return {}
     paths = index.get_paths(sorted({no for places in terms for no in places}))
-    numbers = {path: no for no, path in paths.items() if path not in scope.parts}
+    numbers = {path: no for no, path in paths.items() if path not in selection.parts}
     joined = {}
     for no, path in paths.items():
-        if path in scope.parts:
-            joined[no] = numbers.setdefault(scope.parts[path], no)
+        if path in selection.parts:
+            joined[no] = numbers.setdefault(selection.parts[path], no)
     return joined
 
 
@@ -182,7 +184,7 @@ def _make(
     where: dict[int, set[int]],
     rows: dict[int, tuple[str, IndexRow]],
     wanted: Wanted,
-    scope: Selection,
+    selection: Selection,
     left: set[str],
 ) -> Candidate | None:
     """The candidate, unless the session is not in question, to be read anyway, or too old."""
@@ -191,13 +193,13 @@ def _make(
     newest_ms = 0
     for no, segments in where.items():
         path, row = rows.get(no, ("", None))
-        stat = scope.find(scope.session_of(path)) if row is not None else None
+        stat = selection.find(selection.session_of(path)) if row is not None else None
         if row is None or stat is None or stat.path in left:
             return None
         chosen = [row.segments[at] for at in sorted(segments) if at < len(row.segments)]
         newest_ms = max(newest_ms, *(each.newest_ms for each in chosen), 0)
         ranges = [(segment.start, segment.end) for segment in chosen]
-        piece = Piece(path, scope.adapter_of(path), ranges)
+        piece = Piece(path, selection.adapter_of(path), ranges)
         pieces.insert(0 if path == stat.path else len(pieces), piece)
     if stat is None:
         return None

@@ -161,7 +161,7 @@ class SearchIndex:
     def update(
         self,
         stale: Sequence[FileStat],
-        scope: Selection,
+        selection: Selection,
         *,
         deadline: float | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -174,8 +174,8 @@ class SearchIndex:
         left: list[FileStat] = []
         batch: list[_Reading] = []
         chars = 0
-        read_names = names.names_reader(scope.source_of)
-        with contextlib.closing(self._read_all(stale, scope)) as readings:
+        read_names = names.names_reader(selection.source_of)
+        with contextlib.closing(self._read_all(stale, selection)) as readings:
             for done, stat in enumerate(stale):
                 is_late = deadline is not None and time.monotonic() >= deadline
                 if is_late or (should_stop is not None and should_stop()):
@@ -197,17 +197,19 @@ class SearchIndex:
         return left
 
     def _read_all(
-        self, stale: Sequence[FileStat], scope: Selection
+        self, stale: Sequence[FileStat], selection: Selection
     ) -> Generator[_Reading | None, None, None]:
         """Read these files, many new ones in several processes at once."""
         fresh = [
-            Job(scope.adapter_of(stat.path), stat) for stat in stale if stat.path not in self._known
+            Job(selection.adapter_of(stat.path), stat)
+            for stat in stale
+            if stat.path not in self._known
         ]
         with contextlib.closing(work_at_once(WORK, fresh)) as answers:
             for stat in stale:
                 answer = next(answers) if stat.path not in self._known else None
                 if answer is None:
-                    yield self._read(stat, scope.source_of(stat.path))
+                    yield self._read(stat, selection.source_of(stat.path))
                 else:
                     yield _Reading(stat, None, decode_text(answer)) if answer else None
 
