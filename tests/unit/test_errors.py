@@ -38,7 +38,8 @@ from sessiontree.runtime.sessions import NothingToForkError
 from sessiontree.serving.filtered_search import FilterError
 from sessiontree.serving.listener import PortError
 from sessiontree.session.worker import SessionClosedError
-from sessiontree.text_editor import EditorError
+from sessiontree.tui.text_editor import EditorError
+from sessiontree.user_hooks import HooksError
 from sessiontree.web.changes import NotOursError
 
 EXAMPLES = [
@@ -82,6 +83,7 @@ EXAMPLES = [
     FilterError('Unknown filter "x:"'),
     ConfigError("unknown setting"),
     EditorError("vi ended with exit code 1"),
+    HooksError("hooks.py: can't be read"),
     ToolError("exit code 1", {"exitCode": 1}),
     Failed("nothing found", 3),
 ]
@@ -119,7 +121,7 @@ def test_there_is_an_example_of_every_error() -> None:
 
 INNER = (
     *("sessiontree.agents.", "sessiontree.cli.", "sessiontree.serving.", "sessiontree.web."),
-    *("sessiontree.config", "sessiontree.text_editor"),
+    *("sessiontree.config", "sessiontree.tui.", "sessiontree.user_hooks"),
 )
 """What tells a model that a tool failed, ends an agent's answer, a command or a server, or belongs
 to the program alone."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from textual.app import App
 
-from sessiontree.text_editor import ignoring_interrupts
+from sessiontree.tui.text_editor import ignoring_interrupts
 
 _T = TypeVar("_T")
 

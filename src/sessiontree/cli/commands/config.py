@@ -138,7 +138,7 @@ def path_command() -> None:
 @config_command.command("edit")
 def edit_command() -> int:
     """Open config.toml in your editor, and check it afterwards."""
-    from sessiontree.text_editor import EditorError, edit_file
+    from sessiontree.tui.text_editor import EditorError, edit_file
 
     config = _config()
     if not os.path.exists(config.path):

@@ -17,7 +17,6 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import text_of as content_text
 from sessiontree.runtime.models import THINKING_LEVELS
-from sessiontree.text_editor import EditorError, edit_text
 from sessiontree.tui.chat import lookups, models, moves, start_page, themes
 from sessiontree.tui.chat.command_list import COMMANDS, KEYS, Command
 from sessiontree.tui.chat.confirm import word_permission
@@ -25,6 +24,7 @@ from sessiontree.tui.outside import run_outside
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option, TextDialog
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import count_text, short_path
+from sessiontree.tui.text_editor import EditorError, edit_text
 from sessiontree.tui.transcript.block_lines import plain_text
 from sessiontree.tui.transcript.blocks import Block
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.config import Config
-from sessiontree.text_editor import EditorError, edit_text, editor_command
+from sessiontree.tui.text_editor import EditorError, edit_text, editor_command
 
 
 def script(folder: Path, *lines: str, name: str = "ed") -> Path:
