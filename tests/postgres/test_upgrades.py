@@ -77,9 +77,11 @@ class Client:
 
     def end(self) -> tuple[list[str], str]:
         """The ids that it was promised, and its last words if it was refused."""
-        said, complaint = self.process.communicate(timeout=60)
-        assert complaint == ""
-        lines = said.splitlines()
+        # Not by communicate(), which would pass over what readline() had read ahead.
+        with self.process:
+            lines = self.out.read().splitlines()
+            assert self.process.stderr is not None
+            assert self.process.stderr.read() == ""
         refusals = [line for line in lines if line.startswith("refused")]
         return [line for line in lines if line not in refusals], "".join(refusals)
 

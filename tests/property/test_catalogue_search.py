@@ -16,7 +16,7 @@ from tests.samples import TIME_MS, assistant, dump, entry, header, message, resu
 
 from sessiontree.discovery import catalogue
 from sessiontree.discovery.catalogue import freshness
-from sessiontree.discovery.search import SearchResults, index, search
+from sessiontree.discovery.search import SearchResults, index, search, segments
 
 NAMES = st.sampled_from(["a.jsonl", "b.jsonl", "c.jsonl"])
 TEXTS = st.sampled_from(["apple", "pear", "apple pear", "Äpple", "日本語", "apple tree 🚀", ""])
@@ -74,8 +74,8 @@ class SearchMachine(RuleBasedStateMachine):
             ),
             mock.patch.object(freshness, "SMALLEST_GROWN_BYTES", 64),
             mock.patch.object(freshness, "_TICK_NS", -(10**12)),
-            mock.patch.object(index, "_SEGMENT_CHARS", 8),
-            mock.patch.object(index, "_MOST_SEGMENTS", 4),
+            mock.patch.object(segments, "_SEGMENT_CHARS", 8),
+            mock.patch.object(index, "MOST_SEGMENTS", 4),
         ]
         for patch in self.patches:
             patch.start()
