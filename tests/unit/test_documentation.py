@@ -221,6 +221,18 @@ def test_the_map_of_the_code_names_modules_and_functions_that_are_there() -> Non
     assert wrong == []
 
 
+def test_the_map_of_the_code_draws_the_layers_that_are_enforced_in_their_order() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    place = {name: at for at, layer in enumerate(layers) for name in layer.split(" | ")}
+    drawing = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("```")[1]
+    # what a line begins with: the name of a package, or several
+    heads = re.findall(r"^[ │└]*((?:\w+, )*\w+)(?=  |$)", drawing, re.MULTILINE)
+    drawn = [name for head in heads for name in head.split(", ")]
+    assert sorted(drawn) == sorted(place)
+    assert [place[name] for name in drawn] == sorted(place[name] for name in drawn)
+
+
 def test_the_code_cites_no_document_that_readers_do_not_have() -> None:
     citation = "SP" + "EC"  # spelled so that this file does not cite it either
     for folder in ("src", "tests", "benchmarks", "examples", "docs"):
