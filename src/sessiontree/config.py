@@ -232,7 +232,7 @@ class Config:
         return value if isinstance(value, bool) else SETTINGS[key].default == "true"
 
     def for_runtime(self) -> RuntimeSettings:
-        """What of the settings a live session needs to know."""
+        """The settings that a live session needs."""
         from sessiontree.core.compaction import CompactionSettings
         from sessiontree.runtime.settings import RuntimeSettings
 

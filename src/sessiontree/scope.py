@@ -43,7 +43,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Scope:
-    """Which sessions are in question. ``url`` is None for files of the profile."""
+    """The sessions in question. ``url`` is None for files of the profile."""
 
     cwd: str
     profile: Profile
@@ -59,7 +59,7 @@ class Scope:
 
     @cached_property
     def store(self) -> SessionStore:
-        """Where new sessions are kept, and where an id is looked for. Raises StoreError."""
+        """The store of new sessions, in which ids are looked up. Raises StoreError."""
         from sessiontree.stores import choose_store
 
         return self.files or choose_store(self.url, self.profile)
@@ -106,7 +106,7 @@ class Scope:
         return self.store
 
     def address(self, ref: str) -> str:
-        """What to call a session where anybody can read it: its path, or its store and ref."""
+        """The name of a session for anybody who reads it: its path, or its store and ref."""
         from sessiontree.stores import address_of
 
         return address_of(self.store, ref)

@@ -95,7 +95,7 @@ class UserHooks:
             session.subscribe(listener)
 
     def take_failures(self) -> list[str]:
-        """What failed since the last time."""
+        """Return the failures since the last time."""
         taken = self.failures.copy()
         self.failures.clear()
         return taken
@@ -176,12 +176,12 @@ def find_hooks(config: Config, project: str) -> list[HookSource]:
 
 
 def project_file(project: str) -> str:
-    """Where a project has its hooks."""
+    """The path of a project's hooks."""
     return os.path.join(os.path.realpath(project), PROJECT_FILE)
 
 
 def read_project_file(project: str) -> bytes:
-    """What a project's hooks say. Raises HooksError if it has none that could run."""
+    """Read a project's hooks. Raises HooksError if it has none that could run."""
     path = project_file(project)
     try:
         return _read(path)

@@ -23,7 +23,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def messages_of(event: Event, at_ms: int) -> list[WireMessage]:
-    """What an event says."""
+    """The messages that say what an event says."""
     parts = [part for part in _list(_dict(event.get("content")).get("parts")) if _is_dict(part)]
     made = [_result(part["function_response"], at_ms) for part in parts if _is_response(part)]
     blocks = [block for part in parts if not _is_response(part) for block in _blocks(part)]

@@ -39,7 +39,7 @@ Find = Callable[[str], Entry | None]
 
 
 def split_state(state: Mapping[str, Any]) -> tuple[State, State, State]:
-    """What of it is an app's, a user's and a conversation's own, without prefixes."""
+    """Split state into an app's, a user's and a conversation's own, without prefixes."""
     parts: tuple[State, State, State] = ({}, {}, {})
     for key, value in state.items():
         if key.startswith(APP):
@@ -197,14 +197,14 @@ def _signs(data: WireEntry) -> dict[str, Any]:
 
 
 def delta_of(event: Mapping[str, Any]) -> State:
-    """What an event sets."""
+    """The state that an event sets."""
     actions = event.get("actions")
     delta = actions.get("state_delta") if isinstance(actions, dict) else None
     return delta if isinstance(delta, dict) else {}
 
 
 def timestamp_of(event: Mapping[str, Any]) -> float:
-    """When an event happened."""
+    """The time of an event."""
     at = event.get("timestamp")
     return float(at) if isinstance(at, int | float) else 0.0
 

@@ -30,7 +30,7 @@ def messages_of(
     tool_names: Mapping[str, str],
     usage: Mapping[str, Any] | None = None,
 ) -> list[WireMessage]:
-    """What a message says; ``tool_names`` has the tool of each call by its id."""
+    """The messages for a framework's; ``tool_names`` has the tool of each call by its id."""
     contents = [each for each in _list(message.get("contents")) if isinstance(each, dict)]
     made = [_result(each, at_ms, tool_names) for each in contents if each.get("type") in _RESULTS]
     rest = [each for each in contents if each.get("type") not in _RESULTS]
@@ -54,7 +54,7 @@ def calls_in(message: Mapping[str, Any]) -> dict[str, str]:
 
 
 def skip_replayed(before: Sequence[Message], given: Sequence[Message]) -> Sequence[Message]:
-    """What of the given messages is new, if a caller sends a conversation again that grew.
+    """The new ones of these messages, if a caller sends a grown conversation again.
 
     ``before`` is the conversation, or as much of its end as could be repeated and one message more.
     """

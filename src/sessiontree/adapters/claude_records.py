@@ -100,7 +100,7 @@ class _Thread:
 
 
 class Threads:
-    """Where the threads of one session stand: learned from its entries, old and new alike."""
+    """The ends of one session's threads: learned from its entries, old and new alike."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -116,7 +116,7 @@ class Threads:
 
     @property
     def tip(self) -> str | None:
-        """Where the main conversation stands."""
+        """The end of the main conversation."""
         return self._thread(None).tip
 
     @property
@@ -230,7 +230,7 @@ class Threads:
         return f"{AGENT}.{self.seen}.{self._notes}"
 
     def unseen_usage(self, answer: str, counts: WireRecord) -> dict[str, int]:
-        """What these counts add to those of the answer's parts before."""
+        """The difference between these counts and those of the answer's parts before."""
         known = self._usage.get(answer, {})
         return {key: max(0, get_count(counts, key) - known.get(key, 0)) for key in _COUNTS}
 

@@ -426,7 +426,7 @@ class _Write:
         return _Written(standing, self.missed, self.kept, self.is_new)
 
     def entries(self, manager: SessionManager, standing: Standing) -> list[Wanted]:
-        """What to append, as the session is now; nothing if it has the event.
+        """The entries to append, as the session is now; none if it has the event.
 
         Raises StaleSessionError.
         """

@@ -211,7 +211,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to channels since their last stored value, above a checkpoint.
+        """The writes to channels since their last stored value, above a checkpoint.
 
         Pruned checkpoints count as well, so pruning never takes a ``DeltaChannel`` apart.
         """

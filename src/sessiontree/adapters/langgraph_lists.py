@@ -65,7 +65,7 @@ class Dumped(NamedTuple):
 
 
 def digest_of(typed: Typed) -> str:
-    """What names a serialized value: the same for the same bytes of the same type."""
+    """The name of a serialized value: the same for the same bytes of the same type."""
     return sha256_hex(typed[0].encode() + b"\0" + typed[1])[:DIGEST]
 
 
@@ -116,7 +116,7 @@ def note_items(objects: Sequence[Any], items: Sequence[Item]) -> Listed:
 
 
 def count_same(one: Sequence[Item], other: Sequence[Item]) -> int:
-    """How many items two lists have in common before they part."""
+    """The number of items that two lists have in common before they part."""
     for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine is not theirs and not _is_same(mine, theirs):
             return at

@@ -23,7 +23,7 @@ PROVIDER = "langgraph"
 
 
 def message_of(message: BaseMessage, at_ms: int) -> WireMessage | None:
-    """What a message says; None if it says nothing, but removes another one."""
+    """The message of a session; None if it says nothing, but removes another one."""
     blocks = [*_blocks(message.content)]
     match message:
         case HumanMessage():

@@ -70,7 +70,7 @@ class CheckpointPlace(NamedTuple):
 
 
 def key_of(ns: str, checkpoint_id: str) -> str:
-    """What entries of a checkpoint are called after."""
+    """The stem of the ids of a checkpoint's entries."""
     name = checkpoint_id
     if not _SIMPLE.fullmatch(name):
         name = "~" + sha256_hex(name.encode("utf-8", "surrogatepass"))[:DIGEST]
@@ -196,7 +196,7 @@ class Thread(LearnedSession):
     # -- reading ---------------------------------------------------------------------------
 
     def record(self, entry_id: str) -> dict[str, Any] | None:
-        """What a checkpoint's entry says; None, with a warning, if it cannot be read."""
+        """The checkpoint in an entry; None, with a warning, if it cannot be read."""
         known = self._records.get(entry_id)
         if known is not None:
             return known
@@ -361,7 +361,7 @@ class Thread(LearnedSession):
     # -- pending writes --------------------------------------------------------------------
 
     def written(self, key: str) -> dict[tuple[str, int], tuple[str, str, Any, str]]:
-        """What was written after a checkpoint: path, channel, value and entry by task and number.
+        """The writes after a checkpoint: path, channel, value and entry by task and number.
 
         A special write replaces the one before; of any other the first counts.
         """
@@ -397,7 +397,7 @@ class Thread(LearnedSession):
     def history(
         self, ns: str, checkpoint_id: str | None, channels: Sequence[str], coder: Coder
     ) -> dict[str, DeltaChannelHistory]:
-        """What was written to channels since their last stored value, above a checkpoint.
+        """The writes to channels since their last stored value, above a checkpoint.
 
         Deleted checkpoints count as well: what stands below them needs their writes.
         """
@@ -442,7 +442,7 @@ class Thread(LearnedSession):
         return self._tips.get(key)
 
     def count_writes(self, key: str) -> int:
-        """How many entries of pending writes a checkpoint has."""
+        """The number of entries of pending writes that a checkpoint has."""
         return len(self._writes.get(key, ()))
 
     def versions(self, entry_id: str, coder: Coder) -> Mapping[str, Any]:
@@ -458,7 +458,7 @@ class Thread(LearnedSession):
         return versions if isinstance(versions, dict) else {}
 
     def origin(self, entry_id: str, channel: str) -> tuple[str, dict[str, Any]] | None:
-        """Where the list stands that a channel has in a checkpoint, and its node there."""
+        """The place of the list that a channel has in a checkpoint, and its node there."""
         record = self.record(entry_id)
         value = None if record is None else record["values"].get(channel)
         if isinstance(value, dict) and "same" in value:

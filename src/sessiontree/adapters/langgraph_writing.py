@@ -82,7 +82,7 @@ class Line:
     # -- the conversation ------------------------------------------------------------------
 
     def readable(self, message: Any) -> WireMessage | None:
-        """What a message says, as the session's agents spell it."""
+        """A message as the session's agents spell it."""
         made = message_of(message, self._at_ms)
         if made is not None:
             readable.complete([made], self.thread.manager.store.dialect)

@@ -77,7 +77,7 @@ class LearnedSessions(Generic[L]):
         self._lock = threading.Lock()
 
     def of(self, manager: SessionManager) -> L:
-        """What is known of an open session. Only its user may ``catch_up``."""
+        """The knowledge of an open session. Only its user may ``catch_up``."""
         with self._lock:
             known = self._known.get(manager)
             if known is None:
@@ -92,7 +92,7 @@ class LearnedSessions(Generic[L]):
 
 
 class ListedSessions(Generic[T]):
-    """What ``read`` made of each session of a scope; a session that has not changed is not read.
+    """The results of ``read`` for the sessions of a scope; an unchanged session is not read again.
 
     ``read`` gives None for a session that is not to be listed.
     """
@@ -103,7 +103,7 @@ class ListedSessions(Generic[T]):
         self._known: dict[str | None, dict[Ref, tuple[object, T | None]]] = {}
 
     def of_scope(self, scope: str | None) -> list[T]:
-        """What is known of the sessions of a scope. One that cannot be read is logged."""
+        """The knowledge of a scope's sessions. A session that cannot be read is logged."""
         before = self._known.get(scope, {})
         now: dict[Ref, tuple[object, T | None]] = {}
         for info in self._store.find("", scope=scope):

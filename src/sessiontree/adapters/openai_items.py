@@ -39,7 +39,7 @@ NO_USAGE = {
 
 
 def message_of(item: Item, now_ms: int, tool_names: Mapping[str, str]) -> WireMessage | None:
-    """What an item says, as a message; ``tool_names`` has the tool of each call by its id."""
+    """The message for an item; ``tool_names`` has the tool of each call by its id."""
     match item:
         case {"role": "user", "content": str() | list() as content}:
             return {"role": "user", "content": _user_content(content), "timestamp": now_ms}

@@ -21,7 +21,7 @@ _NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0
 
 
 def user(blocks: Sequence[Block], at_ms: int) -> WireMessage:
-    """What a person said; a text alone stands as a string."""
+    """A person's message; a text alone stands as a string."""
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return {"role": "user", "content": blocks[0]["text"], "timestamp": at_ms}
     return {"role": "user", "content": [*blocks], "timestamp": at_ms}
@@ -35,7 +35,7 @@ def assistant(
     model: str | None = None,
     usage: Mapping[str, int] | None = None,
 ) -> WireMessage:
-    """What a model answered, and what that took (``usage``)."""
+    """A model's answer, and its cost (``usage``)."""
     calls = any(block["type"] == "toolCall" for block in blocks)
     message: WireMessage = {
         "role": "assistant",
@@ -77,7 +77,7 @@ def usage_of(
 def tool_result(
     blocks: Sequence[Block], at_ms: int, *, call_id: str, tool: str, is_error: bool = False
 ) -> WireMessage:
-    """What a tool gave back."""
+    """The result of a tool."""
     return {
         "role": "toolResult",
         "toolCallId": call_id,
@@ -97,7 +97,7 @@ def text(said: str) -> Block:
 
 
 def thinking(said: str, signature: object = None) -> Block:
-    """What a model thought before it answered."""
+    """The thoughts of a model before its answer."""
     block = {"type": "thinking", "thinking": said}
     if isinstance(signature, str) and signature:
         block["thinkingSignature"] = signature

@@ -156,7 +156,7 @@ class OpenSessions:
         header: Mapping[str, Any] | None = None,
         scope: str | None = None,
     ) -> R:
-        """What ``work`` gives for the session of this id, in this thread.
+        """The result of ``work`` for the session of this id, run in this thread.
 
         Without ``create``, SessionNotFoundError if there is none; ``header`` has more fields for
         a new one; ``scope`` is the session's if it is not the adapter's. Raises what ``work``

@@ -397,7 +397,7 @@ class _Session(LearnedSession):
     def edit_entries(
         self, agent_id: str, number: int, previous: dict[str, Any], value: dict[str, Any]
     ) -> list[Wanted]:
-        """What shows and gives ``value`` instead of a message; only what differs is kept."""
+        """The entries that show ``value`` instead of a message; only differences are kept."""
         thread = self.thread(agent_id)
         changes = {
             key: item for key, item in value.items() if key not in previous or previous[key] != item

@@ -20,7 +20,7 @@ PROVIDER = "strands"
 def messages_of(
     message: Mapping[str, Any], at_ms: int, tool_names: Mapping[str, str]
 ) -> list[WireMessage]:
-    """What a message says; ``tool_names`` has the tool of each call by its id."""
+    """The messages for one of Strands; ``tool_names`` has the tool of each call by its id."""
     blocks = [block for block in _list(message.get("content")) if isinstance(block, dict)]
     if message.get("role") == "assistant":
         said = [made for block in blocks for made in _blocks(block)]

@@ -36,7 +36,7 @@ _APIS = {
 
 
 def make_client(model: Model, environ: Mapping[str, str]) -> ClientModel:
-    """What answers for this model. Raises ModelCallError if its provider is not set up."""
+    """Make the client that asks this model. Raises ModelCallError if its provider is not set up."""
     provider = model.provider
     if not is_set_up(provider, environ):
         raise ModelCallError(how_to_set_up(provider))

@@ -59,7 +59,7 @@ class Failure:
 
 
 def describe_failure(error: Exception, mask: KeyMask | None = None) -> Failure:
-    """What to tell the user, and whether to try again.
+    """Word a failure for the user, and say whether to try again.
 
     Gateways repeat the key they were given: ``mask`` takes it out before the message is cut, or
     half of a key could be left.

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 
 class Seen(NamedTuple):
-    """What the system says of one process."""
+    """One process, as the system describes it."""
 
     is_dead: bool
     """It has ended, and only its parent has not asked for its exit code yet."""
@@ -79,7 +79,7 @@ class ProcFolder:
 
 
 class PsutilTable:
-    """What psutil tells. Raises ImportError if it is not installed.
+    """The table as psutil reads it. Raises ImportError if psutil is not installed.
 
     macOS hides the environment of its own programs (``/bin/sh``), so a variable is found only in
     others; parents, groups and sessions are known of all.

@@ -47,7 +47,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a command ended. ``exit_code`` is negative for a signal, None after a timeout."""
+    """A command's end. ``exit_code`` is negative for a signal, None after a timeout."""
 
     exit_code: int | None
     timed_out: bool = False

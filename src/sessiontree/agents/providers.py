@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProviderSetup:
-    """How one provider is set up."""
+    """The setup of one provider."""
 
     name: str
     variables: tuple[str, ...]
@@ -64,7 +64,7 @@ _FLAVOURS = re.compile(r"-(?:chat|responses)$")
 
 
 def find_setup(provider: str) -> ProviderSetup | None:
-    """How a known provider is set up; ``openai-chat`` and ``openai-responses`` are ``openai``."""
+    """The setup of a known provider; ``openai-chat`` and ``openai-responses`` are ``openai``."""
     return _BY_NAME.get(provider) or _BY_NAME.get(_FLAVOURS.sub("", provider))
 
 

@@ -23,7 +23,7 @@ class RetryPolicy:
     random: Callable[[], float] = random.random
 
     def wait_s(self, attempt: int, asked_s: float | None = None) -> float | None:
-        """How long to wait after the failure of this attempt (from 1); None: give up.
+        """The pause after the failure of this attempt (from 1); None: give up.
 
         ``asked_s`` is what the provider asked for: no less than that is waited.
         """

@@ -47,7 +47,7 @@ class ToolboxAgent(AgentBase):
 
     @property
     def confirm(self) -> Confirm | None:
-        """Who is asked before a tool writes or runs; with None all of that is refused."""
+        """The function that approves tools that write or run; None refuses all of them."""
         return self.toolbox.confirm
 
     @confirm.setter

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     prompt: str | None = None
     continue_latest: bool = False
@@ -44,7 +44,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How the session comes about; ``notice`` tells the person, in one line.
+    """The session to start on, and how it comes about; ``notice`` is a line for the user.
 
     ``work_dir`` is where tools work, if that is not where the session says.
     """

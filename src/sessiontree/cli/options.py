@@ -195,7 +195,7 @@ def scope_words(scope: Scope) -> list[str]:
 
 
 def program_word(*, is_here: bool = True) -> str:
-    """What to type for this program: its path, if ``sessiontree`` alone would not find it.
+    """The word that starts this program: its path, if the shell would not find ``sessiontree``.
 
     A path below the current folder is given relative to it if the command ``is_here``, which means
     that it does not change to another folder first.

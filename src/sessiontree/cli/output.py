@@ -233,7 +233,7 @@ def write_document(chunks: Iterable[str], *, is_json: bool = False) -> None:
 
 
 def write_note(*spans: Span) -> None:
-    """What a listing left out, or a hint: where it can't be taken for data."""
+    """Write a hint, or what a listing left out, where it can't be taken for data."""
     write_line(*spans, stream=sys.stdout if is_terminal() else sys.stderr)
 
 
@@ -254,7 +254,7 @@ def erase_prompt() -> None:
 
 
 def write_warnings(warnings: Sequence[object]) -> None:
-    """What reading or writing a session had to repair, on standard error: the first of it."""
+    """Write the first of what had to be repaired to standard error."""
     for warning in warnings[:_WARNINGS]:
         write_message((f"warning: {warning}", "yellow"))
     if len(warnings) > _WARNINGS:

@@ -15,7 +15,7 @@ _NAMES = ("SIGTERM", "SIGHUP")
 
 
 class Ending:
-    """Which signal asked for the end, if one did."""
+    """The signal that asked for the end, if one did."""
 
     def __init__(self, stop: Callable[[], object]) -> None:
         self._stop = stop
@@ -29,7 +29,7 @@ class Ending:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports of a process that a signal has ended."""
+        """The exit code that a shell reports for a process that a signal has ended."""
         return 128 + (self.number or 0)
 
 

@@ -25,7 +25,7 @@ _LEAST_TEXTS = (16, 8)
 
 
 class ListedSession(Protocol):
-    """What all listings have in common, those of other agents included."""
+    """The columns that all listings have, those of other agents included."""
 
     @property
     def id(self) -> str: ...
@@ -189,7 +189,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def unreadable_files(count: int) -> str:
-    """What a listing says of files that it passed over, with the way to learn more."""
+    """The note on files that a listing passed over, with the command that says more."""
     return f"{plural(count, 'unreadable file')} (sessiontree doctor)"
 
 

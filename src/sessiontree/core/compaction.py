@@ -63,7 +63,7 @@ class CompactionCancelledError(CompactionError):
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
-    """When to compact, and how much to keep."""
+    """Settings: the moment to compact, and the amount to keep."""
 
     enabled: bool = True
     """Whether it happens by itself; on request it always does."""
@@ -84,7 +84,7 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction is to do: summarise ``messages`` and ``turn_prefix``, keep the rest."""
+    """A compaction to do: summarise ``messages`` and ``turn_prefix``, keep the rest."""
 
     first_kept_entry_id: str
     tokens_before: int

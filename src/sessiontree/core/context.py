@@ -32,7 +32,7 @@ _BLOCKS_ONLY_ROLES = ("assistant", "toolResult")
 
 @dataclass(slots=True)
 class SessionContext:
-    """What the model sees, and the conversation's state."""
+    """The model's view of a path, and the conversation's state."""
 
     messages: list[WireMessage] = field(default_factory=list)
     thinking_level: str = "off"

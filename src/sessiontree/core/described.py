@@ -84,7 +84,7 @@ def describe_system(message: Mapping[str, Any]) -> str:
 
 
 def describe_call(name: str, arguments: object) -> str:
-    """What a call is about: its command, its path, what it looks for."""
+    """Describe a call: its command, its path, its pattern."""
     if not isinstance(arguments, Mapping):
         return ""
     match name:
@@ -112,7 +112,7 @@ def _describe_todos(todos: list[Any]) -> str:
 
 
 def describe_size(name: str, arguments: object) -> str:
-    """How much a call writes: its result says only that it did. Empty for other tools."""
+    """Describe the size of a write, as its result doesn't. Empty for other tools."""
     if name != "write" or not isinstance(arguments, Mapping):
         return ""
     content = arguments.get("content")
@@ -120,7 +120,7 @@ def describe_size(name: str, arguments: object) -> str:
 
 
 def describe_result(message: Mapping[str, Any]) -> str:
-    """How much a result is: ``12 lines``, ``exit 1``, an image; empty if there is nothing."""
+    """Describe a result: ``12 lines``, ``exit 1``, an image; empty if there is nothing."""
     details = message.get("details")
     code = details.get("exitCode") if isinstance(details, Mapping) else None
     if isinstance(code, int) and not isinstance(code, bool) and code:
@@ -143,7 +143,7 @@ def diff_of(message: Mapping[str, Any]) -> str | None:
 
 
 def count_images(content: object) -> int:
-    """How many image blocks a content has."""
+    """Count the image blocks of a content."""
     blocks = content if isinstance(content, list) else []
     return sum(1 for b in blocks if isinstance(b, Mapping) and b.get("type") == "image")
 

@@ -223,7 +223,7 @@ def split_to_fit(messages: Sequence[WireMessage], budget_tokens: int) -> list[li
 
 @dataclass(frozen=True, slots=True)
 class FileLists:
-    """Which files the conversation read and changed; a changed file is not listed as read."""
+    """The files that a conversation read, and those it changed; no file is in both lists."""
 
     read: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()

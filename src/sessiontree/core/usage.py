@@ -182,7 +182,7 @@ def estimate_message(message: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ContextEstimate:
-    """How full a context is: tokens a provider counted, plus an estimate of what came after."""
+    """An estimate of the context: tokens a provider counted, plus those that came after."""
 
     tokens: int
     counted: int = 0

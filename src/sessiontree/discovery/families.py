@@ -20,7 +20,7 @@ from sessiontree.discovery.paths import parse_session_file_name
 
 
 class Kin(msgspec.Struct, frozen=True, gc=False):
-    """What one session says about its relations.
+    """The relations that one session states.
 
     ``parents`` are ids. ``has_unique_first``: its first message's id is like no other's.
     """
@@ -65,7 +65,7 @@ def id_of(parent: str) -> str:
 
 
 class Families:
-    """Which of these sessions are related."""
+    """The sessions in question, grouped by relation."""
 
     def __init__(self, sessions: Sequence[Kin]) -> None:
         self._above: dict[tuple[str, str], tuple[str, str]] = {}
@@ -83,7 +83,7 @@ class Families:
             self._sizes[root] = self._sizes.get(root, 0) + 1
 
     def of(self, kin: Kin) -> tuple[str, str]:
-        """What stands for the session's family."""
+        """The representative of the session's family."""
         return self._find(("session", kin.id))
 
     def is_alone(self, kin: Kin) -> bool:

@@ -24,7 +24,7 @@ class NoNativeCommandError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class NativeCommand:
-    """How to open a session in its own agent: run ``argv`` in the folder ``cwd``."""
+    """The command that opens a session in its own agent: ``argv``, run in the folder ``cwd``."""
 
     agent: str
     title: str

@@ -53,7 +53,7 @@ class RecentSessionInfo(msgspec.Struct, frozen=True):
 
     @property
     def time_ago(self) -> str:
-        """How long ago the session was used, in words."""
+        """The time since the session was used, in words."""
         return format_time_ago(self.modified, datetime.now(UTC))
 
 

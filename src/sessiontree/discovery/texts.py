@@ -121,7 +121,7 @@ def read_texts(
 
 
 def texts_of_line(line: bytes, offset: int, *, include_tools: bool = False) -> Iterator[SaidText]:
-    """What one line says: usually one text or none; a line with calls of tools says more."""
+    """The texts of one line: usually one or none; a line with calls of tools has more."""
     try:
         fields = _decode_tool_line(line) if include_tools else _decode_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -44,7 +44,7 @@ _QUARTER_MS = 900_000
 
 
 class Sums(msgspec.Struct):
-    """What some paid calls used. ``cost`` is what transcripts say, ``estimated`` comes on top."""
+    """The sums of some paid calls. ``cost`` is from transcripts, ``estimated`` comes on top."""
 
     answers: int = 0
     input: int = 0

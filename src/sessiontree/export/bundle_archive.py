@@ -99,7 +99,7 @@ class Member:
 
 @dataclass(slots=True)
 class BundleReport:
-    """What a bundle holds, or the result of importing it."""
+    """The content of a bundle, or the result of importing it."""
 
     bundle: str
     session_path: str

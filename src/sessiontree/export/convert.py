@@ -58,7 +58,7 @@ _REF_MARK = b'"blob:sha256:'
 
 @dataclass(slots=True)
 class ConvertReport:
-    """What a conversion wrote, and what the target's dialect cannot express."""
+    """The result of a conversion, and what the target's dialect cannot express."""
 
     source: str
     path: str

@@ -45,7 +45,7 @@ _SHOWN_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MarkdownOptions:
-    """What the document includes."""
+    """Options: the parts to include in the document."""
 
     thinking: bool = True
     tools: bool = True

@@ -61,7 +61,7 @@ _ANNOTATIONS = frozenset(("label", "session_info", "title_change"))
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import wrote, and what it could not map."""
+    """The result of an import, and what it could not map."""
 
     source: str
     agent: str

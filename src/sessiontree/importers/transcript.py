@@ -19,7 +19,7 @@ from sessiontree.model.ids import derived_entry_id
 
 @dataclass(slots=True)
 class ConversionReport:
-    """How a foreign file's records were converted.
+    """The counts of a foreign file's records, by how they were converted.
 
     ``kept`` counts, by type, records without a counterpart, which became ``custom`` entries;
     ``left_out`` those that only repeat others; ``skipped`` lists the lines without a record.

@@ -100,7 +100,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Checkup:
-    """How many sessions were checked, and the findings."""
+    """The number of sessions that were checked, and the findings."""
 
     sessions: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -445,7 +445,7 @@ _CHUNK = 1 << 20
 
 @dataclass(slots=True)
 class RepairReport:
-    """What was repaired, what failed, and the folder of the backups (None if none was needed)."""
+    """The repairs, the failures, and the folder of the backups (None if none was needed)."""
 
     backup_dir: str | None = None
     repaired: list[Finding] = field(default_factory=list)

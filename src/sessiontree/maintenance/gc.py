@@ -50,7 +50,7 @@ class Garbage:
 
 @dataclass(slots=True)
 class GarbageReport:
-    """What can be removed, and how many blobs stay because they are referenced or young."""
+    """The removable files, and how many blobs stay because they are referenced or young."""
 
     garbage: list[Garbage] = field(default_factory=list)
     referenced: int = 0
@@ -63,7 +63,7 @@ class GarbageReport:
 
 @dataclass(slots=True)
 class Removal:
-    """What was removed, what failed, and how many files were spared."""
+    """The removed files, the failures, and how many files were spared."""
 
     removed: list[Garbage] = field(default_factory=list)
     failed: list[PersistenceError] = field(default_factory=list)

@@ -50,7 +50,7 @@ _WEEK_S = 7 * 86_400
 
 @dataclass(slots=True)
 class KeepReport:
-    """What one run did."""
+    """The result of one run."""
 
     checked: int = 0
     """Files that were looked at, parts and further files included."""
@@ -336,7 +336,7 @@ class Expiring:
 
 @dataclass(slots=True)
 class KeepStatus:
-    """What is kept, and what would be lost."""
+    """The copies, and the sessions that would be lost."""
 
     folder: str
     sessions: int = 0

@@ -28,7 +28,7 @@ class RestoreRefusedError(SessionTreeError):
 
 @dataclass(slots=True)
 class Restored:
-    """What a restore wrote, and what was there already."""
+    """The files that a restore wrote, and those that were there already."""
 
     written: list[str] = field(default_factory=list)
     present: list[str] = field(default_factory=list)

@@ -35,7 +35,7 @@ class ScheduleError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What installing or removing a schedule does."""
+    """The steps that install or remove a schedule."""
 
     kind: Kind
     files: dict[str, str | None]
@@ -46,7 +46,7 @@ class Plan:
     """What happens from then on, in one line."""
 
     def lines(self) -> list[str]:
-        """What will be done, a line each."""
+        """The steps in words, a line each."""
         made = [
             f"{'Write' if content is not None else 'Remove'} {path}"
             for path, content in self.files.items()
@@ -55,7 +55,7 @@ class Plan:
 
 
 def plan_install(kind: Kind, program: Sequence[str]) -> Plan:
-    """What installing would do; ``program`` is the command line of ``keep``."""
+    """Plan an installation; ``program`` is the command line of ``keep``."""
     match kind:
         case "systemd":
             return _plan_systemd(program)
@@ -75,7 +75,7 @@ def plan_install(kind: Kind, program: Sequence[str]) -> Plan:
 
 
 def plan_uninstall(kind: Kind) -> Plan:
-    """What removing would do."""
+    """Plan a removal."""
     match kind:
         case "systemd":
             folder = _systemd_dir()

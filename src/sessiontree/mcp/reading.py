@@ -36,7 +36,7 @@ _FAILED_LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What to read. ``start`` counts from 1, below 0 from the end."""
+    """The part to read. ``start`` counts from 1, below 0 from the end."""
 
     start: int = 1
     count: int | None = None

@@ -79,7 +79,7 @@ class FoundMessage(SessionFacts):
 
 @dataclass
 class Found:
-    """What a search found, best first."""
+    """The results of a search, best first."""
 
     hits: list[FoundMessage]
     total: int | None

@@ -47,7 +47,7 @@ def decode(text: bytes) -> Any:
 
 
 def shortest_suspicious_length() -> int:
-    """How long a text must be for msgspec to let it pass although it is nested too deeply.
+    """The shortest text that may pass msgspec although it is nested too deeply.
 
     Up to Python 3.11 none is: msgspec keeps to the recursion limit. Since then C has its own.
     """

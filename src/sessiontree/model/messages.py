@@ -134,7 +134,7 @@ class CompactionSummaryMessage(TypedDict):
 
 
 def said_ms(role: object, timestamp: object, entry_timestamp: object) -> int | None:
-    """When a user or the model said a message, in Unix milliseconds; None for other roles.
+    """The time of a user's or the model's message, in Unix milliseconds; None for other roles.
 
     That is the message's own time, else its entry's. A value before this century is not a time but
     seconds or a counter: no agent is that old.

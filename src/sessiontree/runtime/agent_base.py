@@ -33,7 +33,7 @@ Tool: TypeAlias = Callable[[Mapping[str, Any], Progress], "Awaitable[ToolOutput 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool gives back."""
+    """The output of a tool."""
 
     content: str | list[dict[str, Any]]
     is_error: bool = False
@@ -42,7 +42,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the model is asked. ``messages`` have only the roles a model knows."""
+    """A request to the model. ``messages`` have only the roles a model knows."""
 
     messages: Sequence[Message]
     system: str | None = None

@@ -116,20 +116,20 @@ class AgentSession:
 
     @property
     def queued(self) -> events.QueueChanged:
-        """What waits to be said."""
+        """The messages that wait."""
         return self._wiring.queued()
 
     @property
     def unsaved(self) -> int:
-        """How many finished messages could not be saved so far; see `recover`."""
+        """The number of finished messages that could not be saved so far; see `recover`."""
         return len(self._wiring.recording.pending)
 
     async def read(self, function: Callable[[SessionManager], R]) -> R:
-        """What ``function`` makes of the session's manager, off the event loop and in order."""
+        """The result of ``function`` on the session's manager, off the event loop and in order."""
         return await self._wiring.disk.run(function, self.manager)
 
     async def stats(self) -> SessionStats:
-        """What the session holds, has cost, and how full its context is."""
+        """Count the session's entries, cost and context."""
         return await self._wiring.disk.run(gather_stats, self.manager, self._wiring.window)
 
     # --- telling --------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Summary:
 async def summarise_compaction(
     wiring: Wiring, plan: CompactionPlan, instructions: str | None
 ) -> Summary:
-    """What the plan wants summarised, by the agent. CompactionError if it can't."""
+    """Have the agent summarise what the plan names. CompactionError if it can't."""
     history = plan.previous_summary and summaries.strip_files(plan.previous_summary)
     for run in _runs(wiring, plan.messages, history):
         text = summaries.conversation_text(run, _limit(wiring, history))
@@ -71,7 +71,7 @@ async def summarise_compaction(
 
 
 async def summarise_branch(wiring: Wiring, plan: BranchPlan, instructions: str | None) -> Summary:
-    """What the plan leaves behind, by the agent. CompactionError if it can't."""
+    """Have the agent summarise the branch that is left. CompactionError if it can't."""
     text = summaries.conversation_text(plan.messages, _limit(wiring, None))
     notes = await _ask(wiring, summaries.branch_prompt(text, instructions))
     whole = summaries.with_files(summaries.BRANCH_PREAMBLE + notes, plan.files)
@@ -79,7 +79,7 @@ async def summarise_branch(wiring: Wiring, plan: BranchPlan, instructions: str |
 
 
 def summary_budget(wiring: Wiring, carried: str | None = None) -> int:
-    """How many tokens of material fit one question to the agent."""
+    """The tokens of material that fit one question to the agent."""
     taken = wiring.compaction.summary_tokens + _PROMPT_TOKENS + estimate_text(carried or "")
     return max(1_000, wiring.window - taken)
 
@@ -200,7 +200,7 @@ async def is_over_threshold(wiring: Wiring) -> bool:
 
 
 def estimate_session(manager: SessionManager) -> ContextEstimate:
-    """How full the context at the session's leaf is."""
+    """Estimate the context at the session's leaf."""
     return estimate_path(_since_the_cut(manager), manager.build_session_context().messages)
 
 

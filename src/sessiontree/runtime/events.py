@@ -74,7 +74,7 @@ class MessageStart:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one update adds: ``text`` to the content block at ``index``.
+    """An addition by one update: ``text`` to the content block at ``index``.
 
     ``kind`` says which block that is. For ``tool_call`` the text is a piece of the arguments' JSON.
     """
@@ -186,7 +186,7 @@ class PersistenceFailed:
 
 @dataclass(frozen=True, slots=True)
 class PersistenceRestored:
-    """What was pending is saved now."""
+    """Pending messages are saved now."""
 
     saved: int
 
@@ -226,7 +226,7 @@ class ModeChanged:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """What waits to be said in the steering, follow-up and next-turn queues."""
+    """The messages that wait in the steering, follow-up and next-turn queues."""
 
     steering: tuple[Message, ...] = ()
     follow_up: tuple[Message, ...] = ()

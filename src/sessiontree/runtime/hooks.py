@@ -140,7 +140,7 @@ Unsubscribe: TypeAlias = Callable[[], None]
 
 
 class Listeners:
-    """Who listens, in order of subscription.
+    """The listeners, in order of subscription.
 
     An agent owns one and has its ``subscribe`` method call this one. `emit` hands an event to one
     listener after the other and awaits each, so that a slow one (a disk) slows the agent down

@@ -67,7 +67,7 @@ class KeyMask:
         return masked[: len(masked) - self.count_open(masked)]
 
     def count_open(self, text: str) -> int:
-        """How many of the last characters may be the beginning of a key."""
+        """Count the last characters that may be the beginning of a key."""
         longest = 0
         for form in self._forms:
             # From the longest possible beginning down: each that fits is longer than what follows.
@@ -107,14 +107,14 @@ class StreamMask:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """What can be passed on now that ``text`` has come."""
+        """Add ``text``; return what can be passed on now."""
         masked = self._mask.text(self._held + text)
         end = len(masked) - self._mask.count_open(masked)
         self._held = masked[end:]
         return masked[:end]
 
     def finish(self) -> str:
-        """What was still waiting: nothing follows, so it is not a key."""
+        """The text that was still waiting: nothing follows, so it is not a key."""
         held, self._held = self._held, ""
         return held
 

@@ -139,7 +139,7 @@ class AmbiguousModelError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Which model is used for a wish, and why it is another one if it is."""
+    """The model for a wish, and the reason if it is another one."""
 
     model: Model | None
     wanted: str | None = None

@@ -35,7 +35,7 @@ class NotAPromptError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """How a move in the tree ended."""
+    """The end of a move in the tree."""
 
     is_moved: bool
     """False if a hook or a person called it off, or the leaf was there already."""

@@ -23,7 +23,7 @@ class OperationInProgressError(SessionTreeError):
 
 
 class Delivery:
-    """Which tasks are the agent's, telling listeners."""
+    """The tasks in which the agent informs listeners."""
 
     def __init__(self) -> None:
         self._depth: dict[asyncio.Task[object], int] = {}

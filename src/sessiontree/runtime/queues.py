@@ -50,7 +50,7 @@ class MessageQueue:
         return taken
 
     def snapshot(self) -> tuple[Message, ...]:
-        """What waits now, for a later `restore`."""
+        """Copy the waiting messages, for a later `restore`."""
         return tuple(self._messages)
 
     def restore(self, messages: Iterable[Message]) -> None:

@@ -139,7 +139,7 @@ class Wiring:
         await self.listeners.emit(event)
 
     def queued(self) -> events.QueueChanged:
-        """What waits to be said."""
+        """The messages that wait."""
         return events.QueueChanged(
             self.agent.steering.snapshot(),
             self.agent.follow_ups.snapshot(),

@@ -37,7 +37,7 @@ Announce = Callable[[str | None, str | None], HookPayload]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go."""
+    """The target of a move."""
 
     open: Callable[[], SessionManager]
     """Gives the session, on the disk thread."""
@@ -60,7 +60,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a failed move has to bring back."""
+    """The state that a failed move has to bring back."""
 
     recording: Recording
     session_id: str | None

@@ -29,7 +29,7 @@ class FilterError(SessionTreeError, ValueError):
 
 
 class ModelReader:
-    """Which models answered in a session, from the catalogue; each agent is read once."""
+    """The models that answered in a session, from the catalogue; each agent is read once."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, Sequence[str]] = {}

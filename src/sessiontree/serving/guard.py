@@ -20,7 +20,7 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 def loopback_hosts(port: int) -> frozenset[str]:
-    """What ``Host`` may be for a server on a loopback port."""
+    """The values of ``Host`` that a server on a loopback port accepts."""
     names = ("127.0.0.1", "localhost", "[::1]")
     return frozenset(f"{name}:{port}" for name in names) | (
         frozenset(names) if port == 80 else frozenset()
@@ -34,7 +34,7 @@ def header_of(scope: MutableMapping[str, Any], name: bytes) -> str | None:
 
 
 class NetworkHosts(Container[str]):
-    """What ``Host`` may be for a server that others reach: these names, and any address.
+    """The values of ``Host`` for a server that others reach: these names, and any address.
 
     A page can point a name of its own to this machine, but not an address: that is always asked for
     as what it is. So addresses are let through, and of names only those that the user gave.

@@ -74,7 +74,7 @@ class Hit:
 
 @dataclass(slots=True)
 class Hits:
-    """What a search found. ``total`` is None if not all sessions were looked at."""
+    """The results of a search. ``total`` is None if it didn't look at all sessions."""
 
     hits: list[Hit] = field(default_factory=list)
     total: int | None = 0
@@ -214,7 +214,7 @@ class ServedSessions:
         return bool(getattr(self.scope.store, "can_write", True))
 
     def resume_command(self, row: Row) -> str | None:
-        """What to type to continue a session, in any folder; None if its agent has no such."""
+        """The command that continues a session, in any folder; None if its agent has none."""
         if self.scope.url is not None:
             return shlex.join(["sessiontree", "--store", self.scope.store.url, "--resume", row.ref])
         from sessiontree.discovery.native_agent import NoNativeCommandError, native_command
@@ -289,7 +289,7 @@ def read_foreign(path: str, agent: str | None = None) -> SessionView:
 
 
 def make_key(agent: str, ref: str) -> str:
-    """What a server calls a session: the same after a restart, and no path."""
+    """Name a session for clients: the same after a restart, and not a path."""
     named = f"{agent}\0{ref}".encode("utf-8", "surrogatepass")
     return blake2b(named, digest_size=8).hexdigest()
 

@@ -191,22 +191,22 @@ class AsyncSessionManager:
 
     @property
     def session_file(self) -> str | None:
-        """Where the session is or will be kept; None if nowhere."""
+        """The path of the session, written yet or not; None if it is not kept."""
         return self.manager.session_file
 
     @property
     def ref(self) -> str:
-        """What its store calls the session."""
+        """The session's name in its store."""
         return self.manager.ref
 
     @property
     def address(self) -> str:
-        """What to call the session where anybody may read it: its path, or ``URL#REF``."""
+        """The session's name for anybody who reads it: its path, or ``URL#REF``."""
         return self.manager.address
 
     @property
     def store(self) -> SessionStore:
-        """Where it is kept, among others."""
+        """The store of the session."""
         return self.manager.store
 
     @property
@@ -226,7 +226,7 @@ class AsyncSessionManager:
 
     @property
     def leaf_id(self) -> str | None:
-        """Where the conversation stands."""
+        """The entry that the conversation continues."""
         return self.manager.leaf_id
 
     @property

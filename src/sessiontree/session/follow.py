@@ -11,7 +11,7 @@ from sessiontree.session.live import LiveSession
 
 
 class News:
-    """What others have added to a session since it was last asked for."""
+    """The entries that others have added to a session since the last look."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session

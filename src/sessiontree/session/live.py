@@ -65,12 +65,12 @@ class LiveSession:
 
     @property
     def file(self) -> str | None:
-        """What others can open the session by, kept yet or not; None if it never will be kept."""
+        """The session's name for others, written yet or not; None if it never will be."""
         return self.log.ref if self.log.store.is_kept else None
 
     @property
     def warnings(self) -> list[SessionWarning]:
-        """What loading or writing had to repair, in the order it was met."""
+        """The repairs that loading or writing made, in their order."""
         found = self.log.warnings
         if self._builder is not None:
             found += [
@@ -89,7 +89,7 @@ class LiveSession:
 
     @property
     def latest_leaf(self) -> str | None:
-        """Where the conversation stands by all that has been read: what others added last counts.
+        """The conversation's end by all that has been read: the last entry of others counts.
 
         Our own leaf, unless others have appended since it was chosen.
         """
@@ -199,7 +199,7 @@ class LiveSession:
     # -- context ---------------------------------------------------------------------------
 
     def context(self) -> SessionContext:
-        """What the model sees at the leaf. Nearly free when nothing changed since the last call."""
+        """The model's view at the leaf. Nearly free when nothing changed since the last call."""
         tree = self.log.tree
         leaf_id, revision = tree.leaf_id, tree.revision
         if leaf_id is None:
@@ -258,7 +258,7 @@ class LiveSession:
         self.log.rewrite(find_changes=find_changes)
 
     def flush(self) -> None:
-        """What was appended is on the medium."""
+        """Bring everything appended to the medium."""
         self.log.flush()
 
     def recover(self) -> None:

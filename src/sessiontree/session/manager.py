@@ -251,7 +251,7 @@ class SessionManager:
 
     @property
     def session_file(self) -> str | None:
-        """Where the session is or will be written; None if it is kept nowhere."""
+        """The path of the session, written yet or not; None if it is not kept."""
         return self._session.file
 
     @property
@@ -278,12 +278,12 @@ class SessionManager:
 
     @property
     def profile(self) -> Profile:
-        """Whose session it is."""
+        """The profile that the session belongs to."""
         return self._session.log.store.profile
 
     @property
     def store(self) -> SessionStore:
-        """Where it is kept, among others."""
+        """The store of the session."""
         return self._session.log.store
 
     @property
@@ -297,12 +297,12 @@ class SessionManager:
 
     @property
     def ref(self) -> str:
-        """What its store calls the session; the path of its file, if it is kept in one."""
+        """The session's name in its store; the path of its file, if it is kept in one."""
         return self._session.log.ref
 
     @property
     def address(self) -> str:
-        """What to call the session where anybody may read it: its path, or ``URL#REF``."""
+        """The session's name for anybody who reads it: its path, or ``URL#REF``."""
         return address_of(self.store, self.ref)
 
     @property
@@ -336,7 +336,7 @@ class SessionManager:
 
     @property
     def leaf_id(self) -> str | None:
-        """Where the conversation stands: the parent of what is appended next."""
+        """The entry that the conversation continues: the parent of what is appended next."""
         return self._session.tree.leaf_id
 
     @property
@@ -347,12 +347,12 @@ class SessionManager:
 
     @property
     def warnings(self) -> builtins.list[SessionWarning]:
-        """What loading or writing had to repair."""
+        """The repairs that loading or writing made."""
         return self._session.warnings
 
     @property
     def durability(self) -> Durability:
-        """When appends wait for the medium: at a flush, or at every entry."""
+        """The moment at which appends wait for the medium: a flush, or every entry."""
         return self._session.log.durability
 
     # -- tree ------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ class SessionManager:
         return found[0] if found is not None else None
 
     def build_session_context(self) -> SessionContext:
-        """What the model sees at the leaf."""
+        """Build the model's view at the leaf."""
         return self._session.context()
 
     # -- appending -------------------------------------------------------------------------

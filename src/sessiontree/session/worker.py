@@ -36,7 +36,7 @@ class DiskThread:
         self._is_closed = False
 
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function gives or raises.
+        """Run a function on the session's thread; its result or error.
 
         A call that has begun is never abandoned: if the awaiting task is cancelled, the
         cancellation takes effect when the call is over. So code that undoes things after a

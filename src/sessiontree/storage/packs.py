@@ -60,7 +60,7 @@ class DamagedPackError(OSError):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """Where one record is: its pack's number, its place there, and the sizes of its payload."""
+    """The place of one record: its pack's number, its place there, and the sizes of its payload."""
 
     kind: bytes
     digest: bytes
@@ -190,7 +190,7 @@ class PackWriter:
 
     @property
     def ends(self) -> dict[int, int]:
-        """Where each pack ends now."""
+        """The end of each pack now."""
         return dict(self._ends)
 
     def sync(self) -> None:

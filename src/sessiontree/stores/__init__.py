@@ -91,7 +91,7 @@ def choose_store(
 
 
 def address_of(store: SessionStore, ref: Ref) -> str:
-    """What names a session of a store for anybody: the path of a file, else ``URL#REF``.
+    """Name a session of a store for anybody: the path of a file, else ``URL#REF``.
 
     May be shown and logged: a store's ``url`` has no password.
     """

@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 
 
 class EntryPlace(msgspec.Struct, frozen=True):
-    """Where an entry is: its session, and its id in it."""
+    """The place of an entry: its session, and its id in it."""
 
     ref: Ref
     entry_id: str
@@ -101,19 +101,19 @@ class SessionLog(Protocol):
 
     @property
     def store(self) -> SessionStore:
-        """Where it is kept."""
+        """The store that keeps it."""
 
     @property
     def ref(self) -> Ref:
-        """What its store calls it. A move may change it."""
+        """Its name in the store. A move may change it."""
 
     @property
     def dialect(self) -> Dialect:
-        """How its entries are spelled."""
+        """The dialect of its entries."""
 
     @property
     def durability(self) -> Durability:
-        """When appends wait for the medium."""
+        """The moment at which appends wait for the medium."""
 
     @property
     def header(self) -> Header:
@@ -137,7 +137,7 @@ class SessionLog(Protocol):
 
     @property
     def foreign(self) -> int:
-        """How many entries others have appended since the session was opened here."""
+        """The number of entries that others have appended since the session was opened here."""
 
     @property
     def revision(self) -> str:
@@ -148,7 +148,7 @@ class SessionLog(Protocol):
 
     @property
     def warnings(self) -> list[SessionWarning]:
-        """What reading or writing had to repair, in the order it was met."""
+        """The repairs that reading or writing made, in their order."""
 
     def warn(self, *warnings: SessionWarning) -> None:
         """Tell something among the warnings."""
@@ -234,19 +234,19 @@ class FindsNames(Protocol):
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """Where sessions live."""
+    """A place that keeps sessions."""
 
     @property
     def url(self) -> str:
-        """What ``open_store`` takes, without a password: may be shown and logged."""
+        """The URL for ``open_store``, without a password: may be shown and logged."""
 
     @property
     def profile(self) -> Profile:
-        """Whose sessions they are."""
+        """The profile that the sessions belong to."""
 
     @property
     def dialect(self) -> Dialect:
-        """How new sessions are spelled."""
+        """The dialect of new sessions."""
 
     @property
     def is_kept(self) -> bool:
@@ -340,7 +340,7 @@ class SessionStore(Protocol):
         """The sessions whose id begins so, drafts too, newest first."""
 
     def find_entry(self, entry_id: str) -> Sequence[EntryPlace]:
-        """Where entries of this id are, in all sessions."""
+        """Find the entries of this id, in all sessions."""
 
     def latest(self, cwd: str | None, *, scope: str | None = None) -> Ref | None:
         """The session of a project or scope to continue; None if there is none."""

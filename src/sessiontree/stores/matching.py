@@ -83,7 +83,7 @@ def _texts(
 
 
 def said_in_line(line: bytes, roles: frozenset[str], since_ms: int | None) -> Iterator[SaidText]:
-    """What a line says in one of these roles, from some time on."""
+    """The texts of a line in one of these roles, from some time on."""
     wants_tools = not roles.isdisjoint(TOOL_ROLES)
     for said in texts_of_line(line, 0, include_tools=wants_tools):
         is_new = since_ms is None or (said.time_ms or 0) >= since_ms

@@ -35,7 +35,7 @@ _HEADER_FIELDS = ("title", "titleSource", "cwd")
 
 @dataclass(slots=True)
 class Transfer:
-    """What became of the sessions that were to go over."""
+    """The result for each session that was to go over."""
 
     new: int = 0
     grown: int = 0

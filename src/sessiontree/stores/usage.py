@@ -48,7 +48,7 @@ def read_paid_logs(
 
 
 def paid_calls(entries: Iterable[Entry]) -> Answers:
-    """What entries say they used."""
+    """The usage that entries record."""
     answers = Answers()
     for entry in entries:
         if entry.type in PAID_TYPES:

@@ -66,12 +66,12 @@ class FaultyStorage:
 
     @property
     def calls(self) -> Counter[str]:
-        """How often each operation was called."""
+        """The number of calls of each operation."""
         return Counter(operation for operation, _ in self.trace)
 
     @property
     def count(self) -> int:
-        """How many calls there were, of all operations."""
+        """The number of calls of all operations."""
         return len(self.trace)
 
     def fail_call(self, at: int, code: int = errno.EIO) -> None:

@@ -22,7 +22,7 @@ class Faults(Protocol):
 
     @property
     def count(self) -> int:
-        """How many calls there were."""
+        """The number of calls."""
 
     def fail_call(self, at: int) -> None:
         """Let the ``at``-th call from now fail, once, whatever it is."""
@@ -187,7 +187,7 @@ class Attempt:
             again.build_session_context()
 
     def check_kept(self) -> None:
-        """What is in the store is what this manager has, and holds all that was acknowledged."""
+        """Check that the store has what this manager has, and all that was acknowledged."""
         with self.reopen() as again:
             kept = {entry.id: entry.data for entry in again.get_entries()}
         assert list(kept) == [entry.id for entry in self.session.get_entries()]

@@ -44,7 +44,7 @@ _BLANKED = bytes(code if code >= 128 or chr(code).isalnum() else ord(" ") for co
 
 
 class Kind(IntEnum):
-    """How a term was found, from vague to certain."""
+    """The way a term was found, from vague to certain."""
 
     FUZZY = 0
     PART = 1

@@ -37,7 +37,7 @@ class TextPane(ScrollView, can_focus=False):
 
     @property
     def lines_below(self) -> int:
-        """How many lines follow what is in view."""
+        """The number of lines below the view."""
         return max(0, len(self._lines) - self.scroll_offset.y - self.size.height)
 
     @property

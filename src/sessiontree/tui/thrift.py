@@ -54,7 +54,7 @@ class _Frame:
 
 
 class Thrift:
-    """What a terminal shows, and the shortest way to make it show something else."""
+    """A terminal's content, and the shortest output that changes it to another."""
 
     def __init__(self, width: int = 0, height: int = 0) -> None:
         self._rows: list[Row] = []
@@ -66,7 +66,7 @@ class Thrift:
 
     @property
     def rows(self) -> list[Row]:
-        """What the terminal shows."""
+        """The rows that the terminal shows."""
         return self._rows
 
     def resize(self, width: int, height: int) -> None:

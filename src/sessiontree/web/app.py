@@ -147,7 +147,7 @@ class Viewer:
             return JSONResponse(reading.find(request.query_params.get("q", "")[:1_000]))
 
     def news(self, request: Request) -> Response:
-        """What a page lacks that has been open for a while."""
+        """The news for a page that has been open for a while."""
         count = request.query_params.get("count", "")
         with self._readings.use(_key(request)) as reading:
             has = int(count) if count.isdigit() and len(count) < 10 else 0
@@ -173,7 +173,7 @@ class Viewer:
         )
 
     def trash_page(self, request: Request) -> Response:
-        """What was removed."""
+        """The page of removed sessions."""
         restored = request.query_params.get("restored", "")
         is_key = restored.isalnum() and restored.isascii()
         found = changes.list_trash(self._served)

@@ -80,7 +80,7 @@ def restore(served: ServedSessions, key: str) -> str:
 
 
 def list_trash(served: ServedSessions) -> Sequence[Trashed]:
-    """What is in the trash of all stores, what was removed last first."""
+    """List the trash of all stores, what was removed last first."""
     found = [
         Trashed(_key(store, item), store.profile.name, item)
         for store in served.scope.stores

@@ -69,7 +69,7 @@ def _path_to(rows: Sequence[Row], end: int) -> list[int]:
 def split(
     rows: Sequence[Row], one: Branch, other: Branch
 ) -> tuple[list[int], list[int], list[int]]:
-    """What both have, and what each has alone; only entries with something to show."""
+    """Split two branches into what both have and what each has alone, as far as it shows."""
     common = 0
     for ours, theirs in zip(one.path, other.path, strict=False):
         if ours != theirs:

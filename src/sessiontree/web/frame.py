@@ -36,7 +36,7 @@ def read_asset(name: str) -> str:
 
 @cache
 def asset_path(name: str) -> str:
-    """Where it is below the viewer's root; another path whenever it has another content."""
+    """The path of an asset below the viewer's root; it changes with the content."""
     digest = hashlib.sha256(read_asset(name).encode()).hexdigest()[:12]
     return f"/assets/{digest}/{name}"
 
@@ -120,7 +120,7 @@ def message_page(root: str, title: str, message: str, head: str = "") -> str:
 
 
 def entrance_page(access: Access, told: str) -> str:
-    """How to get in, for who is not."""
+    """The page for visitors who are not in yet: how to get in."""
     if access.wants == "password":
         warning = f'<p class="failed" role="alert">{text(told)}</p>' if told else ""
         return message_page(

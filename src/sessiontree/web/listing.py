@@ -64,7 +64,7 @@ _FILTERS = {"agent": "agent", "project": "dir", "date": "date", "role": "role", 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the reader wants to see: words with filters as the picker knows them, and choices."""
+    """The reader's choices, and words with filters as the picker knows them."""
 
     query: str = ""
     chosen: tuple[tuple[str, str], ...] = ()
@@ -100,7 +100,7 @@ class Filters:
 
     @property
     def words(self) -> str:
-        """What is searched in texts."""
+        """The words to search in texts."""
         return parse_filters(self.query, agent_names()).words
 
     @property
@@ -136,7 +136,7 @@ class Found:
 
     @property
     def next_start(self) -> int | None:
-        """Where the next part begins; None if this is the last."""
+        """The beginning of the next part; None if this is the last."""
         end = self.start + len(self.items)
         is_more = len(self.items) == PAGE if self.total is None else end < self.total
         return end if is_more else None
@@ -227,7 +227,7 @@ def _draw(frame: Frame, item: Item, now: datetime, *, with_agent: bool) -> str:
 
 
 def draw_snippet(hit: Hit) -> str:
-    """What was found, with marks; nothing if it is the name, which stands above it."""
+    """Draw a hit with marks; nothing if it is the name, which stands above it."""
     if not hit.entry_id or not hit.snippet:
         return ""
     pieces: list[str] = []
@@ -260,7 +260,7 @@ def short_project(cwd: str) -> str:
 
 
 def time_of(moment: datetime, now: datetime) -> str:
-    """When, in short; the whole time is in the attribute and the tooltip."""
+    """The short time; the whole time is in the attribute and the tooltip."""
     local = to_local(moment)
     return (
         f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}" title="{local:%Y-%m-%d %H:%M}">'
@@ -290,7 +290,7 @@ def draw_page(frame: Frame, found: Found, filters: Filters, rows: Sequence[Row],
 
 
 def tell(found: Found, filters: Filters, total: int) -> str:
-    """How much was found, as markup."""
+    """The number of sessions that were found, as markup."""
     if found.problem:
         return text(found.problem)
     if found.meant:

@@ -53,7 +53,7 @@ def heat_map(values: Mapping[date, float], last: date, spell: Spell) -> str:
 
 
 def legend() -> str:
-    """What the colours of a heat map mean."""
+    """The legend of a heat map's colours."""
     size = _CELL + _GAP
     cells = "".join(
         f'<rect class="level{level}" x="{level * size}" width="{_CELL}" height="{_CELL}" rx="3"/>'

@@ -38,7 +38,7 @@ _CALLS_BACK = 60
 
 @dataclass(slots=True)
 class News:
-    """What an asker lacks; ``is_other`` if its rows are no longer those of the session."""
+    """The additions for an asker; ``is_other`` if its rows are no longer the session's."""
 
     rows: list[OutlineRow]
     start: int
@@ -106,7 +106,7 @@ class Reading:
 
     @property
     def mark(self) -> str:
-        """What an asker sends back: a name for the rows, and one for what else a page shows."""
+        """The mark that an asker sends back: a name for the rows, one for the rest of the page."""
         return f"{self._mark_rows(len(self.rows))}.{_hash((self.view.name or '', str(self.leaf)))}"
 
     def _mark_rows(self, count: int) -> str:
@@ -161,7 +161,7 @@ class Reading:
         return state
 
     def news(self, count: int, mark: str) -> News | None:
-        """What somebody lacks who has the first ``count`` rows; None if nothing has changed."""
+        """The additions for an asker with the first ``count`` rows; None if nothing has changed."""
         with self.lock:
             self.refresh()
             if mark == self.mark:

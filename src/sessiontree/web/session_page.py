@@ -49,7 +49,7 @@ def draw_session(frame: Frame, reading: Reading, command: str | None) -> str:
 
 
 def tell_news(news: News, title: str) -> dict[str, object]:
-    """What is new, for the page's script."""
+    """The additions, for the page's script."""
     return {
         "rows": news.rows,
         "from": news.start,

@@ -35,7 +35,7 @@ Within = Sequence[tuple[dict[str, str], Sums]]
 
 
 class UsageReader:
-    """What all sessions used. May be used from several threads."""
+    """The usage of all sessions. May be used from several threads."""
 
     def __init__(self, served: ServedSessions) -> None:
         self._served = served
@@ -54,7 +54,7 @@ class UsageReader:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the reader wants to see."""
+    """The reader's choices."""
 
     period: str = "30"
     metric: str = "cost"

@@ -60,7 +60,7 @@ class Confirmation:
 
     @property
     def identity(self) -> str:
-        """What makes another question the same one."""
+        """The key under which a question counts as the same one."""
         return self.subject or f"{self.title}\n{self.preview}"
 
     @property
@@ -186,7 +186,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a call gave."""
+    """The outcome of a call."""
 
     content: list[Block]
     details: dict[str, Any] | None = None

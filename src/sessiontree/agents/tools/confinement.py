@@ -46,7 +46,7 @@ class ConfinementError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What tells that a file is still the one that was read."""
+    """The marks by which a file is recognized as the one that was read."""
 
     device: int
     inode: int
@@ -117,7 +117,7 @@ class ProjectFolder:
         return "/".join(names) or "."
 
     def place(self, path: str) -> str:
-        """Where a path leads, links followed: an absolute path, whether anything is there or not.
+        """The absolute path that a path leads to, links followed, whether it exists or not.
 
         For showing and comparing. Whether it may be opened is judged when it is.
         """

@@ -60,7 +60,7 @@ class OutputWindow:
             self.dropped += removed
 
     def text(self) -> str:
-        """What is kept, with a line that says what is missing."""
+        """The text that is kept, with a line that says what is missing."""
         tail = "".join(self._tail)
         if not self.dropped:
             return self._head + tail

@@ -107,7 +107,7 @@ class Toolbox:
     async def call(
         self, block: Mapping[str, Any], *, mode: str = "none", report: Report
     ) -> ToolOutcome:
-        """What a ``toolCall`` block gives; a failure is an outcome too."""
+        """Run a ``toolCall`` block; a failure is an outcome too."""
         name, call_id = as_text(block.get("name")), as_text(block.get("id"))
         arguments = block.get("arguments")
         try:

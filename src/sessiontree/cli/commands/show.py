@@ -193,7 +193,7 @@ def _write_json(view: SessionView, entries: Sequence[Entry]) -> None:
 
 @dataclass(slots=True)
 class Shortened:
-    """What was shown only in part."""
+    """Counts of what was shown only in part."""
 
     results: int = 0
     thoughts: int = 0

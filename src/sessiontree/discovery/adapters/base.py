@@ -45,7 +45,7 @@ GetSummaries = Callable[[Sequence[FileStat]], dict[str, Summary]]
 
 
 class Places(msgspec.Struct):
-    """Where an agent's sessions are now: every file, by its folder.
+    """The places of an agent's sessions now: every file, by its folder.
 
     ``parts`` maps a part's path to its session's. ``titles`` are names that the agent keeps
     elsewhere, by session id.

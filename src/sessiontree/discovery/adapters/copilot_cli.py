@@ -208,7 +208,7 @@ class _NamedReader:
         self.close = reader.close
 
     def stat(self) -> FileStat:
-        """What it is now."""
+        """The file's stat now."""
         stat = self._reader.stat()
         return _with_names(stat, stat.size)
 

@@ -193,17 +193,17 @@ class _Totals:
         self._end = len(events)
 
     def of(self, at: int) -> list[tuple[str, WireRecord]]:
-        """What was used by model until the event at ``at``, since the one before it."""
+        """The usage by model until the event at ``at``, since the one before it."""
         return self._added.get(at, [])
 
     def left_out(self, at: int, data: WireRecord) -> WireRecord | None:
-        """What an answer tells by itself, if it is in no sum."""
+        """The usage that an answer itself tells, if it is in no sum."""
         written = get_count(data, "outputTokens")
         return {"outputTokens": written} if self._last < at < self._end and written else None
 
 
 def thread_of(event: WireRecord) -> str:
-    """Whose event it is: a subagent's, or the main conversation's."""
+    """The thread of an event: a subagent's, or the main conversation's."""
     return (
         get_text(event, "agentId")
         or get_text(get_object(event, "data"), "parentToolCallId")

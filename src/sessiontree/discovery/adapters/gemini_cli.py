@@ -247,7 +247,7 @@ class _Log:
             self._take(record)
 
     def records(self) -> Iterator[WireRecord]:
-        """What the log comes to; the session's fields first."""
+        """The records that the log comes to; the session's fields first."""
         yield {**self._session, "$type": "session"}
         yield from self._steps
 

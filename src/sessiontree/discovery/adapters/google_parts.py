@@ -27,7 +27,7 @@ _PROVIDERS = (("gemini", "google"), ("claude", "anthropic"), ("gpt", "openai"), 
 
 
 class Parts(msgspec.Struct):
-    """What a list of parts holds."""
+    """The content of a list of parts."""
 
     blocks: list[WireRecord] = msgspec.field(default_factory=list)
     results: list[WireRecord] = msgspec.field(default_factory=list)

@@ -59,7 +59,7 @@ class RowAgent(TurnAgent):
 
     @abstractmethod
     def find_databases(self, home: str, *, use_environment: bool) -> Iterable[str]:
-        """Where the database may be."""
+        """The paths where the database may be."""
 
     @abstractmethod
     def list_rows(self, database: sqlite3.Connection, only: str | None) -> Iterator[SessionRow]:
@@ -145,7 +145,7 @@ class LinesReader:
         self._data: bytes | None = data
 
     def stat(self) -> FileStat:
-        """What it was when it was read."""
+        """The stat of the session when it was read."""
         self._held()
         return self._stat
 

@@ -67,7 +67,7 @@ _SURPRISES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 
 class Turn(msgspec.Struct, kw_only=True, gc=False):
-    """What one record, or one part of it, adds to a conversation.
+    """The contribution of one record, or of one part of it, to a conversation.
 
     ``blocks`` are pi's: ``text``, ``thinking``, ``image``, ``toolCall``.
     """
@@ -100,12 +100,12 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text of the turn."""
         return " ".join(block["text"] for block in self.blocks if block["type"] == "text")
 
 
 class Head(msgspec.Struct):
-    """What a session says about itself."""
+    """The facts that a session states about itself."""
 
     id: str | None = None
     cwd: str | None = None
@@ -127,7 +127,7 @@ class TurnAgent(AgentAdapter):
     can_read_on = False
 
     def head(self, path: str) -> Head:
-        """What a session's path says about it."""
+        """The facts that a session's path states."""
         return Head(id=os.path.basename(path).rpartition(".")[0] or os.path.basename(path))
 
     def take_head(self, record: WireRecord, head: Head) -> None:

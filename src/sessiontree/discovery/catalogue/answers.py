@@ -12,7 +12,7 @@ from sessiontree.discovery.catalogue.summary import Summary
 
 
 class Answer(msgspec.Struct, array_like=True, gc=False):
-    """What one call of a model used, and the names by which copies of it are recognized.
+    """The usage of one call of a model, and the keys by which copies of it are recognized.
 
     ``key`` names it wherever it is copied to: a hash of the provider's ids, 0 without any.
     ``twins`` name it among sessions that are related. ``model`` is a position in
@@ -52,7 +52,7 @@ class Answers(msgspec.Struct, array_like=True, gc=False):
 
 
 class Reading(msgspec.Struct):
-    """What reading a file gave: its summary, its paid calls, and how to read on from its end.
+    """The result of reading a file: its summary, its paid calls, and how to read on from its end.
 
     ``answers`` is None if the adapter reads them only when asked (``read_answers``). ``state`` is
     the adapter's own note of what it has seen; the catalogue keeps it and hands it back.

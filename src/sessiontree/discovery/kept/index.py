@@ -40,7 +40,7 @@ _decode = msgspec.msgpack.Decoder(Manifest).decode
 
 
 class KeptIndex:
-    """What is kept in a folder. Methods raise sqlite.FAILURES and OSError.
+    """The index of a folder of copies. Methods raise sqlite.FAILURES and OSError.
 
     If its file can no longer be written while it is used, it goes on in memory.
     """
@@ -78,7 +78,7 @@ class KeptIndex:
                 self._read_pack(no, ends.get(no, 0))
 
     def ends(self) -> dict[int, int]:
-        """Where the last manifest of each pack ends."""
+        """The end of the last manifest of each pack."""
         return dict(self._database.execute("SELECT no, ending FROM packs ORDER BY no"))
 
     def _folder(self) -> bytes | None:
@@ -177,7 +177,7 @@ class KeptIndex:
         return [path for (path,) in rows]
 
     def find(self, path: str) -> Manifest | None:
-        """What is kept of the file that had this path."""
+        """The manifests of the file that had this path."""
         row = self._database.execute(
             "SELECT data FROM files WHERE path = ?", (os.fsencode(path),)
         ).fetchone()
@@ -204,7 +204,7 @@ class KeptIndex:
         return [_decode(data) for (data,) in rows]
 
     def chunk(self, digest: bytes) -> Record | None:
-        """Where a chunk is."""
+        """The place of a chunk."""
         row = self._database.execute(
             "SELECT pack, at, size, stored FROM chunks WHERE digest = ?", (digest,)
         ).fetchone()

@@ -42,7 +42,7 @@ class Manifest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def stat(self) -> FileStat:
-        """What a listing of the original said."""
+        """The original's stat, as a listing gave it."""
         stamp = self.stamp
         if stamp is None:
             return FileStat(self.name, self.size, self.kept_ms * 1_000_000, 0)

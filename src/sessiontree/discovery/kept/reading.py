@@ -36,7 +36,7 @@ class KeptReader:
         self._is_closed = False
 
     def stat(self) -> FileStat:
-        """What the original's stat was."""
+        """The original's stat."""
         self._check()
         return self._manifest.stat
 
@@ -103,7 +103,7 @@ def find_version(index: KeptIndex, path: str, version: int) -> Manifest | None:
 
 
 def find_chunks(manifest: Manifest) -> list[Record]:
-    """Where the content of a kept file is. Raises OSError if some of it is lost."""
+    """The places of a kept file's content. Raises OSError if some of it is lost."""
     try:
         with open_index() as index:
             found = [index.chunk(digest) if index else None for digest in manifest.chunks]

@@ -40,7 +40,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which texts count: whose, and from when on."""
+    """The texts that count: whose, and from when on."""
 
     role: str | None
     with_tools: bool
@@ -80,7 +80,7 @@ def name_bonus(called: int, total: int) -> float:
 
 
 def rarity(matching: int, total: int) -> float:
-    """How much a word says that this many of all sessions have."""
+    """The weight of a word that this many of all sessions have."""
     return max(1e-6, math.log((max(total - matching, 0) + 0.5) / (matching + 0.5)))
 
 

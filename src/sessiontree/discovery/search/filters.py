@@ -75,7 +75,7 @@ class Filters:
 
     @property
     def role(self) -> str | None:
-        """Whose words count: ``user``, ``assistant`` or ``tool``."""
+        """The role whose words count: ``user``, ``assistant`` or ``tool``."""
         named = self.values_of("role")
         return ROLES[named[0]] if named else None
 

@@ -49,7 +49,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How many of the sessions to search the index holds."""
+    """The number of sessions to search, and of those that the index holds."""
 
     done: int
     total: int

@@ -26,7 +26,7 @@ _PATIENCE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """What was probably meant: ``query``, with other words for the ``unknown`` ones.
+    """The query that was probably meant: ``query``, with other words for the ``unknown`` ones.
 
     Without a query, all words are known, but no session has all of them; or nothing is near.
     """
@@ -105,7 +105,7 @@ def _words_like(
 
 
 def count_slips(one: str, other: str, most: int) -> int | None:
-    """How many letters are missing, too many, wrong or swapped; None if more than ``most``."""
+    """Count missing, surplus, wrong and swapped letters; None if more than ``most``."""
     if abs(len(one) - len(other)) > most:
         return None
     if most == 1 and one[:1] != other[:1] and one[-1:] != other[-1:]:

@@ -43,7 +43,7 @@ _ASCII = bytes(range(128))
 
 @dataclass(slots=True)
 class SessionMatch:
-    """How often each wanted term occurs in a session, and the message (or the name) to show."""
+    """A session's match: the count of each wanted term, and the message (or the name) to show."""
 
     counts: list[int]
     said: SaidText
@@ -154,7 +154,7 @@ class Scanner:
 def judge_texts(
     matcher: Matcher, texts: Iterable[SaidText], *, is_newest_first: bool = False
 ) -> SessionMatch | None:
-    """What a session's texts have of what is wanted; None if it does not match."""
+    """Match a session's texts with what is wanted; None if they don't match."""
     wanted = len(matcher.query.wanted)
     totals = [0] * len(matcher.terms)
     best: tuple[int, SaidText, list[list[Span]]] | None = None

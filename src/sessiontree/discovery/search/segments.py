@@ -94,7 +94,7 @@ class _Cutter:
 
 
 class SessionText(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """What a session says from some offset on, and what its file was when it was read."""
+    """The text of a session from some offset on, and its file's stat when it was read."""
 
     found: FileStat
     stamp: freshness.Stamp

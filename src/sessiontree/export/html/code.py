@@ -130,7 +130,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 def draw_change(old: str, new: str) -> str:
-    """What an edit does: the lines it takes out and puts in, with those around them."""
+    """Draw an edit: the lines it takes out and puts in, with those around them."""
     before, after = clean(old).splitlines(), clean(new).splitlines()
     if len(before) + len(after) > _MAX_DIFF_LINES:
         lines = [f"-{line}" for line in before] + [f"+{line}" for line in after]

@@ -33,7 +33,7 @@ _BLOCK_CHARACTERS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class HtmlOptions:
-    """What the page includes."""
+    """Options: the parts to include in the page."""
 
     thinking: bool = True
     tools: bool = True
@@ -234,5 +234,5 @@ def shorten_home(path: str) -> str:
 
 
 def started(timestamp: str) -> str:
-    """When the session began, to the minute."""
+    """The beginning of the session, to the minute."""
     return f"{timestamp[:10]} {timestamp[11:16]} UTC" if len(timestamp) >= 16 else ""

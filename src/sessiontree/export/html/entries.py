@@ -42,7 +42,7 @@ _PATCHES = ("patch", "input", "diff")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an article stands: its entry's number and id, its time, and the label it bears."""
+    """The place of an article: its entry's number and id, its time, and its label."""
 
     number: int
     entry_id: str

@@ -87,5 +87,5 @@ def _line(text: str, limit: int) -> str:
 
 
 def facts_of(rows: Sequence[Row], leaf: int, **more: Any) -> Mapping[str, Any]:
-    """What the page's script reads."""
+    """The facts that the page's script reads."""
     return {"rows": rows, "leaf": leaf, "kinds": KINDS, **more}

@@ -89,7 +89,7 @@ def tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
 
 
 def line_of(warning: SessionWarning) -> int:
-    """Where a warning belongs in a report that goes by lines."""
+    """The line that a warning belongs to, in a report that goes by lines."""
     return warning.line or 0
 
 

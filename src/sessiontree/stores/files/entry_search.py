@@ -26,7 +26,7 @@ _BLOCK = 1 << 20
 
 
 def find_entry(store: FileStore, entry_id: str) -> list[EntryPlace]:
-    """Where entries of this id are, by the path of their session."""
+    """Find the entries of this id, by the path of their session."""
     needle = codec.encode(entry_id)
     found = []
     for path, file in sorted(_files(store)):

@@ -50,7 +50,7 @@ class OldFiles:
         return [line for old in self.files for line in old.read().split(b"\n") if line.strip()]
 
     def take(self) -> None:
-        """What was read last is in its new place."""
+        """Note that the lines read last are in their new place."""
         for old in self.files:
             old.take()
 
@@ -65,7 +65,7 @@ class OldFiles:
         return False
 
     def wait_s(self) -> float:
-        """How much longer it is worth waiting for a line that is just being written."""
+        """The time that is still worth waiting for a line that is just being written."""
         return max((old.wait_s() for old in self.files), default=0.0)
 
     def close(self, used: SessionStorageReader | None) -> None:
@@ -109,13 +109,13 @@ class LeftBehind:
         return without_notes(whole)
 
     def take(self) -> None:
-        """What was read last is in its new place."""
+        """Note that the lines read last are in their new place."""
         if self._taken > self._end:
             self._end = self._taken
             self._skip = b""
 
     def wait_s(self) -> float:
-        """How much longer it is worth waiting for a line that is just being written."""
+        """The time that is still worth waiting for a line that is just being written."""
         return max(0.0, self._since + PATIENCE_S - time.monotonic())
 
     def is_over(self) -> bool:

@@ -185,7 +185,7 @@ class FileLog(SharedFile):
 
     @property
     def warnings(self) -> list[SessionWarning]:
-        """What reading or writing had to repair, in the order it was met."""
+        """The repairs that reading or writing made, in their order."""
         found = list(self._told)
         document = self.document
         if document is not None:
@@ -542,7 +542,7 @@ class FileLog(SharedFile):
     # -- durability ------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """What was appended is on the medium, in the file that has the session's name."""
+        """Bring everything appended to the medium, in the file that has the session's name."""
         self.check()
         if self.is_touched or (self.is_draft and self._is_answered):
             self.settle(self._flush)

@@ -84,7 +84,7 @@ def _write_note(writer: SessionStorageWriter, note: dict[str, str]) -> None:
 
 
 def find_note(reader: SessionStorageReader, end: int) -> str | None:
-    """Where the session has gone, if the file that was read up to ``end`` says so."""
+    """The session's new place, if the file that was read up to ``end`` names it."""
     note = _read_note(_last_line(reader, end))
     path = note.get("path") if note.get("customType") == _MOVED else None
     return path if isinstance(path, str) and os.path.isabs(path) else None

@@ -90,7 +90,7 @@ from sessiontree.stores.files.reader import load_document
 
 @dataclass(slots=True)
 class Changes:
-    """What others changed in the file, until the log has taken it in.
+    """The changes by others in the file, until the log has taken them in.
 
     ``replaced`` is the tree that was in use before the file turned out to be another one; its
     lines can still be read if ``is_old_intact``. ``moved_from`` is the path it had until then.

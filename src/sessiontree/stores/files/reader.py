@@ -353,7 +353,7 @@ _NONE = object()
 def salvage_document(
     storage: SessionStorage, path: str, fallback_header: Header
 ) -> tuple[Header, list[Entry], list[SessionWarning]]:
-    """What can be had from a file without a valid header: a header, entries, and a report.
+    """Salvage a file without a valid header: a header, entries, and a report.
 
     Fields of the damaged header that can still be read are kept, and the title of a slot before it.
     Entries that are whole keep their bytes; ids and parents that are missing are filled in.

@@ -44,7 +44,7 @@ class Relinked:
 
 @dataclass(slots=True)
 class RelinkReport:
-    """What ``relink`` did, or with ``is_dry_run`` would do, and what it could not."""
+    """The result of ``relink``, or of its rehearsal (``is_dry_run``), and the failures."""
 
     is_dry_run: bool
     sessions: list[Relinked] = field(default_factory=list)

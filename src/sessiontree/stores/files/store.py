@@ -83,7 +83,7 @@ class FileStore:
 
     @property
     def dialect(self) -> Dialect:
-        """How new sessions are spelled."""
+        """The dialect of new sessions."""
         return self.profile.dialect
 
     def like(
@@ -145,7 +145,7 @@ class FileStore:
         return make_blob_store(self.profile, path, self.storage)
 
     def other_places(self, path: str) -> Iterator[str]:
-        """Where another program may have moved a file to."""
+        """The places to which another program may have moved a file."""
         return paths.other_places(self.profile, path, self.storage)
 
     def bring_last(self, cwd: str) -> Relinked | None:
@@ -369,7 +369,7 @@ class FileStore:
         return find_by_id(prefix, folders, profile=self.profile, storage=self.storage)
 
     def find_entry(self, entry_id: str) -> Sequence[EntryPlace]:
-        """Where entries of this id are, in all sessions; each file is looked through."""
+        """Find the entries of this id, in all sessions; each file is looked through."""
         from sessiontree.stores.files.entry_search import find_entry
 
         return find_entry(self, entry_id)
@@ -442,7 +442,7 @@ class FileStore:
         return None
 
     def list_trash(self) -> Sequence[TrashItem]:
-        """What is in the profile's trash, what was removed last first. PersistenceError."""
+        """List the profile's trash, what was removed last first. PersistenceError."""
         from sessiontree.stores.files import trash
 
         return trash.list_trash(self.profile, storage=self.storage)

@@ -32,7 +32,7 @@ _HEAD_BYTES = 1 << 20
 
 
 def find_home(store: FileStore, path: str) -> str | None:
-    """Where the session is that a file without a header continues; None if there is none."""
+    """Find the session that a file without a header continues; None if there is none."""
     named = paths.parse_session_file_name(path)
     if named is None or not isinstance(store.storage, FileSessionStorage):
         return None

@@ -31,7 +31,7 @@ _PASSWORD = re.compile(r"(://[^/@\s:]*):\S*@|(password=)[^&\s]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a database is, and as whom."""
+    """The place of a database, and the user's name there."""
 
     conninfo: str
     shown: str
@@ -74,7 +74,7 @@ def hide_password(text: str) -> str:
 
 
 def spell_ref(session_id: str, scope: str | None) -> str:
-    """What a session is called in its store: its id, behind its scope if it has one."""
+    """Spell a session's name in its store: its id, behind its scope if it has one."""
     own = quote(session_id, safe="", errors="surrogatepass")
     return own if scope is None else f"{quote(scope, safe='', errors='surrogatepass')}/{own}"
 

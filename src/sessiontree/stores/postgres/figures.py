@@ -20,7 +20,7 @@ _FEW = 64
 
 @dataclass(slots=True)
 class Figures:
-    """What entries add to a session's figures; None leaves one as it is."""
+    """The changes of a session's figures by some entries; None leaves one as it is."""
 
     messages: int = 0
     is_answered: bool = False

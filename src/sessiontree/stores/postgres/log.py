@@ -165,7 +165,7 @@ class PostgresLog:
 
     @property
     def warnings(self) -> list[SessionWarning]:
-        """What reading or writing had to repair, in the order it was met."""
+        """The repairs that reading or writing made, in their order."""
         found = [*self._told, *self._lines.tell_missing(), *self._lines.tell_edited()]
         if self.foreign:
             plural = "entry was" if self.foreign == 1 else "entries were"
@@ -178,7 +178,7 @@ class PostgresLog:
 
     @property
     def name(self) -> str:
-        """What errors and warnings call it."""
+        """The session's name in errors and warnings."""
         return f"{self.store.url}#{self.ref}"
 
     # -- errors ----------------------------------------------------------------------------

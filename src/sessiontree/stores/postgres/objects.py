@@ -34,7 +34,7 @@ _MISSING = frozenset(("404", "NoSuchKey", "NotFound"))
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Where objects are: an S3 bucket, what their names begin with, and whose server."""
+    """A place for objects: an S3 bucket, the beginning of their names, and the server."""
 
     name: str
     prefix: str = ""
@@ -93,7 +93,7 @@ class ObjectStore:
         return bytes(found["Body"].read()) if found is not None else None
 
     def size(self, place: str) -> int | None:
-        """How many bytes an object has; None if there is none. Raises PersistenceError."""
+        """The size of an object in bytes; None if there is none. Raises PersistenceError."""
         name, key = _split(place)
         found = self._call("head_object", Bucket=name, Key=key)
         return int(found["ContentLength"]) if found is not None else None

@@ -26,7 +26,7 @@ _KEYS = slice(1, 5)
 
 @dataclass(slots=True)
 class Place:
-    """Where one has read a session up to: the last entry, and the counters of its row."""
+    """The place up to which a session was read: the last entry, and the counters of its row."""
 
     sid: int
     head: int = 0
@@ -51,7 +51,7 @@ class EntryRows:
 
     @property
     def size(self) -> int:
-        """How many bytes they would be in a file."""
+        """The bytes they would be in a file."""
         return sum(map(len, self.lines)) + len(self.lines)
 
 
@@ -120,7 +120,7 @@ def shown(text: str | None) -> str | None:
 def session_columns(
     header: Header, scope: str | None, dialect: Dialect, figures: Figures | None = None
 ) -> dict[str, Any]:
-    """What a new row says of a session beside its header's bytes."""
+    """The columns of a new row beside the header's bytes."""
     columns: dict[str, Any] = {
         "scope": scope_key(scope),
         "id": spell_key(str(header.get("id", ""))),
@@ -149,7 +149,7 @@ def scope_key(scope: str | None) -> str:
 
 
 def created(header: Header) -> str | None:
-    """When the session was begun, for a column; None if it does not say, or no calendar can."""
+    """The session's beginning, for a column; None if it is not stated, or in no calendar."""
     time_ms = parse_timestamp(get_timestamp(header))
     return to_time(time_ms)
 

@@ -84,7 +84,7 @@ class SchemaState:
 
 
 def read_state(database: Database) -> SchemaState:
-    """What tables there are. Raises StoreError."""
+    """Read the version of the tables. Raises StoreError."""
     with _connected(database) as connection:
         return _state(connection)
 
@@ -157,7 +157,7 @@ class Owner:
 
 
 def find_owner(connection: Connection) -> Owner | None:
-    """Who has the tables; None if there are none yet."""
+    """The owner of the tables; None if there are none yet."""
     found = connection.execute(_OWNER).fetchone()
     return Owner(*found) if found is not None else None
 

@@ -152,7 +152,7 @@ class PostgresStore:
 
     @property
     def dialect(self) -> Dialect:
-        """How new sessions are spelled."""
+        """The dialect of new sessions."""
         return self.profile.dialect
 
     # -- sessions --------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class PostgresStore:
         return find_in_scopes(self, prefix)
 
     def find_entry(self, entry_id: str) -> Sequence[EntryPlace]:
-        """Where entries of this id are, in all sessions."""
+        """Find the entries of this id, in all sessions."""
         rows = self.database.run(_FIND_ENTRY, (spell_key(entry_id),))
         return [EntryPlace(ref_of(key, scope), unspell(found)) for key, scope, found in rows]
 
@@ -430,7 +430,7 @@ class PostgresStore:
         return trashed(rows[0])
 
     def list_trash(self) -> Sequence[TrashedSession]:
-        """What is in the trash, what was removed last first."""
+        """List the trash, what was removed last first."""
         return [trashed(row) for row in self.database.run(_LIST_TRASH)]
 
     def purge(self, before: datetime) -> int:

@@ -39,7 +39,7 @@ _BLOBS = f"SELECT count(*), coalesce(sum(size), 0)::bigint FROM st_blob WHERE {O
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """What ``store status`` tells, as far as the tenant's rows go."""
+    """The facts that ``store status`` shows, as far as the tenant's rows go."""
 
     url: str
     server: str
@@ -125,7 +125,7 @@ def write_policy(database: Database, keep_days: int | None, trash_days: int | No
 
 @dataclass(slots=True)
 class Cleaning:
-    """What ``store vacuum`` did."""
+    """The result of ``store vacuum``."""
 
     indexed: int = 0
     trashed: int = 0

@@ -35,7 +35,7 @@ _FROM_THE_START = (0,) * len(RULES)
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where a secret is in a text, and what kind it looks like."""
+    """The place of a secret in a text, and the kind it looks like."""
 
     kind: str
     start: int
@@ -127,7 +127,7 @@ class _Plain:
         return size + len(piece)
 
     def origin(self, place: int) -> int:
-        """Where the character at this place of the plain text is in the text itself."""
+        """The place in the text itself of this character of the plain text."""
         if not self._starts:
             return place
         if place >= len(self.text):
@@ -136,7 +136,7 @@ class _Plain:
         return self._origins[run] + place - self._starts[run]
 
     def origin_of_end(self, place: int) -> int:
-        """Where what ends at this place of the plain text ends in the text itself."""
+        """The end in the text itself of what ends here in the plain text."""
         if not self._starts or place == 0:
             return place
         run = bisect_right(self._starts, place - 1) - 1

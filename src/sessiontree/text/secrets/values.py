@@ -53,12 +53,12 @@ def is_elsewhere(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """What people choose: short, but neither a word nor a number."""
+    """Whether people choose such a value: short, but neither a word nor a number."""
     return is_mixed(value) and not is_placeholder(value) and not is_elsewhere(value)
 
 
 def is_token(value: str) -> bool:
-    """What programs make: letters and digits that are not words, versions or quantities."""
+    """Whether programs make such a value: not words, versions or quantities."""
     return (
         len(value) >= 8
         and any(map(str.isdigit, value))
@@ -105,22 +105,22 @@ def _is_credentials(value: str) -> bool:
 
 
 def is_basic(value: str) -> bool:
-    """What follows "Basic" in a header."""
+    """Whether this can follow "Basic" in a header."""
     return (len(value) >= 16 and is_random(value)) or _is_credentials(value)
 
 
 def is_option_value(value: str) -> bool:
-    """What follows ``--password``, unless it is a word of a help text."""
+    """Whether this can follow ``--password``: a value, not a word of a help text."""
     return is_password(value) and not are_words(value)
 
 
 def is_short_option_value(value: str) -> bool:
-    """What follows ``-p``, unless it is a port."""
+    """Whether this can follow ``-p`` as a password: not a port."""
     return is_password(value) and not value.replace(":", "").isdigit()
 
 
 def is_joined_password(value: str) -> bool:
-    """What follows ``-p`` without a space, and neither is a port nor goes on to be a word."""
+    """Whether this can follow ``-p`` without a space: neither a port nor the rest of a word."""
     return (
         is_given(value)
         and not value.replace(":", "").isdigit()

@@ -127,7 +127,7 @@ class Editor(TextArea):
 
     @property
     def choices(self) -> list[Choice]:
-        """What the text could be completed to."""
+        """The possible completions of the text."""
         if self.text == self._closed_for:
             return []
         if commands := complete(self.text):

@@ -35,7 +35,7 @@ class LoadedPart:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Which of how many branches the conversation is on; 0 if the leaf is inside others."""
+    """The number of the conversation's branch, and of all; 0 if the leaf is inside others."""
 
     current: int
     total: int

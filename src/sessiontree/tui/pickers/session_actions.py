@@ -36,7 +36,7 @@ _SHOWN_NAME = 50
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How to undo the last change, and how to report that."""
+    """The undoing of the last change, and the notice about it."""
 
     what: str
     path: str
@@ -61,7 +61,7 @@ class SessionShelf:
 
     @property
     def breadths(self) -> tuple[Breadth, ...]:
-        """What there is to switch between; nothing if the caller gave the candidates."""
+        """The breadths to switch between; none if the caller gave the candidates."""
         if self.candidates is not None:
             return ("all",)
         has_others = bool(self.scope.others) if self._has_others is None else self._has_others

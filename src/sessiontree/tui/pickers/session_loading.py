@@ -94,7 +94,7 @@ class SessionFeed:
 
     @property
     def total(self) -> int:
-        """How many sessions of the breadth are known."""
+        """The number of sessions of the breadth that are known."""
         return len(self._index)
 
     @property

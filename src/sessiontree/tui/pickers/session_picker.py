@@ -150,7 +150,7 @@ class SessionPicker(QueryPicker[Picked]):
 
     @property
     def query_text(self) -> str:
-        """What was typed."""
+        """The typed text."""
         return self._feed.query.text
 
     @property

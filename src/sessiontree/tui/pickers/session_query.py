@@ -35,7 +35,7 @@ _FIELD_OF_ROLE = {"name": "name", "user": "text", "assistant": "text"}
 
 
 class SessionQuery:
-    """What was typed, taken apart."""
+    """A typed query, parsed."""
 
     def __init__(self, text: str, models: ModelReader | None = None) -> None:
         self.text = text
@@ -54,7 +54,7 @@ class SessionQuery:
 
     @property
     def error(self) -> str | None:
-        """What is wrong with it, in one line."""
+        """The mistake in it, in one line."""
         return self.filters.problem or self.matcher.error
 
     @property

@@ -81,7 +81,7 @@ class TreeChoice:
 
 @dataclass(frozen=True, slots=True)
 class TreeSource:
-    """What the picker shows, and the one thing it may change."""
+    """The tree that the picker shows, and the one thing it may change."""
 
     load: Callable[[], Awaitable[TreeModel]]
     set_label: Callable[[str, str | None], Awaitable[None]]
