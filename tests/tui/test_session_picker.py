@@ -272,6 +272,35 @@ async def test_a_user_of_another_agent_sees_its_sessions_at_once(
         assert "all agents" in rig.text
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "where"),
+    [
+        ("dark", "dark mode please", "this project"),
+        ("from elsewhere", "Other project", "all projects"),
+        ("quokka", "From pi", "all agents"),
+        ('"the quokka"', "From pi", "all agents"),
+    ],
+)
+async def test_words_that_it_begins_with_are_looked_for_wider_until_something_has_them(
+    stocked: Shop, home: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str, where: str
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", stocked.profile.agent_dir)
+    theirs = Shop(stocked.root)
+    theirs.profile = Profile("pi", str(home / ".pi" / "agent"), "pi")
+    theirs.session("asked of pi about the quokka", title="From pi")
+    stocked.session("from elsewhere", title="Other project", cwd=stocked.other_project)
+    async with picking(stocked, query=words) as rig:
+        await until(lambda: rig.names[:1] == [name], rig.pilot)
+        assert where in rig.text
+
+
+async def test_words_that_are_typed_are_looked_for_where_the_picker_is(stocked: Shop) -> None:
+    async with picking(stocked) as rig:
+        await rig.type("other project")
+        assert rig.names == []
+        assert "this project" in rig.text
+
+
 @pytest.fixture
 def foreign(shop: Shop, home: Path) -> Shop:
     """A project with a session of its own, one of Claude Code and one of Codex."""

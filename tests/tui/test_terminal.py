@@ -514,3 +514,37 @@ def test_hooks_of_the_user_run_a_project_s_don_t_and_a_failing_one_is_named(
     terminal.keys("C-d")
     assert terminal.until_ended() == 0
     assert not (Path(shop.project) / "planted").exists()
+
+
+def test_a_terminal_without_unicode_gets_ascii_and_takes_any_byte(
+    terminal: Terminal, shop: Shop
+) -> None:
+    shop.session("Ärger mit dem Prüfstand", "Done", title="Ärger")
+    plain = "env LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"
+    terminal.run(f"{plain} {PROGRAM} ls")
+    assert terminal.until_ended() == 0
+    assert "just now" in terminal.text
+    assert terminal.text.isascii()
+    terminal.run(f"{plain} {PROGRAM} -r")
+    terminal.until_shown("> Arger", "Enter resume")
+    assert terminal.text.isascii()
+    terminal.keys("Enter")
+    terminal.until_shown("Arger mit dem Prufstand", "> Ask anything")
+    assert terminal.text.isascii()
+    terminal.type("abc")
+    terminal.keys("-H", "e9")
+    terminal.type("def")
+    terminal.until_shown("abc?def")
+    terminal.keys("C-c", "C-d")
+    assert terminal.until_ended() == 0
+
+
+def test_a_byte_that_is_no_utf_8_ends_nothing(terminal: Terminal) -> None:
+    terminal.run(PROGRAM)
+    terminal.until_shown("Ask anything")
+    terminal.type("abc")
+    terminal.keys("-H", "e9")
+    terminal.type("def")
+    terminal.until_shown("abc\ufffddef")
+    terminal.keys("C-c", "C-d")
+    assert terminal.until_ended() == 0

@@ -227,9 +227,9 @@ def write_document(chunks: Iterable[str], *, is_json: bool = False) -> None:
     shown = is_terminal()
     for chunk in chunks:
         if is_json:
-            _write(sys.stdout, _fit_json(chunk, sys.stdout))
+            _write(sys.stdout, _fit_json(chunk, sys.stdout), is_exact=True)
         else:
-            _write(sys.stdout, block(chunk) if shown else chunk)
+            _write(sys.stdout, block(chunk) if shown else chunk, is_exact=not shown)
 
 
 def write_note(*spans: Span) -> None:
@@ -279,18 +279,24 @@ class ReaderGone(Exception):  # noqa: N818 - an ordinary end: ``sessiontree ls |
     """The reader of our output has gone."""
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str, *, is_exact: bool = False) -> None:
     if stream is None:  # the program was started without one
         return
+    text = _in_charset(text, stream.encoding, is_exact=is_exact)
     with _writing(stream):
         if _pager is not None and _pager.takes(stream):
             _pager.write(stream, text)
-            return
-        try:
+        else:
             stream.write(text)
-        except UnicodeEncodeError:
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _in_charset(text: str, encoding: str | None, *, is_exact: bool) -> str:
+    """The text in characters that the encoding has; an exact one changes none to a likeness."""
+    if text.isascii() or encoding is None:  # a stream of text, not of bytes, has none
+        return text
+    from sessiontree.text.charsets import spell
+
+    return spell(text, encoding, is_exact=is_exact)
 
 
 @contextlib.contextmanager

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from textual.app import App
 from textual.dom import DOMNode
-from textual.driver import Driver
 from textual.theme import BUILTIN_THEMES, Theme
 
+from sessiontree.tui.driver import thrifty_driver
 from sessiontree.tui.palette import (
     DARK,
     PALETTES,
@@ -21,7 +21,6 @@ from sessiontree.tui.palette import (
     choose_palette,
     wanted_theme,
 )
-from sessiontree.tui.thrift import Thrift
 
 Result = TypeVar("Result")
 
@@ -94,48 +93,6 @@ def make_theme(palette: Palette) -> Theme:
             "scrollbar-corner-color": palette.background,
         },
     )
-
-
-def thrifty_driver() -> type[Driver] | None:
-    """Textual's driver for this system, made to send only what changes; None where it has none."""
-    try:
-        from textual.drivers.linux_driver import LinuxDriver
-    except ImportError:  # no Unix
-        return None
-
-    class ThriftyDriver(LinuxDriver):
-        """Sends a terminal only the differences."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            self.thrift = Thrift()
-            self._is_away = False
-
-        def suspend_application_mode(self) -> None:
-            """Leave the terminal to another program, and draw nothing meanwhile.
-
-            Without this, Textual queues what it would draw, for a thread that has ended, and
-            stands still once the queue is full.
-            """
-            super().suspend_application_mode()
-            self._is_away = True
-
-        def resume_application_mode(self) -> None:
-            """Take the terminal back; its contents are unknown."""
-            self._is_away = False
-            self.thrift.forget()
-            super().resume_application_mode()
-
-        def write(self, data: str) -> None:
-            """Send what ``data`` changes."""
-            if self._is_away:
-                return
-            size = self._app.size
-            if size != self.thrift.size:
-                self.thrift.resize(*size)
-            super().write(self.thrift.squeeze(data))
-
-    return ThriftyDriver
 
 
 class ThemedApp(App[Result]):

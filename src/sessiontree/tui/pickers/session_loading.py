@@ -164,7 +164,7 @@ class SessionFeed:
         self._enter(breadth)
 
     def start(self, *, is_wide: bool = False) -> None:
-        """List this project's sessions; if it has none, those of all projects, then all agents.
+        """List this project's sessions; if none is found, those of all projects, then all agents.
 
         ``is_wide`` begins with the latter.
         """
@@ -185,9 +185,11 @@ class SessionFeed:
         found = self._lists.get(self.breadth)
         if self._is_looking_wider and found is not None and not found and not found.moved:
             self._look_wider()
+        elif self._is_looking_wider and not self.query.is_empty:
+            self.filter()
 
     def _look_wider(self) -> bool:
-        """List the next breadth, since this first one is empty; return whether there was one."""
+        """List the next breadth, since nothing was found in this one; tell if there was one."""
         breadths = self._shelf.breadths
         at = breadths.index(self.breadth) + 1
         if not self._is_looking_wider or at == len(breadths):
@@ -218,6 +220,7 @@ class SessionFeed:
         if text == self.query.text:
             return
         self._set_query(text)
+        self._is_looking_wider = False
         breadth = self._breadth_for_filters()
         if breadth is not None:
             self.enter_breadth(breadth)
@@ -313,7 +316,7 @@ class SessionFeed:
         self._indexes.setdefault(breadth, SessionIndex(words=self._words)).replace_all(found)
         if breadth == self.breadth and not found and not found.moved and self._look_wider():
             return
-        if breadth == self.breadth and found:
+        if breadth == self.breadth and found and self.query.is_empty:
             self._is_looking_wider = False
         if breadth == self.breadth:
             self._read_texts()
@@ -414,11 +417,21 @@ class SessionFeed:
     def _take_rows(self, found: FilteredRows, keep_cursor: bool) -> None:
         self._filtering = None
         self.progress = None if self.is_complete else self.progress
+        if self._finds_nothing(found) and self._look_wider():
+            return
         if found.rows is not None:
             self.instead = found.instead if found.rows else None
             self._owner.show_rows(found.rows, keep_cursor or self._has_part)
         if found.wants_index:
             self._update_index()
+
+    def _finds_nothing(self, found: FilteredRows) -> bool:
+        """Whether it is certain that nothing here has what was typed."""
+        works = (self._reading, self._indexing)
+        is_settled = self.is_complete and all(one is None or one.is_done for one in works)
+        is_unread = found.wants_index and self.query.needs_index
+        is_empty = found.rows == [] or found.instead is not None
+        return is_empty and is_settled and not is_unread and not self.query.is_empty
 
     def _take_filter_failure(self, error: Exception) -> None:
         self._filtering = None

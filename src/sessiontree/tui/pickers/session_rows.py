@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
+from sessiontree.profiles import DEFAULT_PROFILE
 from sessiontree.text.words import clean_line, format_short_age, format_time_ago
 from sessiontree.tui import safe_text
 from sessiontree.tui.fuzzy import (
@@ -357,7 +358,7 @@ def _newest_in_thread(
 
 
 _AGE_WIDTH = 9
-_AGENT_WIDTH = 8
+_AGENT_WIDTH = 9
 _COUNT_WIDTH = 11
 _ID_WIDTH = 14
 _LEAST_PROJECT = 8
@@ -415,7 +416,8 @@ def draw_session(
     right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
     if agent and width >= 50:
         # The first word is enough: "claude" for "claude-code".
-        shown = safe_text.fit(safe_text.one_line(agent).partition("-")[0], _AGENT_WIDTH - 1)
+        word = "own" if agent == DEFAULT_PROFILE else agent.partition("-")[0]
+        shown = safe_text.fit(safe_text.one_line(word), _AGENT_WIDTH - 1)
         right = Text.assemble((safe_text.fill(shown, _AGENT_WIDTH), palette.of("secondary")), right)
     room = max(1, width - cell_len(right.plain) - 4)
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
