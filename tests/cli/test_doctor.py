@@ -222,6 +222,10 @@ def test_usage_counts_every_branch_and_groups_by_model_and_day(machine: Machine)
     assert [row["day"] for row in days] == ["2026-03-01", "2026-02-16"]
     late = machine.run("usage", "--by", "day", "--since", "2026-02-20", "--json").json
     assert [row["day"] for row in late] == ["2026-03-01"]
+    for since in ("2026-02..2026-03", "2026-02", ">2026-02-16", "9y"):
+        both = machine.run("usage", "--by", "day", "--since", since, "--json").json
+        assert [row["day"] for row in both] == ["2026-03-01", "2026-02-16"]
+    assert machine.run("usage", "--since", "today").out == "No usage found\n"
     assert machine.run("usage", cwd=machine.home).out == "No usage found\n"
     assert machine.run("usage", "--all", "--by", "project", "--json", cwd=machine.home).json[0][
         "project"

@@ -97,8 +97,14 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         (["--wrong"], "No such option '--wrong'"),
         (["ls", "--wrong"], "See sessiontree ls --help"),
         (["ls", "-n", "many"], "'many' is not a whole number"),
-        (["search", "x", "--since", "today"], "'today' is not a day such as 2026-01-31."),
-        (["usage", "--since", "2026-02-30"], "'2026-02-30' is not a day such as 2026-01-31."),
+        (
+            ["search", "x", "--since", "soon"],
+            "'soon' is not a day such as 2026-01-31, 7d or yesterday.",
+        ),
+        (
+            ["usage", "--since", "2026-02-30"],
+            "'2026-02-30' is not a day such as 2026-01-31, 7d or yesterday.",
+        ),
         (["show", "a", "b"], "unexpected extra argument"),
         (["rm"], "Missing argument 'ID...'"),
         (["--profile", "nobody", "ls"], "'nobody' is not one of"),

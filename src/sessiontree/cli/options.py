@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -44,19 +44,23 @@ class Count(click.ParamType[int]):
         return number
 
 
-class Day(click.DateTime):
-    """A day; errors show an example instead of click's ``strptime`` format."""
+class Day(click.ParamType[datetime]):
+    """The beginning of a day, spelled as in the filter ``date:``."""
 
-    def __init__(self) -> None:
-        super().__init__(["%Y-%m-%d"])
+    name = "day"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
+        from sessiontree.discovery.search.filters import read_days
+
+        if isinstance(value, datetime):
+            return value
         try:
-            return to_utc(super().convert(value, param, ctx))
-        except click.BadParameter:
-            self.fail(f"{value!r} is not a day such as 2026-01-31.", param, ctx)
+            first, _ = read_days(str(value), datetime.now().date())  # noqa: DTZ005 - the user's day
+            return to_utc(datetime.combine(first, time.min))
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a day such as 2026-01-31, 7d or yesterday.", param, ctx)
 
 
 def limit_option(command: _Command) -> _Command:
@@ -74,7 +78,10 @@ def limit_option(command: _Command) -> _Command:
 def since_option(command: _Command) -> _Command:
     """Add ``--since``."""
     return click.option(
-        "--since", metavar="DATE", type=Day(), help="Only from this day on, such as 2026-01-31."
+        "--since",
+        metavar="DATE",
+        type=Day(),
+        help="Only from this day on, such as 2026-01-31 or 7d.",
     )(command)
 
 
