@@ -82,7 +82,7 @@ INPUTS := pyproject.toml constraints.txt src/sessiontree/_version.py
 
 define venv
 @$(PYTHON) -c 'import sys; sys.exit("Sessiontree needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+@test -x $(BIN)/python || { echo "Making $(VENV) (once, some seconds)"; $(PYTHON) -m venv $(VENV); }
 endef
 
 $(PROGRAM): $(INPUTS)

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 
-_STEP = re.compile(r"(Collecting|Downloading|Using cached|Building|Installing)\b[^A-Za-z0-9]*(\S*)")
+_STEP = re.compile(
+    r"(Collecting|Downloading|Using cached|Building|Installing collected)\b[^A-Za-z0-9]*(\S*)"
+)
 
 
 def main(what: str, arguments: list[str]) -> int:
@@ -21,6 +23,9 @@ def main(what: str, arguments: list[str]) -> int:
     begun = time.monotonic()
     said: list[str] = []
     seen: set[str] = set()
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{what}: starting pip")
+        sys.stderr.flush()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
@@ -45,7 +50,7 @@ def _show(what: str, verb: str, subject: str, seen: set[str]) -> None:
         if name in seen:
             return
         seen.add(name)
-    if verb == "Installing":
+    if verb == "Installing collected":
         line = f"{what}: unpacking {len(seen)} packages"
     else:
         line = f"{what}: {len(seen)} packages so far · {verb.lower()} {name}"
@@ -53,7 +58,7 @@ def _show(what: str, verb: str, subject: str, seen: set[str]) -> None:
         columns = shutil.get_terminal_size().columns
         sys.stderr.write(f"\r\x1b[K{line[: columns - 1]}")
         sys.stderr.flush()
-    elif verb == "Installing":
+    elif verb == "Installing collected":
         print(line, file=sys.stderr)
 
 
