@@ -107,6 +107,18 @@ def test_installing_asks_first_and_says_what_it_does(machine: Machine, claude: P
     assert json.loads(settings.read_text()) == {}
 
 
+def test_a_hook_runs_nothing_of_the_project_that_it_is_called_in(
+    machine: Machine, claude: Path
+) -> None:
+    assert machine.run("keep", "--install", "hook", "--yes").code == 0
+    settings = json.loads((machine.home / ".claude" / "settings.json").read_text())
+    command = settings["hooks"]["SessionEnd"][0]["hooks"][0]["command"]
+    for name in ("sessiontree.py", "json.py", "sqlite3.py"):
+        (machine.project / name).write_text("open('was here', 'w')")
+    assert os.system(f"cd {machine.project} && env -i HOME={machine.home} {command}") == 0
+    assert not (machine.project / "was here").exists()
+
+
 def test_options_that_do_not_go_together(machine: Machine) -> None:
     assert machine.run("keep", "--status", "--restore", "x").code == 2
     assert machine.run("keep", "--version", "1").code == 2

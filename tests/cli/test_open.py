@@ -115,6 +115,17 @@ def test_a_session_without_its_project_and_a_hostile_one_start_nothing(machine: 
     assert "option" in hostile.out
 
 
+def test_nothing_of_the_project_runs_when_a_session_is_continued_here(machine: Machine) -> None:
+    elsewhere = machine.root / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("sessiontree.py", "json.py", "sqlite3.py"):
+        (elsewhere / name).write_text("open('was here', 'w')")
+    claude_session(machine, elsewhere)
+    shown = machine.on_terminal("open", CLAUDE, "--here", replies=[("Fixed.", "\x04")], columns=100)
+    assert "Fix the cart" in shown.out
+    assert not (elsewhere / "was here").exists()
+
+
 @pytest.mark.parametrize("flag", ["--print", "--json"])
 def test_nothing_of_that_id(machine: Machine, flag: str) -> None:
     assert machine.run("open", "ffff", flag).err == 'Session "ffff" not found.\n'

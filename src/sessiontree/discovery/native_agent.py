@@ -52,7 +52,8 @@ class NativeCommand:
         if program is None:
             raise NoNativeCommandError(f"{self.title} is not installed: no {self.argv[0]} in PATH")
         if self.argv[0] == "sessiontree":
-            return [program, "-m", "sessiontree", *self.argv[1:]]
+            # -P: in the session's project, a file of that name would run instead.
+            return [program, "-P", "-m", "sessiontree", *self.argv[1:]]
         return [program, *self.argv[1:]]
 
     def replace_this_process(self) -> None:

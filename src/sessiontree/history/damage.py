@@ -61,10 +61,12 @@ class BrokenTablesError(sqlite3.DatabaseError):
     """The tables have our columns but can't be written to."""
 
 
-def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+def is_damage(error: sqlite.Failure) -> bool:
     """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     if isinstance(error, UnicodeDecodeError | BrokenTablesError):
         return True  # a name or a message of the database itself is not text any more
+    if isinstance(error, MemoryError):
+        return True  # of no size that prompts have: a damaged index promises it
     code = sqlite.error_code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return True
@@ -95,7 +97,7 @@ def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) ->
         return False
     try:
         (last,) = connection.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()
-    except (sqlite3.Error, UnicodeDecodeError):
+    except sqlite.FAILURES:
         return False
     return isinstance(last, int | float) and last >= _LAST_NUMBER
 
@@ -103,14 +105,15 @@ def _has_no_number_left(error: BaseException, connection: sqlite3.Connection) ->
 # -- what is done about it -----------------------------------------------------------------------
 
 
-def repair(file: HistoryFile, error: sqlite3.DatabaseError | UnicodeDecodeError) -> None:
+def repair(file: HistoryFile, error: sqlite.Failure) -> None:
     """Repair the database, keeping the damaged file and every readable prompt."""
     code = getattr(error, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_CORRUPT_VTAB and file.connection is not None:
+    is_index = code == sqlite3.SQLITE_CORRUPT_VTAB or isinstance(error, MemoryError)
+    if is_index and file.connection is not None:
         try:
             file.connection.execute(REBUILD_INDEX)
             return
-        except sqlite3.DatabaseError as worse:
+        except (sqlite3.DatabaseError, MemoryError) as worse:
             if not is_damage(worse):
                 raise
     replace(file, file.identity)
@@ -203,7 +206,7 @@ def _read_rows(path: str) -> list[_Row]:
         for order in ("ASC", "DESC"):
             try:
                 _collect_rows(path, order, found, is_fixed=is_fixed)
-            except (sqlite3.Error, UnicodeDecodeError) as error:
+            except sqlite.FAILURES as error:
                 if sqlite.error_code(error) in _NOT_NOW:
                     raise
             else:
@@ -225,7 +228,7 @@ def _collect_rows(path: str, order: str, found: dict[int, _Row], *, is_fixed: bo
             for row in connection.execute(statement, (last, -1)):
                 last = row[0]
                 found.setdefault(last, row_from_entry(entry_from_row(row)))
-        except (sqlite3.Error, UnicodeDecodeError):
+        except sqlite.FAILURES:
             # A row is only given out once the next is known: the one before the damage is asked
             # for by itself, with the one before that.
             for row in connection.execute(statement, (last, 2)):

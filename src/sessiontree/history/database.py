@@ -23,7 +23,7 @@ from sessiontree.history.damage import (
 )
 from sessiontree.history.file import HistoryFile, identify
 from sessiontree.history.tables import INSERT, SELECT, HistoryEntry, entry_from_row, row_from_entry
-from sessiontree.storage.sqlite import BUSY_CODES, error_code
+from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, error_code
 
 _MOST_ROWS = 1 << 31
 
@@ -118,7 +118,7 @@ class HistoryDatabase:
         with self._errors():
             try:
                 return attempt()
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, MemoryError) as error:
                 # A file that was taken for unchanging may have been changed, which looks the same.
                 if not is_damage(error) or self._file.is_fixed:
                     raise
@@ -152,7 +152,7 @@ class HistoryDatabase:
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.Error):
+    with contextlib.suppress(*FAILURES):
         connection.rollback()
 
 
@@ -160,9 +160,9 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 def _persistence_errors(path: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except FAILURES as error:
         is_busy = error_code(error) in BUSY_CODES
-        reason = "in use by another program" if is_busy else str(error)
+        reason = "in use by another program" if is_busy else str(error) or "not enough memory"
         raise PersistenceError(path, f"prompt history: {reason}") from error
     except SessionBusyError as error:
         raise PersistenceError(path, "prompt history: another process is repairing it") from error

@@ -147,7 +147,7 @@ class HistoryFile:
                 require_columns(connection)
         except BaseException as error:
             self.close()
-            if isinstance(error, sqlite3.Error | UnicodeDecodeError) and self.has_moved():
+            if isinstance(error, sqlite.FAILURES) and self.has_moved():
                 return None
             raise
         if self.has_moved():

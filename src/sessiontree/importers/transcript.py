@@ -14,7 +14,7 @@ from typing import Any
 
 from sessiontree.discovery.adapters.records import read_time, spell_time
 from sessiontree.model.entries import WireEntry
-from sessiontree.model.ids import derived_entry_id
+from sessiontree.model.ids import DerivedIds
 
 
 @dataclass(slots=True)
@@ -89,6 +89,7 @@ class TranscriptBuilder:
         self.report = ConversionReport()
         self.entries: list[WireEntry] = []
         self.by_id: dict[str, WireEntry] = {}
+        self._ids = DerivedIds(self.by_id)
         self._seed = (agent, session_id)
         self._agent = agent
         self._states: dict[str | None, _PathState] = {None: _PathState()}
@@ -120,7 +121,7 @@ class TranscriptBuilder:
         that a message made of the record would have: more records may show that it is one.
         """
         role = "" if kind in SAID or is_place else kind
-        entry_id = derived_entry_id(self.by_id, *self._seed, role, *source)
+        entry_id = self._ids.derive(*self._seed, role, *source)
         entry: WireEntry = {
             "type": kind,
             "id": entry_id,

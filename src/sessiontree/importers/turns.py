@@ -120,6 +120,8 @@ class TurnWriter:
         """The last entry of each record."""
         self._before: dict[str, str | None] = {}
         """What stands before the first entry of each record."""
+        self._first: dict[str, str] = {}
+        """The first entry of each record."""
         self._tools: dict[str, str] = {}
 
     def write(self, turns: list[tuple[str, Turn]]) -> None:
@@ -139,7 +141,10 @@ class TurnWriter:
         if turn.id:
             self._before.setdefault(turn.id, self.tail)
         if turn.role != "mark":
+            count = len(self._builder.entries)
             self.tail = self._add(source, turn)
+            if turn.id:
+                self._first.setdefault(turn.id, self._builder.entries[count]["id"])
         if turn.id:
             self._places[turn.id] = self.tail
 
@@ -220,20 +225,6 @@ class TurnWriter:
         if turn.usage is not None:
             fields["usage"] = turn.usage
         added = self._builder.add("compaction", source, self.tail, fields)
-        kept = self._first_kept(turn.kept)
         # Itself as the first entry kept: none before it stays in context.
-        self._builder.by_id[added]["firstKeptEntryId"] = kept or added
+        self._builder.by_id[added]["firstKeptEntryId"] = self._first.get(turn.kept or "", added)
         return added
-
-    def _first_kept(self, record_id: str | None) -> str | None:
-        """The first entry of a record, if that was written."""
-        if record_id is None or record_id not in self._places:
-            return None
-        before = self._before.get(record_id)
-        at = self._places[record_id]
-        while at is not None:
-            parent = self._builder.by_id[at]["parentId"]
-            if parent == before:
-                return at
-            at = parent
-        return None

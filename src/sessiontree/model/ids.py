@@ -25,12 +25,32 @@ def new_entry_id(taken: Container[str], random_bytes: Callable[[int], bytes]) ->
 
 def derived_entry_id(taken: Container[str], *parts: object) -> str:
     """Derive an id of eight hex digits from ``parts``, so that every reader makes the same one."""
-    attempt = 0
+    return _derive(taken, parts, 0)[0]
+
+
+class DerivedIds:
+    """Derive many ids, as ``derived_entry_id`` does, also if the same parts come very often.
+
+    An id that was taken once must stay taken: what was tried in vain is not tried again.
+    """
+
+    def __init__(self, taken: Container[str]) -> None:
+        self._taken = taken
+        self._attempts: dict[tuple[object, ...], int] = {}
+
+    def derive(self, *parts: object) -> str:
+        made, attempt = _derive(self._taken, parts, self._attempts.get(parts, 0))
+        self._attempts[parts] = attempt
+        return made
+
+
+def _derive(taken: Container[str], parts: tuple[object, ...], attempt: int) -> tuple[str, int]:
+    """The first id that is free, and the attempt that made it."""
     while True:
         seed = "\x00".join(map(str, (*parts, attempt)))
         made = sha256_hex(seed.encode("utf-8", "surrogatepass"))[:ENTRY_ID_LENGTH]
         if made not in taken:
-            return made
+            return made, attempt
         attempt += 1
 
 

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
-from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, error_code
+from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, Failure, error_code
 
 _Result = TypeVar("_Result")
 Fingerprint = tuple[tuple[int, int, int, int], ...]
@@ -52,6 +52,7 @@ _BUSY = "another program is writing it: try again"
 _HALF_WRITTEN = "a change of it is not finished: start its agent once, then try again"
 _DAMAGED = "is damaged, or no SQLite database"
 _SLOW = "takes too long to read"
+_LARGE = "needs more memory than there is"
 
 
 class _ChangedError(Exception):
@@ -156,13 +157,15 @@ def _copied(path: str) -> Iterator[str]:
         yield copy
 
 
-def _explain(path: str, error: sqlite3.Error | UnicodeDecodeError) -> OSError:
+def _explain(path: str, error: Failure) -> OSError:
     """Say in a few words what is wrong with a database."""
     code, said = error_code(error), str(error)
     if code in BUSY_CODES:
         return OSError(errno.EBUSY, _BUSY, path)
     if code == sqlite3.SQLITE_INTERRUPT:
         return OSError(errno.ETIMEDOUT, _SLOW, path)
+    if code == sqlite3.SQLITE_NOMEM:
+        return OSError(errno.ENOMEM, _LARGE, path)
     if said.startswith(("no such table", "no such column")):
         what = said.removeprefix("no such ").replace(": ", " ")
         return OSError(

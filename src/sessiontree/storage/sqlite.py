@@ -59,8 +59,13 @@ _OUT_OF_REACH = frozenset(
 )
 
 BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""The errors of using a database: the message about a damaged one may be undecodable."""
+Failure = sqlite3.Error | UnicodeDecodeError | MemoryError
+FAILURES = (sqlite3.Error, UnicodeDecodeError, MemoryError)
+"""The errors of using a database.
+
+The message about a damaged one may be undecodable, and its lists of words may promise so many
+entries that no memory holds them.
+"""
 _CHECKSUM_BYTES = 4
 
 
@@ -125,6 +130,8 @@ def enter_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 
 def error_code(error: BaseException) -> int:
     """Return SQLite's primary code of an error; 0 for an error without one."""
+    if isinstance(error, MemoryError):
+        return sqlite3.SQLITE_NOMEM
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 
@@ -272,7 +279,7 @@ def unseal(stored: object) -> bytes:
     raise DamagedRowError("a row is not what was written")
 
 
-def is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+def is_corruption(error: Failure) -> bool:
     """Whether an error means that the file is damaged, rather than busy or inaccessible."""
     return error_code(error) not in _OUT_OF_REACH
 

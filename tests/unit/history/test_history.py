@@ -480,6 +480,26 @@ def test_a_damaged_text_index_is_rebuilt_without_losing_a_prompt(path: Path) -> 
     assert _prompts(path) == ["alpha one", "beta two"]
 
 
+@pytest.mark.parametrize("is_read_first", [True, False])
+def test_a_text_index_that_promises_more_than_memory_holds_is_rebuilt(
+    path: Path, is_read_first: bool
+) -> None:
+    with HistoryStorage(path) as history:
+        _add(history, "alpha one", "beta two")
+    with closing(sqlite3.connect(path)) as connection:
+        # one level, said to have two billion segments
+        structure = bytes(4) + b"\x01\x01\x01\x00\x87\xff\xff\xff\x7f"
+        connection.execute("UPDATE history_fts_data SET block = ? WHERE id = 10", (structure,))
+        connection.commit()
+    with HistoryStorage(path) as history:
+        if is_read_first:
+            assert _found(history, "one alp") == ["alpha one"]
+        _add(history, "gamma three")
+        assert _found(history, "thr gam") == ["gamma three"]
+        assert _found(history, "one alp") == ["alpha one"]
+    assert _prompts(path) == ["alpha one", "beta two", "gamma three"]
+
+
 def test_a_database_deleted_while_open_is_made_again(path: Path, history: HistoryStorage) -> None:
     history.add("before")
     history.flush(10)

@@ -288,8 +288,11 @@ def _forget(value: str, yes: bool) -> None:
 
 
 def _program() -> list[str]:
-    """How a timer starts this program: by full paths, since it has another PATH."""
-    return [sys.executable, "-m", "sessiontree", "keep", "--quiet"]
+    """How a timer starts this program: by full paths, since it has another PATH.
+
+    A hook runs in the project of the session: -P keeps Python from importing what lies there.
+    """
+    return [sys.executable, "-P", "-m", "sessiontree", "keep", "--quiet"]
 
 
 def _install(kind: Kind, yes: bool) -> None:

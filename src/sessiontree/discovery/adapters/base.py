@@ -206,7 +206,8 @@ class AgentAdapter(ABC):
 def stat_files(folder: str, suffix: str) -> list[FileStat]:
     """List the files of a folder. Raises OSError, but not for a folder that does not exist.
 
-    A link that leads nowhere is listed, without a size: reading it then says what is wrong.
+    A link that leads nowhere is listed, without a size: reading it then says what is wrong. The
+    folder's name may come from a transcript, and be one that no folder can have.
     """
     found = []
     try:
@@ -220,7 +221,7 @@ def stat_files(folder: str, suffix: str) -> list[FileStat]:
                             found.append(FileStat(item.path, 0, 0, 0))
                     except OSError:  # gone since the listing
                         continue
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return []
     return found
 

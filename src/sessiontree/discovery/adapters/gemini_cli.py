@@ -15,6 +15,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -241,8 +242,8 @@ class _Log:
         self._steps: list[WireRecord] = []
         self._at: dict[str, int] = {}
         """The step of each message."""
-        self._now: list[str] = []
-        """The ids of the messages in the conversation as it is."""
+        self._now: dict[str, None] = {}
+        """The ids of the messages in the conversation as it is, in order."""
         for record in self._read(path, data):
             self._take(record)
 
@@ -285,21 +286,24 @@ class _Log:
         else:
             self._at[name] = len(self._steps)
             self._steps.append(message)
-        self._now.append(name)
+        self._now[name] = None
 
     def _rewind(self, name: str) -> None:
         if name not in self._now:
             return
         self._steps.append({"$type": "rewind", "to": name})
-        del self._now[self._now.index(name) :]
+        while self._now.popitem()[0] != name:
+            pass
 
     def _replace(self, messages: list[WireRecord]) -> None:
         """Take a new list of all messages; those that were shortened in it stay as they were."""
         named = [each for each in messages if isinstance(each.get("id"), str)]
         ids = [each["id"] for each in named]
-        if self._now and ids == self._now[: len(ids)]:
-            if len(ids) < len(self._now):
-                self._rewind(self._now[len(ids)])
+        now = iter(self._now)
+        if self._now and ids == list(islice(now, len(ids))):
+            dropped = next(now, None)
+            if dropped is not None:
+                self._rewind(dropped)
             return
         known = next((at for at, name in enumerate(ids) if name in self._at), len(ids))
         if self._now and known:
@@ -312,13 +316,13 @@ class _Log:
                     "kept": ids[known] if known < len(ids) else None,
                 }
             )
-            self._now = []
+            self._now = {}
             named = named[known:]
         for each in named:
             if each["id"] not in self._at:
                 self._put(each)
             elif each["id"] not in self._now:
-                self._now.append(each["id"])
+                self._now[each["id"]] = None
 
 
 # -- what a message says ---------------------------------------------------------------------------

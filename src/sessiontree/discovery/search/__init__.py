@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -351,7 +350,7 @@ def _make_hit(info: SessionInfo, match: SessionMatch, score: float) -> SearchHit
     )
 
 
-def _give_up(error: sqlite3.Error | UnicodeDecodeError) -> None:
+def _give_up(error: sqlite.Failure) -> None:
     """After the index failed: answer without it, and remove it if it is broken."""
     if isinstance(error, sqlite.DamagedRowError):
         sqlite.replace(search_index.SCHEMA)  # as a database it may well be sound

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 
+import pytest
 from tests.agent_kinds import (
     GEMINI_ID,
+    append_lines,
     gemini_answer,
     gemini_call,
     gemini_file,
@@ -151,3 +154,25 @@ def test_what_the_program_added_is_no_prompt(home: Path) -> None:
     )
     (info,) = list_agent_sessions("gemini-cli")
     assert (info.first_message, info.message_count) == ("hello", 1)
+
+
+def test_many_changes_take_no_longer_than_they_are_long(home: Path) -> None:
+    many = 30_000  # each compared with each it would take half a minute
+    messages = [gemini_message(n, "user", "x") for n in range(many)]
+    again = [gemini_message(many - 1, "user", f"y{n}") for n in range(many)]
+    back = [{"$rewindTo": f"none{n}"} for n in range(many)]
+    whole = {"$set": {"messages": messages[::-1]}}
+    put(home, *messages, *again, *back, whole)
+    start = time.process_time()
+    (info,) = list_agent_sessions("gemini-cli")
+    assert info.message_count == many
+    assert time.process_time() - start < 15
+
+
+@pytest.mark.parametrize("name", ["x\ud83d", "x\0y", "../../elsewhere", "x" * 5_000])
+def test_an_id_that_no_folder_can_have_is_one_without_subagents(home: Path, name: str) -> None:
+    head = {**gemini_head(), "sessionId": name}
+    path = gemini_file(home)
+    path.parent.mkdir(parents=True)
+    append_lines(path, [head, gemini_message(1, "user", "hello")])
+    assert said(load_foreign(path)) == ["hello"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,11 @@ def test_other_files_beside_the_sessions_are_none(home: Path) -> None:
     archived = path.parent / "archive" / path.name.replace("2.jsonl", "3.jsonl")
     write_lines(archived, [qwen_record(1, "user", [{"text": "old"}])])
     assert len(list_agent_sessions("qwen-code")) == 2
+
+
+def test_one_id_for_all_records_takes_no_longer_than_they_are_long(home: Path) -> None:
+    many = 10_000  # each compared with each it would take minutes
+    path = put(home, *[qwen_record(1, "user", [{"text": "x"}], parentUuid="u1")] * many)
+    start = time.process_time()
+    assert len(load_foreign(path).get_entries()) == many
+    assert time.process_time() - start < 15
