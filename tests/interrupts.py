@@ -26,7 +26,8 @@ from sessiontree import PersistenceError, SessionManager
 from sessiontree.profiles import Profile
 from sessiontree.stores.base import Durability
 
-_BOOKKEEPING = {dis.opmap["PUSH_EXC_INFO"], dis.opmap["POP_EXCEPT"]}
+# Python looks for no signals at these. From 3.13 on, the NOP of a ``try`` is in no handler's range.
+_BOOKKEEPING = {dis.opmap[name] for name in ("PUSH_EXC_INFO", "POP_EXCEPT", "NOP")}
 # What works under a lock of threading's: such a lock's own exit can not be interrupted, but the
 # steps before it can from here, and whoever wants the lock next would wait for ever.
 _LOCKED = {"make_session_id"}
@@ -118,7 +119,7 @@ def drafted(profile: Profile, durability: Durability) -> SessionManager:
 
 
 def lagging(profile: Profile, durability: Durability) -> SessionManager:
-    """A session whose file another process has written anew, with one entry more."""
+    """A session whose file another process has rewritten, with one entry more."""
     session = talking(profile, durability)
     session.flush()
     other = SessionManager.open(str(session.session_file), profile=profile)

@@ -176,10 +176,10 @@ class OpenCode(RowAgent):
 
         def read(database: sqlite3.Connection) -> list[str]:
             found = database.execute(
-                "WITH RECURSIVE below(id) AS (SELECT ?1 UNION"
+                "WITH RECURSIVE below(id) AS (SELECT :own UNION"
                 " SELECT session.id FROM session JOIN below ON session.parent_id = below.id)"
-                " SELECT id FROM below WHERE id <> ?1 ORDER BY id LIMIT ?2",
-                (own, _MOST_PARTS),
+                " SELECT id FROM below WHERE id <> :own ORDER BY id LIMIT :most",
+                {"own": own, "most": _MOST_PARTS},
             )
             return [str(row[0]) for row in found]
 

@@ -198,8 +198,8 @@ class KeptIndex:
     def versions(self, path: str | None = None) -> list[Manifest]:
         """Earlier versions of a file that was rewritten, oldest first; of all files without one."""
         rows = self._database.execute(
-            "SELECT data FROM versions WHERE ?1 IS NULL OR path = ?1 ORDER BY kept_ms",
-            (None if path is None else os.fsencode(path),),
+            "SELECT data FROM versions WHERE :path IS NULL OR path = :path ORDER BY kept_ms",
+            {"path": None if path is None else os.fsencode(path)},
         )
         return [_decode(data) for (data,) in rows]
 
