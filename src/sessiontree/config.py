@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import sys
@@ -394,4 +393,6 @@ def _spell(value: Value) -> str:
     """The value as TOML spells it; its basic strings are JSON's."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    import json
+
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

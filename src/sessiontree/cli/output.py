@@ -46,7 +46,7 @@ _STYLES = {
     "cyan": "36",
 }
 
-_BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
+_BEYOND_ASCII = re.compile("[^\x00-\x7e]")
 
 
 _PROSE_COLUMNS = 100

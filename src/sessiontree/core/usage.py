@@ -10,7 +10,6 @@ counts as nothing and never fails.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,6 +247,8 @@ def arguments_text(call: Mapping[str, Any]) -> str:
 
 def _json(value: object) -> str:
     try:
+        import json  # asked for tool calls only
+
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError):
         return "{…}"

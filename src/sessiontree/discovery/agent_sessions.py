@@ -7,6 +7,8 @@ import os
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.catalogue import OnProgress, Unreadable
+from sessiontree.discovery.copies import choose_leader, gather_families
+from sessiontree.discovery.families import Kin, kin_of
 from sessiontree.discovery.listing import SessionInfo, SessionList, in_order
 from sessiontree.discovery.selection import select_sessions
 from sessiontree.discovery.sources import survey_sources
@@ -23,12 +25,14 @@ def list_agent_sessions(
 ) -> SessionList:
     """List the sessions of some agents or of all, newest first: of a project, or of every one.
 
-    Those without a message are only counted. Raises UnknownAgentError.
+    Copies of a session name it in ``copy_of``. Those without a message are only counted. Raises
+    UnknownAgentError.
     """
     selected = select_sessions(cwd, None, FileSessionStorage(), agents=agents)
     made = SessionList()
     made.unreadable += [Unreadable(*each) for each in selected.unreadable]
     found: list[tuple[FileStat, SessionInfo]] = []
+    kin: dict[str, Kin] = {}
     for source, surveyed in survey_sources(selected.sources, on_progress):
         made.unreadable += surveyed.unreadable
         for stat, summary in surveyed.found:
@@ -37,9 +41,14 @@ def list_agent_sessions(
             if summary.is_headless and not summary.message_count:
                 made.unreadable.append(Unreadable(stat.path, "no session header"))
             else:
-                found.append((stat, source.make_info(stat, summary)))
+                info = source.make_info(stat, summary)
+                found.append((stat, info))
+                kin[info.path] = kin_of(summary, info.id, is_own=source.adapter.is_own)
     for info in in_order(found):
         (made if info.message_count else made.empty).append(info)
+    for family in gather_families(made, [kin[info.path] for info in made]):
+        if len(family) > 1:
+            choose_leader(family)
     made.empty_count = len(made.empty)
     made.total = len(made)
     return made

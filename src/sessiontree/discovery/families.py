@@ -23,12 +23,14 @@ class Kin(msgspec.Struct, frozen=True, gc=False):
     """The relations that one session states.
 
     ``parents`` are ids. ``has_unique_first``: its first message's id is like no other's.
+    ``is_converted``: an import or a conversion made it.
     """
 
     id: str
     parents: tuple[str, ...] = ()
     first: str | None = None
     has_unique_first: bool = False
+    is_converted: bool = False
 
     @property
     def is_made(self) -> bool:
@@ -40,7 +42,7 @@ def kin_of(summary: Summary, session_id: str, *, is_own: bool) -> Kin:
     """Read a session's relations from its summary; ``is_own``: it is one of pi's family."""
     parents = [summary.parent_session, origin_id(summary.origin)]
     named = tuple(id_of(parent) for parent in parents if parent)
-    return Kin(session_id, named, summary.first, not is_own)
+    return Kin(session_id, named, summary.first, not is_own, summary.origin is not None)
 
 
 def kin_of_header(header: Mapping[str, Any], first: str | None) -> Kin:

@@ -45,6 +45,7 @@ class SessionInfo:
     __slots__ = (
         "_text",
         "agent",
+        "copy_of",
         "created",
         "cwd",
         "first_message",
@@ -95,6 +96,9 @@ class SessionInfo:
         """The agent that wrote it, by its name; empty if that was not asked."""
         self.is_kept = False
         """Whether its file is gone, and this is the copy that ``keep`` made."""
+        self.copy_of: str | None = None
+        """The path of the session of which this is a copy: imported from it, forked, resumed into
+        another file. Set where the sessions of agents are listed or found."""
 
     @property
     def all_messages_text(self) -> str:
@@ -127,7 +131,7 @@ class SessionInfo:
         return f"SessionInfo({fields})"
 
 
-_COMPARED = tuple(name for name in SessionInfo.__slots__ if name != "_text")
+_COMPARED = tuple(name for name in SessionInfo.__slots__ if name not in ("_text", "copy_of"))
 
 
 class SessionList(list[SessionInfo]):

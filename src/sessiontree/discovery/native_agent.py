@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from dataclasses import dataclass
 
@@ -36,6 +35,8 @@ class NativeCommand:
         """The file that would run; None if the agent is not installed."""
         if self.argv[0] == "sessiontree":
             return sys.executable
+        import shutil
+
         found = shutil.which(self.argv[0])
         # A relative entry of PATH must not be looked up again in the session's project.
         return os.path.abspath(found) if found else None

@@ -97,17 +97,12 @@ def find_sources(
         for folder in taken.intersection(places.folders):
             del places.folders[folder]
         taken.update(places.folders)
-        if with_kept:
-            add_kept(adapter, places)
         made.append(Source(adapter, places))
+    if with_kept:
+        from sessiontree.discovery.kept.reading import add_kept
+
+        add_kept((source.adapter, source.places) for source in made)
     return made
-
-
-def add_kept(adapter: AgentAdapter, places: Places) -> None:
-    """Add an agent's kept sessions that are gone."""
-    from sessiontree.discovery.kept import reading
-
-    reading.add_kept(adapter, places)
 
 
 def _summaries(adapter: AgentAdapter) -> GetSummaries:

@@ -166,7 +166,7 @@ class ServedSessions:
         wanted = FilteredSearch.of(query, self.scope)
         wanted.models = self._models
         found = wanted.search(include_tools=include_tools, limit=limit)
-        hits = [self._hit(hit) for hit in found]
+        hits = [self._hit(hit) for hit in found if hit.session.copy_of is None]
         meant = None if hits else wanted.near_miss(include_tools=include_tools).query
         return Hits(hits, found.total, found.is_indexing and self.is_files, meant)
 
@@ -190,7 +190,11 @@ class ServedSessions:
         found = scope.search(
             query, role=role, since=since, include_tools=include_tools, limit=limit
         )
-        hits = [self._hit(hit) for hit in found if agent in (None, hit.profile)]
+        hits = [
+            self._hit(hit)
+            for hit in found
+            if agent in (None, hit.profile) and hit.session.copy_of is None
+        ]
         return Hits(hits, found.total, found.is_indexing and self.is_files)
 
     @contextmanager

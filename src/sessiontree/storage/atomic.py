@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 
 from sessiontree.storage.base import FileRange, read_chunks
 from sessiontree.storage.descriptors import FileReader
@@ -51,6 +50,8 @@ def move_across_devices(source: str, target: str) -> None:
 
     The copies get the rights of what they are made of only once they are filled.
     """
+    import shutil  # only here: it is large, and commands start quicker without
+
     temp = make_temp_path(target)
     try:
         if os.path.isdir(source):
@@ -72,8 +73,10 @@ def move_across_devices(source: str, target: str) -> None:
 
 
 def _copy_file(source: str, target: str) -> None:
+    from shutil import copyfile
+
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    shutil.copyfile(source, target)
+    copyfile(source, target)
     copy_stat(source, target)
 
 

@@ -12,12 +12,11 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import stat as stat_flags
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from sessiontree.storage import omp_lock, regular
+from sessiontree.storage import regular
 from sessiontree.storage.atomic import copy_range, move_across_devices, write_all
 from sessiontree.storage.base import (
     FileStat,
@@ -138,6 +137,8 @@ class FileSessionStorage:
                 found = _finish(handle, temp, path, 0o600 if private else mode, durable)
                 _replace(handle, temp, path)
             else:
+                from sessiontree.storage import omp_lock
+
                 # What others append while this takes its time is small: little is left to be
                 # copied while they have to wait.
                 write_all(handle.number, growth())
@@ -185,6 +186,8 @@ class FileSessionStorage:
     def remove_dir(self, path: StrPath) -> None:
         with contextlib.suppress(FileNotFoundError):
             if os.path.isdir(path):
+                import shutil  # only here: it is large, and listings start quicker without
+
                 shutil.rmtree(path)
 
     def open_writer(self, path: StrPath, *, create: bool = True) -> SessionStorageWriter:

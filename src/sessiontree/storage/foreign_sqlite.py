@@ -23,14 +23,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import sqlite3
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
-from urllib.parse import quote
 
 from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, Failure, error_code
 
@@ -150,6 +147,9 @@ def _require(connection: sqlite3.Connection, tables: Tables) -> None:
 @contextlib.contextmanager
 def _copied(path: str) -> Iterator[str]:
     """Copy a database and its log to a private folder, and remove the copy afterwards."""
+    import shutil  # only here: few databases need it, and every listing would load it
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="sessiontree-") as folder:
         copy = os.path.join(folder, "copy.db")
         for suffix in ("", "-wal"):
@@ -177,6 +177,8 @@ def _explain(path: str, error: Failure) -> OSError:
 
 
 def _uri(path: str, options: str) -> str:
+    from urllib.parse import quote
+
     return f"file:{quote(os.fsencode(path))}?{options}"
 
 

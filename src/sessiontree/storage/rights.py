@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 
 _REFUSALS = frozenset(
     code
@@ -43,6 +42,8 @@ def take_refusal(name: str) -> str | None:
 
 def copy_stat(source: str, target: str) -> None:
     """Give a copy the mode and times of its original, as far as possible."""
+    import shutil  # only here: it is large, and commands start quicker without
+
     try:
         shutil.copystat(source, target, follow_symlinks=False)
     except OSError as error:

@@ -18,7 +18,6 @@ import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile
@@ -54,6 +53,8 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
         case "file":
             return _open_files(rest, profile)
         case "memory":
+            from urllib.parse import unquote
+
             from sessiontree.stores.memory import open_memory
 
             return open_memory(unquote(rest), profile)
@@ -121,6 +122,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def _open_files(rest: str, profile: str | Profile | None) -> SessionStore:
+    from urllib.parse import unquote, urlsplit  # listings do without, and start quicker
+
     from sessiontree.stores.files.store import FileStore
 
     path = unquote(urlsplit("file:" + rest).path)

@@ -10,6 +10,7 @@ import click
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import agent_option, limit_option, with_scope
 from sessiontree.cli.tables import Column
+from sessiontree.discovery.copies import put_copies_below
 from sessiontree.scope import Scope
 
 _STATUS = {
@@ -59,15 +60,17 @@ def ls_command(
     if empty:
         sessions += found.empty
     sessions.sort(key=lambda info: info.modified, reverse=True)
-    shown = sessions[:limit] if limit else sessions
+    families = put_copies_below(sessions)
+    kept = families[:limit] if limit else families
+    shown = [info for family in kept for info in family]
     if as_json:
         output.write_json([_to_wire(info) for info in shown])
     elif shown:
         _write(shown, [info.id for info in sessions], everywhere or _is_mixed(shown), all_agents)
     else:
         output.write_line("No sessions found")
-    total = _count(scope, found, everywhere) + len(sessions) - len(found)
-    _write_rest(scope, found, total - len(shown), everywhere or agent is not None, empty)
+    total = _count(scope, found, everywhere) - len(found) + len(families)
+    _write_rest(scope, found, total - len(kept), everywhere or agent is not None, empty)
 
 
 def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any:
@@ -124,7 +127,8 @@ def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents:
         row = [short[info.id], tables.age(info.modified), f"{info.message_count:,}"]
         if all_agents:
             row.append(info.agent)
-        row.append(tables.session_name(info))
+        is_copy = getattr(info, "copy_of", None) is not None
+        row.append("└ " * is_copy + tables.session_name(info))
         if has_status:
             row.append(_status(info))
         if with_project:
@@ -208,6 +212,7 @@ def _to_wire(info: Any) -> dict[str, Any]:
         "size": info.size,
         "status": getattr(info, "status", None),
         "kept": getattr(info, "is_kept", False),
+        "copyOf": getattr(info, "copy_of", None),
     }
 
 

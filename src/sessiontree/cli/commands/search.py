@@ -101,11 +101,12 @@ def search_command(
         output.write_json([_to_wire(hit, scope) for hit in results])
     else:
         for hit in results:
-            _write(hit, scope)
+            (_write if hit.session.copy_of is None else _write_copy)(hit, scope)
         if not results:
             _write_nothing(asked, tools, is_narrowed=role is not None or since is not None)
     if asked.filters.words:
-        _write_rest(results.total, len(results), tools, role or asked.filters.role)
+        shown = sum(hit.session.copy_of is None for hit in results)
+        _write_rest(results.total, shown, tools, role or asked.filters.role)
     if results.is_indexing and scope.files is not None:
         _finish_index(scope, agents)
     return output.OK if results else output.FAILURE
@@ -171,6 +172,12 @@ def _write(hit: SearchHit, scope: Scope) -> None:
     output.write_line((name, "bold"), (about, "dim"))
     output.write_line((said_by, "cyan"), *_marked(snippet, marks))
     output.write_line((f"  {_command(hit, scope)}", "dim"))
+
+
+def _write_copy(hit: SearchHit, scope: Scope) -> None:
+    """A copy of the session above: what is in it was just shown."""
+    facts = f"{hit.profile}, {tables.age(hit.session.modified)}: {_command(hit, scope)}"
+    output.write_line((f"  └ also in {facts}", "dim"))
 
 
 def _command(hit: SearchHit, scope: Scope) -> str:
@@ -242,5 +249,6 @@ def _to_wire(hit: SearchHit, scope: Scope) -> dict[str, Any]:
         "role": hit.role,
         "snippet": hit.snippet,
         "marks": [list(mark) for mark in hit.marks],
+        "copyOf": hit.session.copy_of,
         "resume": _command(hit, scope),
     }

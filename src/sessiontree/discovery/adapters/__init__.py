@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.logs import get_logger
 from sessiontree.plugins import find_entry_points
 from sessiontree.profiles import PROFILE_NAMES
 
@@ -113,6 +112,8 @@ def _load_installed(point: EntryPoint) -> AgentAdapter | None:
         made: AgentAdapter = adapter() if isinstance(adapter, type) else adapter
         _ = made.name, made.title
     except Exception as error:  # whatever a stranger's package raises when it loads
+        from sessiontree.logs import get_logger
+
         get_logger(__name__).warning("agent %s (%s) left out: %s", point.name, point.value, error)
         return None
     return made

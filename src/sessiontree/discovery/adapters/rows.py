@@ -18,7 +18,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -178,12 +177,16 @@ def spell_lines(
 
 def row_path(database: str, session_id: str) -> str:
     """The path of a session in a database; ids may hold anything."""
+    from urllib.parse import quote  # only where there is a database
+
     name = quote(session_id, safe="", errors="surrogatepass")
     return os.path.join(database, _DOTS.get(name, name))
 
 
 def row_id(path: str) -> str:
     """The id of the session at a path that ``row_path`` made."""
+    from urllib.parse import unquote
+
     return unquote(os.path.basename(path), errors="surrogatepass")
 
 

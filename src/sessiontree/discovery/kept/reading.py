@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -136,24 +138,30 @@ def kept_parts(path: str) -> list[str]:
     return [each.name for each in found if each.kind == "part"]
 
 
-def add_kept(adapter: AgentAdapter, places: Places) -> None:
-    """Add an agent's kept sessions whose originals are gone to where its sessions are.
+def add_kept(found: Iterable[tuple[AgentAdapter, Places]]) -> None:
+    """Add each agent's kept sessions whose originals are gone to where its sessions are.
 
     A session that is there under another path, because it was moved or archived, is not gone.
     """
-    try:
-        with open_index() as index:
-            if index is None:
-                return
-            present = {os.fsencode(stat.path) for stat in places.files()}
-            missing = [path for path in index.paths_of(adapter.name) if path not in present]
-            names = {path.rpartition(b"/")[2] for path in present} if missing else set()
-            # What a person removed does not come back here.
-            names |= set(map(os.fsencode, adapter.removed_names())) if missing else set()
-            found = [index.find(os.fsdecode(path)) for path in missing]
-    except (OSError, *sqlite.FAILURES):
+    with contextlib.suppress(OSError, *sqlite.FAILURES), open_index() as index:
+        if index is not None:
+            for adapter, places in found:
+                _add_of_agent(index, adapter, places)
+
+
+def _add_of_agent(index: KeptIndex, adapter: AgentAdapter, places: Places) -> None:
+    kept = list(map(os.fsdecode, index.paths_of(adapter.name)))
+    if not kept:
         return
-    for manifest in found:
+    present = {stat.path for stat in places.files()}
+    missing = [path for path in kept if path not in present]
+    if not missing:
+        return
+    names = {os.fsencode(os.path.basename(path)) for path in present}
+    # What a person removed does not come back here.
+    names |= set(map(os.fsencode, adapter.removed_names()))
+    manifests = [index.find(path) for path in missing]
+    for manifest in manifests:
         if manifest is not None and not _is_elsewhere(manifest, names, places):
             _add(adapter, places, manifest)
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.catalogue import OnProgress
+from sessiontree.discovery.catalogue.summary import Summary
+from sessiontree.discovery.copies import choose_leader, gather_families
+from sessiontree.discovery.families import Kin, kin_of
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import names
@@ -31,6 +34,7 @@ from sessiontree.discovery.search.scan import (
 )
 from sessiontree.discovery.search.times import Since, to_datetime, to_ms
 from sessiontree.discovery.selection import Selection, select_sessions
+from sessiontree.discovery.sources import Source
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.profiles import Profile
 from sessiontree.storage import sqlite
@@ -74,6 +78,7 @@ def search(
     of theirs. The index is brought up to date for at most ``max_indexing_s`` (None: until done).
     ``folders`` stands for a project: just the sessions in these; ``accept`` is asked about each
     session that has the words; ``on_progress`` hears of sessions indexed or read, and their number.
+    Copies of a session (``session.copy_of``) follow it at once, and count with it in ``limit``.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
@@ -85,7 +90,8 @@ def search(
         return results
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
     wanted = Wanted(role, role is None and include_tools, to_ms(since))
-    run = _Run(parsed, selection, store, scanner, wanted, on_progress, accept)
+    is_of_agents = profile is None and folders is None
+    run = _Run(parsed, selection, store, scanner, wanted, on_progress, accept, is_of_agents)
     pending = selection.files
     candidates: list[Candidate] = []
     if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
@@ -192,6 +198,8 @@ class _Run:
     wanted: Wanted
     on_progress: OnProgress | None
     accept: Accept | None = None
+    ties_copies: bool = False
+    """Whether copies of a session stand below it, and count with it."""
 
     def ask_index(self, max_indexing_s: float | None) -> tuple[list[Candidate], list[FileStat]]:
         """Return the index's matches, and the sessions that it does not hold."""
@@ -261,31 +269,58 @@ class _Run:
             key=lambda item: (item[0], item[1].stat.mtime_ns, item[1].stat.path),
             reverse=True,
         )
-        wrong = 0
-        step = limit if limit is not None else len(scored)
+        families = self._families(scored)
+        shown = wrong = 0
+        step = limit if limit is not None else len(families)
         if self.accept is not None:
             step = max(step, _ASKED_AT_ONCE)  # most may be refused
-        while len(results) + wrong < len(scored) and (limit is None or len(results) < limit):
+        while shown + wrong < len(families) and (limit is None or shown < limit):
             # as many as are missing: as a rule all of the first are hits
-            start = len(results) + wrong
-            some = scored[start : start + max(1, step - len(results))]
-            infos = self._infos([candidate.stat for _, candidate in some])
-            for score, candidate in some:
-                info = infos.get(candidate.stat.path)
-                if info is not None and self.accept is not None and not self.accept(info):
-                    info = None
-                if limit is not None and len(results) >= limit:
+            start = shown + wrong
+            some = families[start : start + max(1, step - shown)]
+            infos = self._infos([each.stat for family in some for (_, each), _ in family])
+            for family in some:
+                if limit is not None and shown >= limit:
                     break
-                match = self._match(candidate, info) if info is not None else None
-                if info is None or match is None or self._is_too_old(match, info):
-                    wrong += 1
-                else:
-                    results.append(_make_hit(info, match, score))
-        rest = scored[len(results) + wrong :]
-        is_known = all(each.is_sure or each.match is not None for _, each in rest)
+                hits = [
+                    (hit, kin)
+                    for (score, candidate), kin in family
+                    if (hit := self._hit(candidate, infos, score)) is not None
+                ]
+                results += _leader_first(hits)
+                shown, wrong = shown + bool(hits), wrong + (not hits)
+        rest = [each for family in families[shown + wrong :] for (_, each), _ in family]
+        is_known = all(each.is_sure or each.match is not None for each in rest)
         if self.wanted.since_ms is not None or self.accept is not None:
             is_known = not rest
-        results.total = len(scored) - wrong if is_known else None
+        results.total = len(families) - wrong if is_known else None
+
+    def _families(
+        self, scored: list[tuple[float, Candidate]]
+    ) -> list[list[tuple[tuple[float, Candidate], Kin]]]:
+        """Put copies of a session together; those of one profile are listed one by one."""
+        paths = [candidate.stat.path for _, candidate in scored]
+        if not self.ties_copies:
+            return [[(each, Kin(path))] for each, path in zip(scored, paths, strict=True)]
+        known = {
+            stat.path: kin_of(
+                summary, summary.session_id or stat.path, is_own=source.adapter.is_own
+            )
+            for source, stat, summary in self._survey([each.stat for _, each in scored])
+        }
+        return gather_families(scored, [known.get(path, Kin(path)) for path in paths])
+
+    def _hit(
+        self, candidate: Candidate, infos: dict[str, SessionInfo], score: float
+    ) -> SearchHit | None:
+        """The hit that a candidate is, if it is one."""
+        info = infos.get(candidate.stat.path)
+        if info is None or (self.accept is not None and not self.accept(info)):
+            return None
+        match = self._match(candidate, info)
+        if match is None or self._is_too_old(match, info):
+            return None
+        return _make_hit(info, match, score)
 
     def confirms(self, candidate: Candidate) -> bool:
         """Whether a session that may match does; it is read for that."""
@@ -309,15 +344,19 @@ class _Run:
         return info.modified.timestamp() * 1000 < self.wanted.since_ms
 
     def _infos(self, stats: list[FileStat]) -> dict[str, SessionInfo]:
-        found: dict[str, SessionInfo] = {}
+        return {
+            stat.path: source.make_info(stat, summary)
+            for source, stat, summary in self._survey(stats)
+        }
+
+    def _survey(self, stats: list[FileStat]) -> Iterator[tuple[Source, FileStat, Summary]]:
         by_source: dict[int, list[FileStat]] = {}
         for stat in stats:
             by_source.setdefault(id(self.selection.source_of(stat.path)), []).append(stat)
         for group in by_source.values():
             source = self.selection.source_of(group[0].path)
             for stat, summary in source.survey_some(group).found:
-                found[stat.path] = source.make_info(stat, summary)
-        return found
+                yield source, stat, summary
 
 
 def _score(candidate: Candidate, now_ns: int) -> float:
@@ -334,6 +373,14 @@ def _bm25(counts: list[int], matching: int, total: int) -> float:
     """Estimate the index's score of a session of average length."""
     weight = rarity(matching, total)
     return sum(weight * count * 2.2 / (count + 1.2) for count in counts)
+
+
+def _leader_first(hits: list[tuple[SearchHit, Kin]]) -> list[SearchHit]:
+    """The hits of one family, that of the session first of which the others are copies."""
+    if hits:
+        leader = choose_leader([(hit.session, kin) for hit, kin in hits])
+        hits.sort(key=lambda item: item[0].session is not leader)
+    return [hit for hit, _ in hits]
 
 
 def _make_hit(info: SessionInfo, match: SessionMatch, score: float) -> SearchHit:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 TOKENIZER = "\"unicode61 remove_diacritics 0 categories 'L* N* Mn Mc'\""
@@ -31,14 +32,29 @@ _OPTIONAL = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0
 # Spellings of unspaced characters that folding replaces by others.
 _COMPATIBLE = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7ff\uf900-\ufaff\uff66-\uff9f"
 
-_RUN = re.compile(f"(?P<pairs>[{_UNSPACED}]+)|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_ASCII_RUN = re.compile("[0-9a-z]+")
-_ANY_RUN = re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
-_FOLDABLE = re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}{_COMPATIBLE}]")
+_ASCII_RUN = re.compile("[0-9A-Za-z]+")
 _NON_ASCII = re.compile("[^\\x00-\\x7f]+")
 _ASCII = bytes(range(128))
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+# Each of these takes Python milliseconds to compile, so it is made for the first text that is not
+# ASCII.
+
+
+@cache
+def _runs() -> re.Pattern[str]:
+    return re.compile(f"(?P<pairs>[{_UNSPACED}]+)|(?:[^\\W_{_UNSPACED}]|[{_SIGNS}])+")
+
+
+@cache
+def _unspaced_runs() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]+")
+
+
+@cache
+def _foldable() -> re.Pattern[str]:
+    return re.compile(f"[^\\W_\\x00-\\x7f{_UNSPACED}]|[{_SIGNS}{_COMPATIBLE}]")
 
 
 class Word(NamedTuple):
@@ -52,7 +68,11 @@ class Word(NamedTuple):
 
 def split_words(text: str) -> Iterator[Word]:
     """Split a text into words, in order."""
-    for run in _RUN.finditer(text):
+    if text.isascii():
+        for run in _ASCII_RUN.finditer(text):
+            yield Word(run[0].lower(), *run.span())
+        return
+    for run in _runs().finditer(text):
         start, end = run.span()
         if run["pairs"] is None:
             word = fold(run[0])
@@ -67,7 +87,7 @@ def find_words(text: str) -> set[str]:
     """The different words of a text: what ``split_words`` gives, many times quicker."""
     if text.isascii():
         return set(_ASCII_RUN.findall(text.lower()))
-    runs = set(_ANY_RUN.findall(text))
+    runs = {run[0] for run in _runs().finditer(text)}
     return {word.text for run in runs for word in split_words(run)}
 
 
@@ -81,7 +101,7 @@ def fold(word: str) -> str:
 
 def is_plain(text: str) -> bool:
     """Whether folding a text changes nothing but the case of ASCII letters."""
-    return text.isascii() or _FOLDABLE.search(_without_ascii(text)) is None
+    return text.isascii() or _foldable().search(_without_ascii(text)) is None
 
 
 def fold_text(text: str) -> str:
@@ -97,9 +117,9 @@ def spell_for_index(text: str) -> str:
     rest = _without_ascii(text)
     if _SURROGATE.search(rest):
         text = _SURROGATE.sub(" ", text)  # half a character; a database takes whole ones only
-    if _FOLDABLE.search(rest):
-        return _RUN.sub(_respell, text)
-    return _NON_ASCII.sub(_respell_unspaced, text) if _UNSPACED_RUN.search(rest) else text
+    if _foldable().search(rest):
+        return _runs().sub(_respell, text)
+    return _NON_ASCII.sub(_respell_unspaced, text) if _unspaced_runs().search(rest) else text
 
 
 def _without_ascii(text: str) -> str:
@@ -113,7 +133,7 @@ def _respell(run: re.Match[str]) -> str:
 
 
 def _respell_unspaced(run: re.Match[str]) -> str:
-    return _UNSPACED_RUN.sub(_pairs, run[0])
+    return _unspaced_runs().sub(_pairs, run[0])
 
 
 def _pairs(run: re.Match[str]) -> str:

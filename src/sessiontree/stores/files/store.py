@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote
 
 from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import paths
@@ -79,6 +78,8 @@ class FileStore:
     @property
     def url(self) -> str:
         """``file:`` and the agent folder, or the one folder of all sessions."""
+        from urllib.parse import quote
+
         return f"file:{quote(self.session_dir or self.profile.agent_dir)}"
 
     @property
@@ -493,6 +494,8 @@ def _place_behind(found: Sequence[SessionInfo], mark: ListMark) -> int:
 
 def scope_name(scope: str) -> str:
     """The folder of a scope: another one for each, and none that a project has."""
+    from urllib.parse import quote
+
     name = _SCOPE + quote(scope, safe="", errors="surrogatepass")
     if len(name) <= _MAX_NAME:
         return name

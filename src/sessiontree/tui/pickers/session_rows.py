@@ -17,6 +17,7 @@ from typing import Literal, get_args
 from rich.cells import cell_len
 from rich.text import Text
 
+from sessiontree.discovery.copies import put_copies_below
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.profiles import DEFAULT_PROFILE
 from sessiontree.text.words import clean_line, format_short_age, format_time_ago
@@ -58,7 +59,7 @@ class SessionRow:
     name: str
     """The session's title, else its first prompt, else its id."""
     guides: str = ""
-    """The guides before the name in the threaded order."""
+    """The guides before the name: of a copy, or in the threaded order."""
     match: Match | None = None
     find_reason: FindReason | None = field(default=None, compare=False, repr=False)
     """Find why it matched; cached for a while."""
@@ -283,11 +284,24 @@ def _locate(hit: Hit, field: Field) -> Hit:
 def _ordered(rows: Sequence[SessionRow], sort: Sort) -> list[SessionRow]:
     match sort:
         case "recent":
-            return sorted(rows, key=_recency, reverse=True)
+            return _copies_below(sorted(rows, key=_recency, reverse=True))
         case "relevance":
-            return sorted(rows, key=_relevance, reverse=True)
+            return _copies_below(sorted(rows, key=_relevance, reverse=True))
         case "threaded":
             return _threaded(rows)
+
+
+def _copies_below(rows: list[SessionRow]) -> list[SessionRow]:
+    """Put copies of a session below it, where the first of them stands."""
+    by_path = {row.info.path: row for row in rows}
+    families = put_copies_below(row.info for row in rows)
+    if len(families) == len(rows):
+        return rows
+    return [
+        replace(by_path[info.path], guides="└ ") if at else by_path[info.path]
+        for family in families
+        for at, info in enumerate(family)
+    ]
 
 
 def _recency(row: SessionRow) -> tuple[float, str]:

@@ -212,4 +212,4 @@ def test_pairs_that_overlap_are_marked_as_one() -> None:
 
 
 def test_every_character_of_unspaced_scripts_is_a_pair() -> None:
-    assert words._UNSPACED_RUN.fullmatch("日本語ひらがなカタカナ한국어ภาษาไทย")
+    assert words._unspaced_runs().fullmatch("日本語ひらがなカタカナ한국어ภาษาไทย")
