@@ -107,6 +107,7 @@ def test_json_has_all_that_is_known(machine: Machine) -> None:
         "size": path.stat().st_size,
         "status": "complete",
         "kept": False,
+        "copyOf": None,
     }
     assert machine.run("ls", "--json", cwd=machine.home).json == []
 

@@ -159,7 +159,7 @@ def test_json_has_what_a_program_needs(machine: Machine) -> None:
     assert hit == {
         "id": A, "path": str(path), "agent": "sessiontree", "title": "T",
         "cwd": str(machine.project), "entryId": "00000002", "role": "assistant",
-        "snippet": "a marmot", "resume": f"sessiontree --resume {A}",
+        "snippet": "a marmot", "resume": f"sessiontree --resume {A}", "copyOf": None,
     }  # fmt: skip
 
 

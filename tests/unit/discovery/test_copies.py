@@ -8,7 +8,7 @@ import pytest
 from tests.agent_samples import claude_answer, claude_prompt, put_claude, put_codex
 from tests.unit.discovery.places import put, talk
 
-from sessiontree import SessionManager, search
+from sessiontree import SessionInfo, SessionManager, search
 from sessiontree.discovery.copies import put_copies_below
 from sessiontree.importers.imports import import_session
 from sessiontree.profiles import get_profile
@@ -27,8 +27,8 @@ def put_one(home: Path, *more: tuple[str, int], session_id: str = ONE, first: st
     return put_claude(home, session_id, *records)
 
 
-def shown(found: list[list[object]]) -> list[list[str]]:
-    return [[info.agent for info in family] for family in found]  # type: ignore[attr-defined]
+def shown(found: list[list[SessionInfo]]) -> list[list[str]]:
+    return [[info.agent for info in family] for family in found]
 
 
 def test_an_imported_session_is_listed_and_found_once(home: Path) -> None:

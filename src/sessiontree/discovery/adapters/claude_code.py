@@ -170,6 +170,7 @@ class _Line(msgspec.Struct, gc=False):
     costUSD: Any = None  # noqa: N815
     sessionId: Any = None  # noqa: N815
     cwd: Any = None
+    convertedFrom: Any = None  # noqa: N815
     message: _Message | None = None
 
 
@@ -270,6 +271,8 @@ class _Scan:
             summary.cwd = fields.cwd
         if summary.session_id is None and isinstance(fields.sessionId, str):
             summary.session_id = fields.sessionId or None
+        if summary.origin is None:
+            summary.origin = places.told_origin(fields.convertedFrom, "sessionId")
         time_ms = read_time(fields.timestamp)
         if time_ms is not None:
             if summary.timestamp is None:

@@ -179,6 +179,7 @@ def _read(path: str, lines: _Lines) -> Reading:
         first_message=next(steps.typed_prompts(done), None),
         skipped_count=lines.skipped,
         leaf=_find_leaf(done),
+        origin=places.told_origin(meta.get("converted_from"), "session_id"),
     )
     base = get_object(meta, "history_base")
     if base:

@@ -20,6 +20,8 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ROLLOUT_ID = re.compile(rf"rollout-.*?-({_UUID})(?:_{_UUID})?\.jsonl(?:\.zst)?")
 _SAFE_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _PROBE_BYTES = 1 << 16
+_NOT_PLAIN = re.compile("[^0-9A-Za-z]")
+_MOST_PLAIN = 200
 
 
 def claude_projects_dir(home: str | None = None) -> str:
@@ -27,6 +29,24 @@ def claude_projects_dir(home: str | None = None) -> str:
     override = os.environ.get("CLAUDE_CONFIG_DIR") if home is None else None
     base = override or os.path.join(home or os.path.expanduser("~"), ".claude")
     return os.path.join(base, "projects")
+
+
+def claude_project_name(cwd: str) -> str:
+    """The folder in which Claude Code keeps the sessions of a project."""
+    real = os.path.realpath(cwd)
+    plain = _NOT_PLAIN.sub(lambda sign: "--" if sign[0] > "\uffff" else "-", real)
+    if len(plain) <= _MOST_PLAIN:
+        return plain
+    units = real.encode("utf-16-le", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "little")) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >> 31 else value)
+    digits = ""
+    while value or not digits:
+        value, digit = divmod(value, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{plain[:_MOST_PLAIN]}-{digits}"
 
 
 def codex_home(home: str | None = None) -> str:
@@ -49,6 +69,13 @@ def claude_files(home: str | None = None) -> list[str]:
             if os.path.basename(folder) not in ids:
                 found += filter(is_subagent, _walk(os.path.join(folder, "subagents")))
     return found
+
+
+def told_origin(told: object, id_key: str) -> str | None:
+    """What a session that Sessiontree converted says of its source: ``agent:id``."""
+    if not isinstance(told, dict) or not isinstance(told.get(id_key), str):
+        return None
+    return f"{told.get('agent') or ''}:{told[id_key]}"
 
 
 def codex_files(home: str | None = None) -> list[str]:
