@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sessiontree.discovery.heads import Head, read_head
+from sessiontree.discovery.heads import PREFIX_BYTES, Head, read_head
 from sessiontree.discovery.paths import (
     DRAFT_SUFFIX,
     belongs_to,
@@ -19,6 +19,8 @@ from sessiontree.discovery.paths import (
     session_folders,
     session_of_draft,
 )
+from sessiontree.model.entries import SETTINGS
+from sessiontree.model.lines import Record, read_line
 from sessiontree.profiles import Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
@@ -75,6 +77,18 @@ def list_draft_files(storage: SessionStorage, folders: Iterable[str]) -> list[Fi
             if session_file is not None and not storage.exists(session_file):
                 found.append(stat)
     return found
+
+
+def is_blank(storage: SessionStorage, stat: FileStat) -> bool:
+    """Whether a draft holds settings only, as a killed program leaves it."""
+    if stat.size > PREFIX_BYTES:
+        return False
+    try:
+        lines = storage.read_prefix(stat.path, PREFIX_BYTES).split(b"\n")
+    except OSError:
+        return False
+    records = [item for line in lines[1:] for item in read_line(line, 0, 0)]
+    return all(isinstance(one, Record) and one.value.get("type") in SETTINGS for one in records)
 
 
 def _make_info(stat: FileStat, head: Head) -> DraftInfo:

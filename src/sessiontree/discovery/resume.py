@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery.breadcrumbs import began_new_session, read_breadcrumb
-from sessiontree.discovery.drafts import list_draft_files
+from sessiontree.discovery.drafts import is_blank, list_draft_files
 from sessiontree.discovery.heads import Head, read_head
 from sessiontree.discovery.last_used import by_last_use
 from sessiontree.discovery.paths import (
@@ -123,7 +123,9 @@ def choose_recent(
     belongs = belongs_to(cwd)
     for stat, _ in by_last_use(store, _newest_with_drafts(store, folders)):
         head = _try_head(store, stat.path)
-        if head is not None and belongs(head.cwd):
+        if head is None or not belongs(head.cwd):
+            continue
+        if session_of_draft(stat.path) is None or not is_blank(store, stat):
             return stat.path
     return None
 

@@ -230,6 +230,9 @@ def entry_of_line(entry: Entry, line: bytes) -> Entry:
     return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, source, 0, len(line))
 
 
+SETTINGS = frozenset(("model_change", "thinking_level_change", "mode_change", "session_info"))
+"""Types of entries that a program may write before anybody has said anything."""
+
 LEAF_MARKER = "sessiontree.leaf"
 """The type of the `custom` entry that stands last so that its parent is the leaf for others."""
 

@@ -17,14 +17,13 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import may_be_edited
 from sessiontree.errors import ConflictError, EntryExistsError
 from sessiontree.model.dialects import session_name
-from sessiontree.model.entries import LEAF_MARKER, Entry, WireEntry
+from sessiontree.model.entries import LEAF_MARKER, SETTINGS, Entry, WireEntry
 from sessiontree.model.header import Header, get_cwd, get_title
 from sessiontree.model.lines import SessionWarning
 from sessiontree.session.batch import make_entries
 from sessiontree.stores.base import SessionLog
 from sessiontree.stores.identity import new_entry
 
-_SETTINGS = frozenset(("model_change", "thinking_level_change", "mode_change", "session_info"))
 """What a session says before anything was said in it."""
 
 
@@ -288,9 +287,7 @@ class LiveSession:
 
     def _end(self) -> bool:
         """Whether there is anything to keep."""
-        if self.log.is_draft and not any(
-            entry.type not in _SETTINGS for entry in self.tree.entries
-        ):
+        if self.log.is_draft and not any(entry.type not in SETTINGS for entry in self.tree.entries):
             self.log.discard()
             return False
         self.mark_leaf()

@@ -339,6 +339,17 @@ def test_a_prompt_that_was_never_answered_is_offered_back(here: Path, terminal: 
     assert [item.data["message"]["content"] for item in again.get_entries()] == ["unanswered"]
 
 
+def test_a_draft_in_which_nobody_has_said_anything_is_passed_over(here: Path) -> None:
+    said = put(here, *talk("x", "y"), cwd=HERE, mtime=1_700_000_000)
+    killed = SessionManager.create(HERE)
+    killed.append_model_change("offline/offline")
+    killed.append_thinking_level_change("off")
+    (draft,) = find_drafts(HERE)
+    assert choose_recent(HERE) == str(said)
+    killed.append_custom_entry("note", {"a": 1})
+    assert choose_recent(HERE) == draft.path
+
+
 def test_a_draft_whose_session_exists_is_no_draft(here: Path, home: Path) -> None:
     file = put(here, cwd=HERE)
     draft = Path(paths.draft_path(file))
