@@ -24,7 +24,7 @@ from sessiontree.errors import AmbiguousSessionError, SessionTreeError
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.redact import Redactor
 from sessiontree.mcp.reading import LEAST_BUDGET, MOST_BUDGET, Part, read_part
-from sessiontree.serving.sessions import Hit, Row, ServedSessions, is_in, to_time
+from sessiontree.serving.sessions import Hit, Hits, Row, ServedSessions, is_in, to_time
 
 INSTRUCTIONS = """\
 Earlier sessions of this user's coding agents (pi, omp, Claude Code, Codex, OpenCode and others).
@@ -83,6 +83,8 @@ class Found:
 
     hits: list[FoundMessage]
     total: int | None
+    note: str | None = None
+    """What the answer lacks, if it does."""
 
 
 @dataclass
@@ -158,7 +160,7 @@ class SessionServer(MCPServer[Any]):
             )
         except (SessionTreeError, ValueError) as error:
             raise ToolError(_in_words(error)) from None
-        return Found([self._found(hit) for hit in found.hits], found.total)
+        return Found([self._found(hit) for hit in found.hits], found.total, _lacking(found))
 
     def list_sessions(
         self,
@@ -294,6 +296,13 @@ class SessionServer(MCPServer[Any]):
             description=f"{row.agent} · {self._line(row.cwd)} · {row.message_count} messages",
             mime_type="text/markdown",
         )
+
+
+def _lacking(found: Hits) -> str | None:
+    if found.indexing is None:
+        return None
+    done, total = found.indexing.done, found.indexing.total
+    return f"Only {done:,} of {total:,} sessions are indexed so far. Search again in a minute."
 
 
 def _since(text: str | None) -> datetime | None:

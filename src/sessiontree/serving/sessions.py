@@ -3,7 +3,8 @@
 A server knows a session by its ``key``: a hash of the agent and of the store's ref. So a request
 names only sessions that the listing has; no path that a client makes up is ever opened.
 
-Listings are kept for a moment, because one page asks several times.
+Listings are kept for a moment, because one page asks several times. Searches of files are answered
+by the index as it is, which a thread keeps up to date (``LiveIndex``).
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery.paths import same_cwd
-from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
+from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError
 from sessiontree.export.view import SessionView, read_view
-from sessiontree.profiles import PROFILE_NAMES
+from sessiontree.profiles import PROFILE_NAMES, get_profile
 from sessiontree.scope import Scope
 from sessiontree.serving.filtered_search import FilteredSearch, ModelReader
 from sessiontree.storage.base import FileStat
@@ -30,9 +31,12 @@ from sessiontree.stores.base import SessionStore
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
-    from sessiontree.discovery.search.hits import SearchHit
+    from sessiontree.discovery.search.hits import IndexProgress, SearchHit, SearchResults
+    from sessiontree.discovery.search.live import LiveIndex
 
 KEEP_S = 2.0
+INDEXING_S = 20.0
+"""How long a search waits for the index, where nobody is typing."""
 _LEAST_PREFIX = 4
 
 
@@ -78,7 +82,8 @@ class Hits:
 
     hits: list[Hit] = field(default_factory=list)
     total: int | None = 0
-    is_indexing: bool = False
+    indexing: IndexProgress | None = None
+    """How far the index is, while it lacks some sessions."""
     meant: str | None = None
     """What would have been found, if nothing was."""
 
@@ -92,8 +97,15 @@ class ServedSessions:
         self._lock = threading.Lock()
         self._rows: list[Row] = []
         self._by_key: dict[str, Row] = {}
+        self._copies: dict[str, str] = {}
         self._listed_at = float("-inf")
         self._models = ModelReader()
+        self._index = _make_index(self.scope)
+        self._listed = threading.Event()
+        self._starting = threading.Lock()
+        self._first: threading.Thread | None = None
+        self.progress = (0, 0)
+        """Of the first listing, which may take a while: how many sessions are read, of how many."""
 
     @property
     def is_files(self) -> bool:
@@ -101,14 +113,54 @@ class ServedSessions:
         return self.scope.files is not None
 
     def list(self, *, fresh: bool = False) -> Sequence[Row]:
-        """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``."""
-        with self._lock:
+        """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``.
+
+        While another thread lists anew, the listing before counts.
+        """
+        if not self._lock.acquire(blocking=fresh or not self._rows):
+            return self._rows
+        try:
             if fresh or time.monotonic() - self._listed_at > KEEP_S:
                 profile = self.scope.store.profile.name
-                self._rows = [_row(info.agent or profile, info) for info in self.scope.list()]
+                infos = self.scope.list(self._take_progress)
+                self._rows = [_row(info.agent or profile, info) for info in infos]
                 self._by_key = {row.key: row for row in self._rows}
+                told = ((info.path, info.copy_of) for info in infos)
+                self._copies = {path: whole for path, whole in told if whole is not None}
+                self._models = ModelReader()
                 self._listed_at = time.monotonic()
             return self._rows
+        finally:
+            self._lock.release()
+
+    def _take_progress(self, done: int, total: int) -> None:
+        self.progress = (done, total)
+
+    def prepare(self) -> None:
+        """Begin to list and to index, in the background: somebody will soon ask."""
+
+        def work() -> None:
+            with suppress(SessionTreeError, OSError):  # a request says it
+                self.list()
+            self._listed.set()
+            if self._index is not None:
+                self._index.wake()
+
+        with self._starting:
+            if self._first is None:
+                self._first = threading.Thread(target=work, daemon=True)
+                self._first.start()
+
+    def is_ready(self, patience_s: float) -> bool:
+        """Whether the first listing is done, which reads each session once; else ``progress``."""
+        if self._first is None:
+            self.prepare()
+        return self._listed.wait(patience_s)
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._index is not None:
+            self._index.close()
 
     def forget(self) -> None:
         """Drop the listing: a session was changed."""
@@ -157,18 +209,39 @@ class ServedSessions:
         return [row for row in self.list() if row.info is not None and wanted.accepts(row.info)]
 
     def search_filtered(
-        self, query: str, *, include_tools: bool = False, limit: int | None = 20
+        self,
+        query: str,
+        *,
+        include_tools: bool = False,
+        limit: int = 20,
+        is_typing: bool = False,
+        with_meant: bool = True,
     ) -> Hits:
         """Find sessions by the words of a query, of those that its filters leave, best first.
 
-        Raises FilterError.
+        ``is_typing``: its last word may go on. ``with_meant``: if it finds nothing, look for one
+        that does, which takes longer. Raises FilterError.
         """
         wanted = FilteredSearch.of(query, self.scope)
         wanted.models = self._models
-        found = wanted.search(include_tools=include_tools, limit=limit)
-        hits = [self._hit(hit) for hit in found if hit.session.copy_of is None]
-        meant = None if hits else wanted.near_miss(include_tools=include_tools).query
-        return Hits(hits, found.total, found.is_indexing and self.is_files, meant)
+        filters = wanted.filters
+        if self._index is None or not filters.words:
+            found = wanted.search(include_tools=include_tools, limit=limit)
+        else:
+            is_narrow = filters.is_about_sessions
+            found = self._index.search(
+                filters.words,
+                role=filters.role,
+                include_tools=include_tools or filters.in_tools,
+                limit=limit,
+                among={row.ref for row in self.find_all(query)} if is_narrow else None,
+                copies=self._copies,
+                is_typing=is_typing,
+            )
+        made = self._hits(found)
+        if not made.hits and with_meant:
+            made.meant = wanted.near_miss(include_tools=include_tools).query
+        return made
 
     def search(
         self,
@@ -181,21 +254,37 @@ class ServedSessions:
         include_tools: bool = False,
         limit: int = 20,
     ) -> Hits:
-        """Find sessions by what was said in them, best first. Raises ValueError for a bad role."""
+        """Find sessions by what was said in them, best first."""
+        if self._index is not None:
+            self._index.wait(INDEXING_S)
+            among = None
+            if project is not None or agent is not None:
+                rows = (row for row in self.list() if agent in (None, row.agent))
+                among = {row.ref for row in rows if project is None or is_in(row, project)}
+            return self._hits(
+                self._index.search(
+                    query,
+                    role=role,
+                    since=since,
+                    include_tools=include_tools,
+                    limit=limit,
+                    among=among,
+                    copies=self._copies,
+                )
+            )
         scope = self.scope
         if project is not None:
             scope = replace(scope, cwd=project, reach="project")
-        if agent is not None and scope.agents is not None:
-            scope = replace(scope, agents=agent)
         found = scope.search(
             query, role=role, since=since, include_tools=include_tools, limit=limit
         )
-        hits = [
-            self._hit(hit)
-            for hit in found
-            if agent in (None, hit.profile) and hit.session.copy_of is None
-        ]
-        return Hits(hits, found.total, found.is_indexing and self.is_files)
+        found[:] = [hit for hit in found if agent in (None, hit.profile)]
+        return self._hits(found)
+
+    def _hits(self, found: SearchResults) -> Hits:
+        is_behind = found.is_indexing and self.is_files
+        hits = [self._hit(hit) for hit in found if hit.session.copy_of is None]
+        return Hits(hits, found.total, found.indexing if is_behind else None)
 
     @contextmanager
     def open(self, row: Row) -> Iterator[SessionView]:
@@ -307,6 +396,16 @@ def to_time(text: str) -> datetime:
     """A day or a time as an aware one; without a zone it is local. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.astimezone()).astimezone(UTC)
+
+
+def _make_index(scope: Scope) -> LiveIndex | None:
+    """The index of these sessions; None for a database, and for a folder of its own."""
+    is_usual = scope.url is None and scope.profile == get_profile(scope.profile.name)
+    if not is_usual or scope.session_dir is not None:
+        return None
+    from sessiontree.discovery.search.live import LiveIndex
+
+    return LiveIndex(profile=None if scope.agents else scope.profile, agents=scope.agents)
 
 
 def _row(agent: str, info: SessionInfo) -> Row:

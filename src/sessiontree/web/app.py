@@ -44,6 +44,8 @@ from sessiontree.web.session_page import draw_session, tell_news
 from sessiontree.web.trash_page import draw_trash
 from sessiontree.web.usage_page import UsageReader, Wish, draw_usage
 
+_PATIENCE_S = 1.0
+"""How long the first page waits for the first listing."""
 _FOREVER = "private, max-age=31536000, immutable"
 _KINDS = {"css": "text/css", "js": "text/javascript"}
 
@@ -92,13 +94,16 @@ class Viewer:
         ]
 
     def close(self) -> None:
-        """Close all sessions."""
+        """Close all sessions, and what runs in the background."""
         self._readings.close()
+        self._served.close()
 
     # -- pages -----------------------------------------------------------------------------
 
     def list(self, request: Request) -> Response:
         """All sessions, or those that the filters leave."""
+        if not self._served.is_ready(_PATIENCE_S):
+            return HTMLResponse(_frame(request).waiting_page(*self._served.progress))
         filters = Filters.read(request.query_params)
         now = _now()
         found = listing.find(self._served, filters, _start(request))
@@ -109,10 +114,18 @@ class Viewer:
         """A part of the list, for the page's script."""
         filters = Filters.read(request.query_params)
         now = _now()
-        found = listing.find(self._served, filters, _start(request))
+        is_idle = request.query_params.get("idle") == "1"  # nobody types: there is time
+        found = listing.find(self._served, filters, _start(request), with_meant=is_idle)
         told = listing.tell(found, filters, len(self._served.list()))
         rows = listing.draw_rows(_frame(request), found, filters, now)
-        return JSONResponse({"rows": rows, "told": told, "isNarrow": filters.is_narrow})
+        return JSONResponse(
+            {
+                "rows": rows,
+                "told": told,
+                "isNarrow": filters.is_narrow,
+                "isIndexing": found.indexing is not None,
+            }
+        )
 
     def session(self, request: Request) -> Response:
         """A session."""

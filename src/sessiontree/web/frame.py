@@ -81,6 +81,17 @@ class Frame:
         )
         return document(self.root, title, body, head=f"{token}{root}{tags}", classes=classes)
 
+    def waiting_page(self, done: int, total: int) -> str:
+        """What there is to see while sessions are read for the first time; it asks again."""
+        told = f"{done:,} of {total:,}" if total else "a moment"
+        bar = f'<progress max="{total}" value="{done}">{told}</progress>' if total else ""
+        return message_page(
+            self.root,
+            "Reading your sessions",
+            f"{bar}<p>{told}. From now on this takes only a moment.</p>",
+            '<meta http-equiv="refresh" content="1">\n',
+        )
+
     def _places(self, current: str | None) -> str:
         links = "".join(
             f'<a href="{self.url(path)}"{_current(path == current)}>{name}</a>'

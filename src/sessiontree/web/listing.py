@@ -7,6 +7,7 @@ a filtered list can be bookmarked and the browser's back button works.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 
 from sessiontree.discovery.adapters import agent_names
 from sessiontree.discovery.search.filters import parse_filters
+from sessiontree.discovery.search.hits import IndexProgress
 from sessiontree.export.html.document import shorten_home
 from sessiontree.export.html.markup import attribute, text
 from sessiontree.export.html.markup import clean as clean_text
@@ -24,6 +26,8 @@ from sessiontree.web.frame import Frame
 
 PAGE = 60
 """Sessions to show at once; more come as the reader scrolls."""
+HITS = 20
+"""The same of a search, where each is read for its snippet."""
 _PLACEHOLDER = "Search what was said ( / ), or filter: agent:pi date:7d is:named"
 _TITLE_CHARACTERS = 300
 _MOST_PROJECTS = 200
@@ -57,6 +61,8 @@ _BADGES = {
     "aborted": "stopped",
     "damaged": "damaged",
 }
+_BEGUN = re.compile(r"(?:^|(?<=\s))[A-Za-z]{1,2}\Z")
+"""The first letters of a word, which say too little to search for."""
 _FILTERS = {"agent": "agent", "project": "dir", "date": "date", "role": "role", "is": "is",
             "model": "model"}  # fmt: skip
 """The fields of the form, and the filters of a query that they stand for."""
@@ -128,7 +134,7 @@ class Found:
     items: Sequence[Item]
     start: int
     total: int | None
-    is_indexing: bool = False
+    indexing: IndexProgress | None = None
     problem: str = ""
     """What is wrong with a filter, in one line."""
     meant: str | None = None
@@ -138,24 +144,36 @@ class Found:
     def next_start(self) -> int | None:
         """The beginning of the next part; None if this is the last."""
         end = self.start + len(self.items)
-        is_more = len(self.items) == PAGE if self.total is None else end < self.total
+        is_more = len(self.items) >= HITS if self.total is None else end < self.total
         return end if is_more else None
 
 
-def find(served: ServedSessions, filters: Filters, start: int) -> Found:
-    """The part of the list that begins there."""
+def find(served: ServedSessions, filters: Filters, start: int, *, with_meant: bool = True) -> Found:
+    """The part of the list that begins there.
+
+    The last word of the query may still be being typed. ``with_meant``: say what a query that finds
+    nothing may have meant, which takes longer.
+    """
     try:
         if not filters.words:
             rows = served.find_all(filters.whole) if filters.is_narrow else served.list()
             items = _in_order([*rows], filters.sort)
             return Found(items[start : start + PAGE], start, len(items))
         hits = served.search_filtered(
-            filters.whole, include_tools=filters.with_tools, limit=start + PAGE
+            filters.whole,
+            include_tools=filters.with_tools,
+            limit=start + HITS,
+            is_typing=filters.query[-1:].isalnum(),
+            with_meant=with_meant,
         )
     except FilterError as error:
         return Found((), 0, 0, problem=str(error))
+    begun = _BEGUN.search(filters.query)
+    if begun and not hits.hits and not hits.meant:
+        shorter = replace(filters, query=filters.query[: begun.start()].rstrip())
+        return find(served, shorter, start, with_meant=with_meant)
     items = [Item(hit.row, hit) for hit in hits.hits[start:]]
-    return Found(items, start, hits.total, hits.is_indexing, meant=hits.meant)
+    return Found(items, start, hits.total, hits.indexing, meant=hits.meant)
 
 
 def _in_order(rows: list[Row], sort: str) -> list[Item]:
@@ -301,7 +319,9 @@ def tell(found: Found, filters: Filters, total: int) -> str:
         return count(total, "session")
     many = "many" if found.total is None else f"{found.total:,}"
     told = f"{many} of {count(total, 'session')}"
-    return f"{told} · still indexing, more may follow" if found.is_indexing else told
+    if found.indexing is None:
+        return told
+    return f"{told} · {found.indexing.done:,} of {found.indexing.total:,} indexed so far"
 
 
 def _draw_nothing(filters: Filters, rows: Sequence[Row]) -> str:

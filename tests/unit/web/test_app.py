@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.samples import TALK, assistant, chain, entry, header, lines, message, read, user, write
+
+from sessiontree.scope import Scope
 
 from .asking import Asker, enter
 
@@ -74,6 +77,32 @@ async def test_without_sessions_the_page_says_what_to_do() -> None:
     assert "sessiontree demo" in page
 
 
+async def test_while_thousands_of_sessions_are_read_the_page_says_how_far_it_is(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(session_file(home), header(), *chain(user("zoo")))
+    go_on = threading.Event()
+    whole = Scope.list
+
+    def slow(self: Scope, on_progress: Any = None) -> Any:
+        on_progress(1_200, 6_000)
+        go_on.wait(10)
+        return whole(self)
+
+    monkeypatch.setattr(Scope, "list", slow)
+    monkeypatch.setattr("sessiontree.web.app._PATIENCE_S", 0.2)
+    asker = await enter()
+    page = (await asker.ask("/")).text
+    assert "1,200 of 6,000" in page
+    assert 'http-equiv="refresh"' in page
+    go_on.set()
+    for _ in range(100):
+        page = (await asker.ask("/")).text
+        if "zoo" in page:
+            break
+    assert 'http-equiv="refresh"' not in page
+
+
 async def test_search_as_you_type(home: Path) -> None:
     write(session_file(home), header(), *chain(user("where is the zebra"), assistant("in the zoo")))
     asker = await enter()
@@ -109,7 +138,7 @@ async def test_filters_are_those_of_the_picker(home: Path) -> None:
     assert await names("q=zoo&role=assistant") == ["Named"]
     told = (await asker.ask("/rows?q=date:soon")).json["told"]
     assert "date:soon is not a date" in told
-    assert "zebra" in (await asker.ask("/rows?q=zerba")).json["told"]  # did you mean
+    assert "zebra" in (await asker.ask("/rows?q=zerba&idle=1")).json["told"]  # did you mean
 
 
 async def test_a_sessions_page_has_its_outline_and_asks_for_articles(home: Path) -> None:

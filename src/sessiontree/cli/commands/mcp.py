@@ -43,11 +43,16 @@ def mcp_command(scope: Scope, http: bool, port: int, no_redact: bool) -> None:
         from sessiontree.mcp.server import SessionServer
     from sessiontree.serving.sessions import ServedSessions
 
-    server = SessionServer(ServedSessions(scope), redact=not no_redact)
-    if http:
-        _serve_http(server, port)
-    else:
-        server.run("stdio")
+    sessions = ServedSessions(scope)
+    sessions.prepare()
+    server = SessionServer(sessions, redact=not no_redact)
+    try:
+        if http:
+            _serve_http(server, port)
+        else:
+            server.run("stdio")
+    finally:
+        sessions.close()
 
 
 def _serve_http(server: SessionServer, port: int) -> None:

@@ -66,6 +66,7 @@ def view_command(
     from sessiontree.web.app import make_app
 
     served = ServedSessions(scope)
+    served.prepare()
     if host not in _LOOPBACK and not login_header:
         _require_password(host)
     listening = listen("127.0.0.1" if host == "localhost" else host, port)

@@ -91,7 +91,7 @@ def search(
     scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
     wanted = Wanted(role, role is None and include_tools, to_ms(since))
     is_of_agents = profile is None and folders is None
-    run = _Run(parsed, selection, store, scanner, wanted, on_progress, accept, is_of_agents)
+    run = Run(parsed, selection, store, scanner, wanted, on_progress, accept, is_of_agents)
     pending = selection.files
     candidates: list[Candidate] = []
     if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
@@ -126,7 +126,7 @@ def update_search_index(
                     on_progress=on_progress,
                 )
     except sqlite.FAILURES as error:
-        _give_up(error)
+        give_up(error)
     missing = len({selection.session_of(stat.path) for stat in left})
     return IndexProgress(len(selection.files) - missing, len(selection.files))
 
@@ -148,7 +148,7 @@ def match_index(
     selection = select_sessions(cwd, profile, FileSessionStorage(), agents=agents)
     scanner = Scanner(Matcher(query), roles_for(role, include_tools), None)
     wanted = Wanted(role, role is None and include_tools, None)
-    run = _Run(query, selection, FileSessionStorage(), scanner, wanted, None)
+    run = Run(query, selection, FileSessionStorage(), scanner, wanted, None)
     if not query.wanted or query.needs_scan or not selection.files:
         return IndexMatches({}, run, [])
     found, pending = run.ask_index(0.0)
@@ -164,7 +164,7 @@ class IndexMatches:
     """
 
     found: dict[str, Candidate]
-    _run: _Run
+    _run: Run
     pending: list[FileStat]
 
     def snippet(self, path: str) -> tuple[str, str, tuple[tuple[int, int], ...]] | None:
@@ -188,7 +188,7 @@ def forget_index() -> None:
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
     """One running search."""
 
     query: Query
@@ -219,8 +219,19 @@ class _Run:
                     pending = map(self.selection.find, sorted(left))
                     return found, [stat for stat in pending if stat is not None]
         except sqlite.FAILURES as error:
-            _give_up(error)
+            give_up(error)
         return [], self.selection.files
+
+    def ask_as_it_is(self) -> list[Candidate]:
+        """Return the index's matches, without a look at the files: these may have changed since."""
+        try:
+            with search_index.open_index() as index:
+                if index is not None:
+                    with index.snapshot():
+                        return ask(index, self.query, self.wanted, self.selection, set())
+        except sqlite.FAILURES as error:
+            give_up(error)
+        return []
 
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
         """The name of a session, if it counts."""
@@ -228,12 +239,14 @@ class _Run:
         is_old = since_ms is not None and _mtime_ms(stat) < since_ms
         return [] if not self.wanted.in_names or is_old else names.as_text(name)
 
-    def scan(self, pending: list[FileStat]) -> list[Candidate]:
-        """Search the files themselves."""
+    def scan(self, pending: Sequence[FileStat], deadline: float | None = None) -> list[Candidate]:
+        """Search the files themselves, until ``deadline`` (monotonic)."""
         found: list[Candidate] = []
         called: dict[str, str] = {}
         read_names = names.names_reader(self.selection.source_of)
         for done, stat in enumerate(pending):
+            if deadline is not None and time.monotonic() > deadline:
+                break
             if done % _NAMES_AT_ONCE == 0:
                 called |= read_names(pending[done : done + _NAMES_AT_ONCE])
             files = self.selection.pieces_of(stat)
@@ -397,7 +410,7 @@ def _make_hit(info: SessionInfo, match: SessionMatch, score: float) -> SearchHit
     )
 
 
-def _give_up(error: sqlite.Failure) -> None:
+def give_up(error: sqlite.Failure) -> None:
     """After the index failed: answer without it, and remove it if it is broken."""
     if isinstance(error, sqlite.DamagedRowError):
         sqlite.replace(search_index.SCHEMA)  # as a database it may well be sound

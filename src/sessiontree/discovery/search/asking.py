@@ -197,7 +197,8 @@ def _make(
         if row is None or stat is None or stat.path in left:
             return None
         chosen = [row.segments[at] for at in sorted(segments) if at < len(row.segments)]
-        newest_ms = max(newest_ms, *(each.newest_ms for each in chosen), 0)
+        if wanted.since_ms is not None:
+            newest_ms = max(newest_ms, *(each.newest_ms for each in chosen), 0)
         ranges = [(segment.start, segment.end) for segment in chosen]
         piece = Piece(path, selection.adapter_of(path), ranges)
         pieces.insert(0 if path == stat.path else len(pieces), piece)

@@ -31,6 +31,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -460,4 +461,9 @@ def _path(folder: object, name: object) -> str:
     """Raises DamagedRowError."""
     if not (isinstance(folder, bytes) and isinstance(name, bytes)):
         raise sqlite.DamagedRowError("a path is not bytes")
-    return os.path.join(os.fsdecode(folder), os.fsdecode(name))
+    return os.path.join(_folder(folder), os.fsdecode(name))
+
+
+@lru_cache(maxsize=256)
+def _folder(encoded: bytes) -> str:
+    return os.fsdecode(encoded)

@@ -8,13 +8,14 @@ rf), and one without a letter or digit (``->``, an emoji) as literal text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sessiontree.discovery.search.words import split_words
 
 _PART = re.compile(r'(?P<minus>-(?=["\w]))?(?:"(?P<phrase>[^"]*)"(?P<star>\*)?|(?P<word>[^\s"]+))')
 _MAX_TERMS = 32
 _MAX_WORDS = 64
+_LEAST_BEGINNING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,18 @@ class Query:
     def needs_scan(self) -> bool:
         """Whether an index of words can't answer it."""
         return any(term.literal is not None for term in self.wanted + self.unwanted)
+
+    def with_open_end(self) -> Query:
+        """The query with its last word as the beginning of one: somebody is still typing it.
+
+        One or two letters begin too much: they stay the word that they are.
+        """
+        if not self.wanted:
+            return self
+        *others, last = self.wanted
+        if last.literal is not None or (last.is_ascii and len(last.words[-1]) < _LEAST_BEGINNING):
+            return self
+        return replace(self, wanted=(*others, replace(last, is_prefix=True)))
 
 
 def parse_query(text: str) -> Query:

@@ -32,10 +32,17 @@
     return answer.json();
   }
 
-  async function show() {
+  // What a query that finds nothing may have meant takes longer: asked for once nobody types.
+  const IDLE_MS = 500, INDEXING_MS = 1_500;
+  let later = 0;
+
+  async function show(isIdle = false) {
     const chosen = address();
+    clearTimeout(later);
     try {
-      const found = await load(chosen);
+      const asked = new URLSearchParams(chosen);
+      if (isIdle) asked.set("idle", "1");
+      const found = await load(asked);
       history.replaceState(null, "", `${root}/${String(chosen) ? `?${chosen}` : ""}`);
       if (found.rows !== last) list.replaceChildren(parse(found.rows));
       last = found.rows;
@@ -43,6 +50,8 @@
       find("nothing").hidden = list.childElementCount > 0;
       find("reset").hidden = !found.isNarrow;
       watchForMore();
+      if (found.isIndexing) later = setTimeout(show, INDEXING_MS);
+      else if (!list.childElementCount && found.isNarrow && !isIdle) later = setTimeout(show, IDLE_MS, true);
     } catch (error) {
       if (error.name !== "AbortError") find("told").textContent = error.message === "Failed to fetch"
         ? "The server doesn't answer. Is sessiontree view still running?" : error.message;
@@ -124,8 +133,9 @@
   // The list stays up to date while nobody is in the middle of it.
   const LOOK_MS = 4_000;
   const isIdle = () => !document.hidden && scrollY < 200 && !list.contains(document.activeElement) && !String(getSelection());
-  setInterval(() => { if (isIdle()) show(); }, LOOK_MS);
-  document.addEventListener("visibilitychange", () => { if (isIdle()) show(); });
+  const lookAgain = () => { if (isIdle()) show(list.childElementCount === 0); };
+  setInterval(lookAgain, LOOK_MS);
+  document.addEventListener("visibilitychange", lookAgain);
   addEventListener("pageshow", (event) => { if (event.persisted) show(); });
 
   let trashed = null;
