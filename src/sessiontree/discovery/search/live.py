@@ -1,10 +1,10 @@
-"""The search index for a program that is asked often: one question a keystroke, for hours.
+"""Keep the search index open to a program that is asked often: a question a keystroke, for hours.
 
 ``search`` looks at every session file before it answers, and reads what the index lacks. A server
 can't: with thousands of sessions that look takes longer than the answer, and the first index a
-minute. So a ``LiveIndex`` looks at the files in a thread of its own, whenever somebody asks and the
-last look was a moment ago, and answers from what the index holds. A question never waits for files
-to be read; ``indexing`` says how much is missing meanwhile.
+minute. So a ``LiveIndex`` looks at the files in a thread of its own, when somebody asks and the
+last look was a moment ago, and answers from what the index holds. A question never waits for the
+thread, but for the very first one, a moment; ``indexing`` says how many sessions are missing.
 """
 
 from __future__ import annotations
