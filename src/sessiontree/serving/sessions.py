@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 KEEP_S = 2.0
 INDEXING_S = 20.0
-"""How long a search waits for the index, where nobody is typing."""
+"""How long a search that was not typed just now waits for the index."""
 _LEAST_PREFIX = 4
 
 
@@ -115,7 +115,7 @@ class ServedSessions:
     def list(self, *, fresh: bool = False) -> Sequence[Row]:
         """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``.
 
-        While another thread lists anew, the listing before counts.
+        While another thread lists them, the listing before it counts.
         """
         if not self._lock.acquire(blocking=fresh or not self._rows):
             return self._rows
@@ -137,7 +137,7 @@ class ServedSessions:
         self.progress = (done, total)
 
     def prepare(self) -> None:
-        """Begin to list and to index, in the background: somebody will soon ask."""
+        """Begin to list and to index, in the background."""
 
         def work() -> None:
             with suppress(SessionTreeError, OSError):  # a request says it

@@ -114,7 +114,7 @@ class Viewer:
         """A part of the list, for the page's script."""
         filters = Filters.read(request.query_params)
         now = _now()
-        is_idle = request.query_params.get("idle") == "1"  # nobody types: there is time
+        is_idle = request.query_params.get("idle") == "1"  # the reader has stopped typing
         found = listing.find(self._served, filters, _start(request), with_meant=is_idle)
         told = listing.tell(found, filters, len(self._served.list()))
         rows = listing.draw_rows(_frame(request), found, filters, now)
