@@ -22,7 +22,7 @@ def test_a_word_is_found_with_its_place_and_the_way_there(machine: Machine) -> N
     assert result.code == 0
     assert result.lines == [
         f"Pool  just now · {machine.project}",
-        "  assistant: It reuses sockets.",
+        "  agent: It reuses sockets.",
         f"  sessiontree --resume {A}",
     ]
 
@@ -222,8 +222,8 @@ def test_on_a_terminal_a_hit_takes_three_lines_and_its_match_is_in_sight(machine
         machine.session(f"0199a3f2c0de000{number}", text, "yes", title=f"{around}title")
     shown = machine.on_terminal("search", "quokka", columns=70, NO_COLOR="1").out
     lines = [line for line in shown.split("\n") if line.strip()]
-    assert len([line for line in lines if line.startswith("  user: ")]) == 2
+    assert len([line for line in lines if line.startswith("  you: ")]) == 2
     for line in lines[:6]:
         if "--resume" not in line:
             assert text_width(line) <= 70
-    assert all("quokka" in line for line in lines if line.startswith("  user: "))
+    assert all("quokka" in line for line in lines if line.startswith("  you: "))

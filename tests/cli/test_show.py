@@ -47,13 +47,13 @@ def test_a_conversation_reads_in_order_with_tools_in_short(machine: Machine) -> 
         "You  2026-02-16 10:01 · 00000001",
         "Why does login fail?",
         "",
-        "Assistant  m1 · 2026-02-16 10:02 · 00000002",
+        "Agent  m1 · 2026-02-16 10:02 · 00000002",
         "Let me look.",
         "→ bash ls -la",
         *(f"  file{n}" for n in range(6)),
         "  … 14 more lines",
         "",
-        "Assistant  m1 · 2026-02-16 10:04 · 00000004",
+        "Agent  m1 · 2026-02-16 10:04 · 00000004",
         "The cookie.",
         "",
     ]
@@ -308,11 +308,11 @@ def test_branches_step_to_the_right_and_the_active_one_is_marked(machine: Machin
     assert result.lines == [
         f"Ways  {A}",
         "● 00000001 you start",
-        "● 00000003 assistant shared answer [fork\\x1b[2J here]",
+        "● 00000003 agent shared answer [fork\\x1b[2J here]",
         "├─ ○ 00000004 you left way",
-        "│  ○ 00000005 assistant left end",
+        "│  ○ 00000005 agent left end",
         "└─ ● 00000006 you right way",
-        "   ● 00000008 assistant right end ← here",
+        "   ● 00000008 agent right end ← here",
     ]
     assert result.err == "Hidden: 2 tool steps and settings (--all)\n"
     everything = machine.run("tree", "--all")
@@ -336,7 +336,7 @@ def test_a_very_deep_tree_is_walked_without_recursion(machine: Machine) -> None:
     result = machine.run("tree")
     assert result.code == 0
     assert len(result.lines) == 5001
-    assert result.lines[-1] == "● 00001388 assistant m4999 ← here"
+    assert result.lines[-1] == "● 00001388 agent m4999 ← here"
 
 
 @pytest.mark.parametrize("command", ["show", "tree"])

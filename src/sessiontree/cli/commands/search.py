@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # loaded only by a search: the help and the completion do wit
     from sessiontree.serving.filtered_search import FilteredSearch
 
 _ROLES = ("user", "assistant", "tool")
+_SPEAKERS = {"user": "you", "assistant": "agent", "toolResult": "tool"}
 _LEAST_NAME = 24
 Marks = tuple[tuple[int, int], ...]
 
@@ -49,7 +50,7 @@ def _is_exclusion(word: str) -> bool:
     "--role",
     metavar="WHO",
     type=click.Choice(_ROLES),
-    help="Search only what the user, assistant or tool said.",
+    help="Search only what you (user), the agent (assistant) or a tool said.",
 )
 @click.option("--tools", is_flag=True, help="Search tool calls and their output, too.")
 @since_option
@@ -164,7 +165,7 @@ def _write(hit: SearchHit, scope: Scope) -> None:
     facts = [tables.age(session.modified), place if room is None else output.fit(place, room // 3)]
     if hit.profile != DEFAULT_PROFILE:
         facts.append(hit.profile)
-    about, said_by = f"  {' · '.join(facts)}", f"  {hit.role}: "
+    about, said_by = f"  {' · '.join(facts)}", f"  {_SPEAKERS.get(hit.role, hit.role)}: "
     name, snippet, marks = tables.session_name(session), hit.snippet, hit.marks
     if room is not None:
         name = output.fit(name, max(room - output.text_width(about), _LEAST_NAME))

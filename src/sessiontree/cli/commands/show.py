@@ -266,7 +266,7 @@ class Printer:
                 self._heading("You", "green", entry)
                 self._content(message.get("content"))
             case "assistant":
-                self._heading("Assistant", "cyan", entry, as_text(message.get("model")))
+                self._heading("Agent", "cyan", entry, as_text(message.get("model")))
                 self._content(message.get("content"), output.write_markdown)
                 self._ending(message)
             case "toolResult":

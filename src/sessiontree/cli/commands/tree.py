@@ -76,7 +76,7 @@ def _is_talk(entry: Entry) -> bool:
     if not isinstance(message, dict) or message.get("role") in ("toolResult", "system"):
         return False
     kind, _, text = line_of_message(message)
-    return kind != "assistant" or not text.startswith("→ ")
+    return kind != "agent" or not text.startswith("→ ")
 
 
 def _lay_out(tree: SessionTree, shown: Sequence[Entry]) -> Iterator[_Line]:
@@ -226,11 +226,7 @@ def line_of_message(message: Mapping[str, Any]) -> tuple[str, str, str]:
         case "user":
             return "you", "green", text or _first_image(content)
         case "assistant":
-            return (
-                "assistant",
-                "cyan",
-                text or _calls(content) or as_text(message.get("errorMessage")),
-            )
+            return "agent", "cyan", text or _calls(content) or as_text(message.get("errorMessage"))
         case "toolResult":
             name = as_text(message.get("toolName")) or "tool"
             return f"{name} {'failed' if message.get('isError') else 'result'}", "dim", text
