@@ -71,12 +71,14 @@ class OpenAIAgents:
         await self._session.add_items([{"content": asked, "role": "user"}])
         call_id = f"call_{number:024x}"
         arguments = json.dumps({"path": f"src/module_{number}.py", "limit": number})
-        call = {"arguments": arguments, "call_id": call_id, "name": "read", "status": "completed"}
+        # the keys stand in the order in which the SDK dumps its items
+        call = {"arguments": arguments, "call_id": call_id, "name": "read"}
         said = {"annotations": [], "text": answered, "type": "output_text", "logprobs": []}
         answer = {"content": [said], "role": "assistant", "status": "completed", "type": "message"}
+        item_id = f"fc_{number:048x}"
         await self._session.add_items(
             [
-                {**call, "type": "function_call", "id": f"fc_{number:048x}"},
+                {**call, "type": "function_call", "id": item_id, "status": "completed"},
                 {"call_id": call_id, "output": output, "type": "function_call_output"},
                 {"id": f"msg_{number:048x}", **answer},
             ]
@@ -343,6 +345,66 @@ class AgentFramework:
             await self._provider.aclose()
 
 
+class LangGraph:
+    """``put_writes`` and ``put`` of a checkpoint saver: a checkpoint a message, as graphs do."""
+
+    _THREAD = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}  # noqa: RUF012
+
+    def __init__(self, saver: Any, close: Callable[[], object]) -> None:
+        self._saver, self._close = saver, close
+        self._config: Any = self._THREAD
+        self._messages: list[Any] = []
+
+    @classmethod
+    def us(cls, folder: Path) -> LangGraph:
+        from sessiontree.adapters.langgraph import SessiontreeSaver
+
+        saver = SessiontreeSaver(storage=_url(folder))
+        return cls(saver, saver.close)
+
+    @classmethod
+    def theirs(cls, folder: Path) -> LangGraph:
+        import sqlite3
+
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        database = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
+        return cls(SqliteSaver(database), database.close)
+
+    async def save(self, number: int, turn: Turn) -> None:
+        from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+        asked, output, answered = turn
+        name = f"call_{number}"
+        args = {"path": f"src/module_{number}.py", "limit": number}
+        call: Any = {"name": "read", "args": args, "id": name, "type": "tool_call"}
+        self._step(HumanMessage(asked, id=f"{number}-0"))
+        self._step(AIMessage("", tool_calls=[call], id=f"{number}-1"))
+        self._step(ToolMessage(output, tool_call_id=name, name="read", id=f"{number}-2"))
+        self._step(AIMessage(answered, id=f"{number}-3"))
+
+    def _step(self, message: Any) -> None:
+        from langgraph.checkpoint.base import empty_checkpoint
+
+        step = len(self._messages)
+        if step:
+            self._saver.put_writes(self._config, [("messages", [message])], f"task-{step}")
+        self._messages = [*self._messages, message]
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"] = {"messages": self._messages}
+        checkpoint["channel_versions"] = {"messages": step + 1}
+        metadata: Any = {"source": "loop", "step": step, "parents": {}}
+        versions = {"messages": step + 1}
+        self._config = self._saver.put(self._config, checkpoint, metadata, versions)
+
+    async def load(self) -> int:
+        found = self._saver.get_tuple(self._THREAD)
+        return len(found.checkpoint["channel_values"]["messages"])
+
+    async def close(self) -> None:
+        self._close()
+
+
 KINDS: dict[str, Any] = {
     "openai": OpenAIAgents,
     "adk": GoogleADK,
@@ -350,6 +412,7 @@ KINDS: dict[str, Any] = {
     "agent-framework": AgentFramework,
     "pydantic-ai": PydanticAI,
     "claude": Claude,
+    "langgraph": LangGraph,
 }
 IN_MEMORY = ("pydantic-ai", "claude")
 """Frameworks that have no store but one in memory: it is filled before it is loaded."""
@@ -370,8 +433,8 @@ async def _warm_up(name: str) -> None:
         await contender.close()
 
 
-async def run(name: str, op: str, count: int, folder: Path) -> tuple[float, int]:
-    """How long it took, in milliseconds, and how many messages there are."""
+async def run(name: str, op: str, count: int, folder: Path) -> tuple[float, dict[str, int]]:
+    """How long it took, in milliseconds, and what there is then."""
     await _warm_up(name)
     contender = CONTENDERS[name](folder)
     is_in_memory = name.endswith("/theirs") and name.split("/", maxsplit=1)[0] in IN_MEMORY
@@ -390,8 +453,13 @@ async def run(name: str, op: str, count: int, folder: Path) -> tuple[float, int]
     else:
         messages = await contender.load()
     elapsed_ms = (time.perf_counter() - started) * 1_000
+    in_use = _bytes_in(folder)
     await contender.close()
-    return elapsed_ms, messages
+    return elapsed_ms, {"messages": messages, "bytes_in_use": in_use, "bytes": _bytes_in(folder)}
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def main() -> None:
@@ -400,16 +468,14 @@ def main() -> None:
     folder = Path(args["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     if os.environ.get("BENCH_PROFILE"):
-        elapsed_ms, messages = _profile(lambda: asyncio.run(run(name, op, args["turns"], folder)))
+        elapsed_ms, info = _profile(lambda: asyncio.run(run(name, op, args["turns"], folder)))
     else:
-        elapsed_ms, messages = asyncio.run(run(name, op, args["turns"], folder))
+        elapsed_ms, info = asyncio.run(run(name, op, args["turns"], folder))
     peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
-    on_disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    info = {"messages": messages, "bytes": on_disk}
     print(json.dumps({"ms": elapsed_ms, "hwm_kb": int(peak), "info": info}))
 
 
-def _profile(work: Callable[[], tuple[float, int]]) -> tuple[float, int]:
+def _profile(work: Callable[[], tuple[float, dict[str, int]]]) -> tuple[float, dict[str, int]]:
     import cProfile
     import pstats
 

@@ -11,7 +11,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from itertools import islice
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -37,11 +36,9 @@ class LearnedSession(ABC):
     def catch_up(self) -> Sequence[Entry]:
         """Learn the entries that have come since, from this process and others; all entries."""
         entries = self._manager.get_entries()
-        if self._seen and [each.id for each in entries[self._seen - 1 : self._seen]] != [
-            self._last
-        ]:
+        if self._seen and not self._continues(entries):
             self._restart()  # the file was replaced
-        for entry in islice(entries, self._seen, None):
+        for entry in entries[self._seen :]:
             self._learn(entry)
         self._note_seen(entries)
         return entries
