@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agent_framework import Agent, BaseChatClient, ChatResponse, Message
+from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
 from sessiontree import SessionManager
 from sessiontree.adapters.agent_framework import SessiontreeHistoryProvider
@@ -25,7 +25,7 @@ from sessiontree.adapters.agent_framework import SessiontreeHistoryProvider
 CHAT = "agent-framework-chat"
 
 
-class Scripted(BaseChatClient[Any]):
+class Scripted(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     """Says how many messages it has seen."""
 
     async def _inner_get_response(
@@ -63,7 +63,8 @@ def go_back() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         asyncio.run(ask("Where did we leave off?"))
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     asyncio.run(ask("And now?"))
     go_back()
     asyncio.run(ask("Or rather this?"))

@@ -37,7 +37,12 @@ class Scripted(BaseLlm):
         stream: bool = False,  # noqa: ARG002
     ) -> AsyncGenerator[LlmResponse, None]:
         text = f"Message {len(llm_request.contents) + 1}"
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+        yield LlmResponse(
+            content=types.Content(role="model", parts=[types.Part(text=text)]),
+            usage_metadata=types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=10, candidates_token_count=2
+            ),
+        )
 
 
 def make_runner(service: SessiontreeSessionService) -> Runner:
@@ -81,6 +86,7 @@ async def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         asyncio.run(ask("Where did we leave off?"))
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     asyncio.run(main())
     subprocess.run([sys.executable, "-m", "sessiontree", "tree", CHAT], check=True)

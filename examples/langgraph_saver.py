@@ -58,7 +58,8 @@ def after_first_answer() -> RunnableConfig:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         ask("Where did we leave off?")
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     ask("And now?")
     ask("Or rather this?", after_first_answer())
     subprocess.run([sys.executable, "-m", "sessiontree", "tree", "langgraph-chat"], check=True)

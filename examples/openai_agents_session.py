@@ -39,6 +39,7 @@ async def first_turn() -> None:
 
 
 async def resume_and_take_back() -> None:
+    print(f"Resumed with {len(await session.get_items())} items.", flush=True)
     await ask("And now?")
     # the SDK's way to take a turn back; here the turn stays, on a branch of its own
     await session.pop_item()
@@ -51,6 +52,7 @@ async def resume_and_take_back() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         asyncio.run(first_turn())
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     asyncio.run(resume_and_take_back())
     subprocess.run([sys.executable, "-m", "sessiontree", "tree", CHAT], check=True)

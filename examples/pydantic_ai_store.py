@@ -48,7 +48,8 @@ async def ask(question: str, conversation: Conversation) -> None:
 
 
 async def first_turn() -> None:
-    await ask("Where did we leave off?", Conversation(conversation_id=CHAT))
+    conversation = await store.load(CHAT) or Conversation(conversation_id=CHAT)
+    await ask("Where did we leave off?", conversation)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -71,6 +72,7 @@ async def resume_and_branch() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         asyncio.run(first_turn())
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     asyncio.run(resume_and_branch())
     subprocess.run([sys.executable, "-m", "sessiontree", "tree", CHAT], check=True)

@@ -71,7 +71,8 @@ def go_back() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["first"]:
         ask("Where did we leave off?")
-    subprocess.run([sys.executable, __file__, "first"], check=False)
+    killed = subprocess.run([sys.executable, __file__, "first"], check=False)
+    print(f"The first process ended with {killed.returncode}.", flush=True)
     ask("And now?")
     go_back()
     ask("Or rather this?")
