@@ -74,7 +74,10 @@ def faults_at(at: int, call: str) -> list[Fault]:
 
 def reason_of(fault: Fault) -> str:
     """The words by which an error of ours must tell this fault."""
-    return fault.reason if isinstance(fault, SqliteFault) else os.strerror(fault.code)
+    if not isinstance(fault, SqliteFault):
+        return os.strerror(fault.code)
+    is_busy = fault.code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return "in use by another program" if is_busy else fault.reason
 
 
 def install(system: FaultySystem, monkeypatch: pytest.MonkeyPatch) -> None:
