@@ -336,6 +336,15 @@ async def test_the_chosen_entry_is_shown_whole_and_can_be_hidden() -> None:
         assert "the end" not in rig.text
 
 
+async def test_an_answer_is_shown_as_markdown_beside_the_tree() -> None:
+    answer = entry("a1", None, "assistant", "# Plan\n\n**First** this:\n\n```python\nx = 1\n```\n")
+    async with picking([answer], "a1") as rig:
+        pane = [line.partition("│")[2].strip() for line in screen_lines(rig.app)]
+        assert "First this:" in pane
+        assert "x = 1" in pane
+        assert "```python" not in pane
+
+
 async def test_a_view_without_lines_says_why() -> None:
     async with picking([entry("m1", None, "state", "a/b")], "m1") as rig:
         assert "No messages yet" in rig.text

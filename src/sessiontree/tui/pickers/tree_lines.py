@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -14,6 +16,7 @@ from sessiontree.text.words import format_time_ago
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.tree_rows import GUIDE_WIDTH, Label, TreeRow
+from sessiontree.tui.transcript.markdown import draw_markdown
 
 _COLOURS: dict[Kind, str] = {
     "user": "accent",
@@ -26,6 +29,7 @@ _COLOURS: dict[Kind, str] = {
     "summary": "warning",
     "state": "muted",
 }
+_LEAST_MARKDOWN = 8
 _SPOKEN = frozenset(("user", "assistant"))
 
 
@@ -121,11 +125,18 @@ def draw_entry(
     head = Text(safe_text.fit(" · ".join(fact for fact in facts if fact), width), palette.dim)
     if label is not None:
         head.append_text(_draw_label(label, palette, now, max(8, width - cell_len(head.plain))))
-    lines = [head]
-    for paragraph in safe_text.block(entry.text.strip()).split("\n"):
-        for piece in safe_text.wrap(paragraph, width):
-            if len(lines) >= height:
-                lines[-1] = Text("…", palette.dim)
-                return lines
-            lines.append(Text(piece, palette.text))
+    lines = [head, *islice(_draw_words(entry, width, height, palette), height)]
+    if len(lines) > height:
+        lines[height - 1 :] = [Text("…", palette.dim)]
     return lines
+
+
+def _draw_words(entry: TreeEntry, width: int, height: int, palette: Palette) -> Iterator[Text]:
+    """Draw an entry's text: what an agent wrote as Markdown, as the chat shows it."""
+    text = entry.text.strip()
+    if entry.kind in ("assistant", "compaction", "summary") and width >= _LEAST_MARKDOWN:
+        yield from draw_markdown(text[: width * height * 2], width, palette)
+        return
+    for paragraph in safe_text.block(text).split("\n"):
+        for piece in safe_text.wrap(paragraph, width):
+            yield Text(piece, palette.text)
