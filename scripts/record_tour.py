@@ -49,6 +49,7 @@ TOUR = (
     Step(("Tab", "Tab"), "Login fails", 1.6),
     Step(("t", "o", "k"), "Login fails", 0.6),
     Step(("e", "n"), "nobody renews it", 1.8),
+    Step((ENTER,), "is a session of pi", 1.4),
     Step((ENTER,), "All 212 tests pass", 2.0),
     Step((ESCAPE, ESCAPE), "Jump to a point", 2.2),
     Step((UP, UP, UP), "nobody renews it", 0.8),

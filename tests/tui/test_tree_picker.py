@@ -339,7 +339,7 @@ async def test_the_chosen_entry_is_shown_whole_and_can_be_hidden() -> None:
 async def test_an_answer_is_shown_as_markdown_beside_the_tree() -> None:
     answer = entry("a1", None, "assistant", "# Plan\n\n**First** this:\n\n```python\nx = 1\n```\n")
     async with picking([answer], "a1") as rig:
-        pane = [line.partition("│")[2].strip() for line in screen_lines(rig.app)]
+        pane = [line.strip() for line in screen_lines(rig.app)]
         assert "First this:" in pane
         assert "x = 1" in pane
         assert "```python" not in pane
