@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ _LONG = 2 * MAX_DEPTH  # a shorter text has no room for brackets enough to be ne
 _T = TypeVar("_T")
 _fast_decode = msgspec.json.Decoder().decode
 _fast_encode = msgspec.json.Encoder().encode
+_fast_encode_lines = msgspec.json.Encoder().encode_lines
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _recursion_lock = threading.Lock()
 
@@ -84,6 +85,15 @@ def encode(value: object) -> bytes:
     if len(text) >= _LONG and _may_be_deep(text):
         _check_depth(value)
     return text
+
+
+def encode_lines(values: Sequence[object]) -> bytes | None:
+    """Encode each as a line with its newline, all at once; None if `encode` has to take one."""
+    try:
+        text = _fast_encode_lines(values)
+    except (UnicodeEncodeError, RecursionError, OverflowError):
+        return None
+    return None if len(text) >= _LONG and _may_be_deep(text) else text
 
 
 def replace_fields(text: bytes, fields: Mapping[str, object], *, gone: Iterable[str] = ()) -> bytes:

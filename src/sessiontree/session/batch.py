@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiontree.errors import EntryExistsError, EntryNotFoundError
-from sessiontree.model.entries import LEAF_MARKER, Entry
+from sessiontree.model.entries import LEAF_MARKER, Entry, WireEntry
 from sessiontree.model.ids import ENTRY_ID_LENGTH, format_timestamp, new_entry_id
 from sessiontree.stores.base import SessionLog
 
@@ -36,18 +36,21 @@ def make_entries(
     made: list[Entry] = []
     for each in wanted:
         entry_type = _type_of(each)
-        chosen = each.get("id")
-        entry_id = taken.draw() if chosen is None else _checked_id(chosen, taken)
-        is_placed = "parentId" in each or "parent_id" in each
-        parent_id = _parent_of(each, taken) if is_placed else leaf_id
-        stamp = each.get("timestamp")
-        if not isinstance(stamp, str) or not stamp:
-            stamp = time
-        own = {"type": entry_type, "id": entry_id, "parentId": parent_id, "timestamp": stamp}
-        data = {**own, **each}
-        if is_placed or len(data) < len(each) + 3:  # it brings more of these than the type
-            data |= own
-            data.pop("parent_id", None)
+        is_placed = False
+        if _OWN_FIELDS.isdisjoint(each):
+            entry_id, parent_id, stamp = taken.draw(), leaf_id, time
+            data: WireEntry = {
+                "type": entry_type,
+                "id": entry_id,
+                "parentId": parent_id,
+                "timestamp": stamp,
+                **each,
+            }
+        else:
+            is_placed = "parentId" in each or "parent_id" in each
+            parent_id = _parent_of(each, taken) if is_placed else leaf_id
+            data = _spell_out(each, entry_type, parent_id, taken, time)
+            entry_id, stamp = data["id"], data["timestamp"]
         made.append(Entry(entry_type, entry_id, parent_id, stamp, cached=data))
         taken.new.add(entry_id)
         if not is_placed:
@@ -57,6 +60,26 @@ def make_entries(
     return made, leaf_id
 
 
+_OWN_FIELDS = frozenset(("id", "parentId", "parent_id", "timestamp"))
+"""What an entry may bring along, and usually doesn't."""
+
+
+def _spell_out(
+    wanted: Mapping[str, Any], entry_type: str, parent_id: str | None, taken: _Taken, time: str
+) -> WireEntry:
+    """The wire object of an entry that brings some of its own fields."""
+    chosen, stamp = wanted.get("id"), wanted.get("timestamp")
+    own = {
+        "type": entry_type,
+        "id": taken.draw() if chosen is None else _checked_id(chosen, taken),
+        "parentId": parent_id,
+        "timestamp": stamp if isinstance(stamp, str) and stamp else time,
+    }
+    data = {**own, **wanted, **own}
+    data.pop("parent_id", None)
+    return data
+
+
 class _Taken:
     """The ids of a session and of entries to be added to it."""
 
@@ -64,17 +87,17 @@ class _Taken:
         self.known = known
         self.new: set[str] = set()
         # one call of the system for all of them, and one for the marker
-        self._random = os.urandom(4 * (count + 1)).hex()
-        self._at = 0
+        digits = os.urandom(4 * (count + 1)).hex()
+        self._drawn = [
+            digits[at : at + ENTRY_ID_LENGTH] for at in range(0, len(digits), ENTRY_ID_LENGTH)
+        ]
 
     def __contains__(self, entry_id: object) -> bool:
         return entry_id in self.new or entry_id in self.known
 
     def draw(self) -> str:
         """An id of eight hex digits that no entry has."""
-        at = self._at
-        self._at = at + ENTRY_ID_LENGTH
-        made = self._random[at : self._at]
+        made = self._drawn.pop()
         if made in self.new or made in self.known:
             made = new_entry_id(self, os.urandom)
         return made

@@ -93,7 +93,8 @@ class FileWriter:
         self.has_locks = True
         self._handle, self._is_new = regular.open_to_append(path, create)
         self._fd = self._handle.number
-        self._own = os.fstat(self._fd)
+        self._own = own = os.fstat(self._fd)
+        self._inode, self._device = own.st_ino, own.st_dev
         try:
             regular.require_regular(path, self._own)
         except OSError:
@@ -111,15 +112,13 @@ class FileWriter:
         except BaseException:
             self.unlock()
             raise
-        return found.st_size if _is_same(found, self._own) else None
+        is_own = found.st_ino == self._inode and found.st_dev == self._device
+        return found.st_size if is_own else None
 
     def unlock(self) -> None:
         self._depth -= 1
-        if self._depth == 0:
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._fd >= 0 and self.has_locks and not locks.unlock(self._fd):
+        is_last = self._depth == 0 and self._fd >= 0
+        if is_last and self.has_locks and not locks.unlock(self._fd):
             self._reopen()
 
     def _reopen(self) -> None:
@@ -132,7 +131,7 @@ class FileWriter:
                 stuck.close()
 
     def owns(self, found: FileStat) -> bool:
-        return found.inode == self._own.st_ino and found.device == self._own.st_dev
+        return found.inode == self._inode and found.device == self._device
 
     def stat(self) -> FileStat:
         return to_stat(self._path, os.fstat(self._fd))

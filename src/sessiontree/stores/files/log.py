@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zlib import crc32
 
 from sessiontree.core.tree import SessionTree
-from sessiontree.core.trimming import Trimmed, may_be_edited
+from sessiontree.core.trimming import may_be_edited
 from sessiontree.discovery import paths
 from sessiontree.errors import (
     EntryExistsError,
@@ -61,7 +61,7 @@ from sessiontree.stores.files.other_writers import ReplacedMeanwhileError, Share
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known, merge_replaced
 from sessiontree.stores.files.title import set_title
-from sessiontree.stores.files.writer import SessionFiler, WrittenFile, set_aside
+from sessiontree.stores.files.writer import SessionFiler, SpelledLines, WrittenFile, set_aside
 from sessiontree.text.escaping import one_line
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class FileLog(SharedFile):
         first = entries[0]
         if first.parent_id is not None and first.parent_id not in by_id:
             first.place(first.id, tree.leaf_id)  # the file is another one than when it was made
-        self._write(entries)
+        self._write(entries, self.filer.spell_new(entries))
         tree.add_all(entries)
         self.is_touched = True
 
@@ -393,22 +393,21 @@ class FileLog(SharedFile):
         """
         try:
             for entry in entries:
-                self._write((entry,))
+                self._write((entry,), self.filer.spell_known(entry))
         except BaseException:
             self._is_stale = True
             raise
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[Entry], spelled: SpelledLines) -> None:
         """Write entries at the end of the file, which is held, in one write."""
-        spell = self.filer.spell
-        spelled = [spell(entry) for entry in entries]
         if self.document is None:
             self.start()
-        document = self._document()
+        document = self.document or self._document()
         writer = self._writer or self._open_writer()
-        lead = b"" if document.has_final_newline else b"\n"
-        whole = lead + b"\n".join([*[each.line for each in spelled], b""])
-        start = writer.write_line(whole)
+        has_newline = document.has_final_newline
+        text = spelled.text if has_newline else b"\n" + spelled.text
+        length = len(text)
+        start = writer.write_line(text)
         try:
             if start != document.end:
                 self._take_in(document, start)
@@ -419,37 +418,37 @@ class FileLog(SharedFile):
             if self.durability == "entry":
                 self._sync(writer)
         except OSError:
-            if not _take_back(writer, start, len(whole)):
+            if not _take_back(writer, start, length):
                 self._is_stale = True  # the entries have lines now
             raise
-        document.end = self._place(entries, spelled, document, start + len(lead))
-        document.tail = (document.tail + whole[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self._place(entries, spelled, document, start if has_newline else start + 1)
+        document.end = start + length
+        document.tail = (document.tail + text[-TAIL_BYTES:])[-TAIL_BYTES:]
         document.has_final_newline = True
-        document.line += len(spelled) + (1 if lead else 0)
+        document.line += len(entries) + (0 if has_newline else 1)
 
     def _place(
         self,
         entries: Sequence[Entry],
-        spelled: Sequence[Trimmed],
+        spelled: SpelledLines,
         document: SessionDocument,
         offset: int,
-    ) -> int:
-        """Tell entries where their lines are, from ``offset`` on; return where the last one ends.
+    ) -> None:
+        """Tell entries where their lines are, from ``offset`` on.
 
         The latest entries stay in memory; older ones are read again when needed. If another program
         overwrites the file, what is in memory can be written once more.
         """
-        payloads, keep = document.payloads, self._recent.append
-        for entry, each in zip(entries, spelled, strict=True):
-            length = len(each.line)
+        payloads, lengths = document.payloads, spelled.lengths
+        for number, entry in enumerate(entries):
+            length = lengths[number]
             entry.attach(payloads, offset, length)
             offset += length + 1
-            if each.is_whole:
-                keep(entry)
-                self._recent_bytes += length
+        self._recent += spelled.whole
+        for entry in spelled.whole:
+            self._recent_bytes += entry.length
         if self._recent_bytes > _RECENT_BYTES:
             self._release_oldest()
-        return offset
 
     def _release_oldest(self) -> None:
         while self._recent_bytes > _RECENT_BYTES:

@@ -22,14 +22,16 @@ while the new one was written, read just before the rename (`other_writers`, `le
 
 from __future__ import annotations
 
+import itertools
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from sessiontree.core.trimming import Trimmed, trim
+import msgspec
+
+from sessiontree.core.trimming import Trimmed, trim, trim_all
 from sessiontree.model.entries import Entry, PayloadSource
 from sessiontree.model.ids import format_timestamp
 from sessiontree.model.lines import SessionWarning
@@ -66,7 +68,18 @@ class WrittenFile:
 
     def placed(self) -> Iterator[tuple[Entry, int, int]]:
         """Each entry with where its line begins, and where the next one would."""
-        return zip(self.entries, self.starts, islice(self.starts, 1, None), strict=False)
+        return zip(self.entries, self.starts, itertools.islice(self.starts, 1, None), strict=False)
+
+
+class SpelledLines(msgspec.Struct, frozen=True, gc=False):
+    """The lines of entries, each with its newline, and how long they are without.
+
+    ``whole`` are the entries whose lines restore everything that was in memory.
+    """
+
+    text: bytes
+    lengths: Sequence[int]
+    whole: Sequence[Entry]
 
 
 class SessionFiler:
@@ -88,6 +101,27 @@ class SessionFiler:
         for blob in trimmed.blobs:
             self.blobs.put(blob)
         return trimmed
+
+    def spell_new(self, entries: Sequence[Entry]) -> SpelledLines:
+        """Make the lines of entries that have none yet; store their blobs. PersistenceError."""
+        made = trim_all([entry.cached or entry.data for entry in entries], self.dialect)
+        if isinstance(made, bytes):
+            if len(entries) == 1:
+                return SpelledLines(made, (len(made) - 1,), entries)
+            lengths = list(map(len, made.split(b"\n")))
+            lengths.pop()
+            return SpelledLines(made, lengths, entries)
+        for blob in itertools.chain.from_iterable(each.blobs for each in made):
+            self.blobs.put(blob)
+        whole = [entry for entry, each in zip(entries, made, strict=True) if each.is_whole]
+        lines = [each.line for each in made]
+        return SpelledLines(b"\n".join([*lines, b""]), list(map(len, lines)), whole)
+
+    def spell_known(self, entry: Entry) -> SpelledLines:
+        """Make the line of an entry that may have had one before. Raises PersistenceError."""
+        made = self.spell(entry)
+        whole = (entry,) if made.is_whole else ()
+        return SpelledLines(made.line + b"\n", (len(made.line),), whole)
 
     def write_file(
         self,
