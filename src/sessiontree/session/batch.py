@@ -52,7 +52,6 @@ def make_entries(
             data = _spell_out(each, entry_type, parent_id, taken, time)
             entry_id, stamp = data["id"], data["timestamp"]
         made.append(Entry(entry_type, entry_id, parent_id, stamp, cached=data))
-        taken.new.add(entry_id)
         if not is_placed:
             leaf_id = entry_id
     if keeps_leaf and leaf_id != made[-1].id:
@@ -88,18 +87,24 @@ class _Taken:
         self.new: set[str] = set()
         # one call of the system for all of them, and one for the marker
         digits = os.urandom(4 * (count + 1)).hex()
-        self._drawn = [
-            digits[at : at + ENTRY_ID_LENGTH] for at in range(0, len(digits), ENTRY_ID_LENGTH)
-        ]
+        self._free = {
+            drawn
+            for at in range(0, len(digits), ENTRY_ID_LENGTH)
+            if (drawn := digits[at : at + ENTRY_ID_LENGTH]) not in known
+        }
 
     def __contains__(self, entry_id: object) -> bool:
         return entry_id in self.new or entry_id in self.known
 
+    def add(self, entry_id: str) -> None:
+        """Take an id that a caller has chosen."""
+        self.new.add(entry_id)
+        self._free.discard(entry_id)
+
     def draw(self) -> str:
-        """An id of eight hex digits that no entry has."""
-        made = self._drawn.pop()
-        if made in self.new or made in self.known:
-            made = new_entry_id(self, os.urandom)
+        """Take an id of eight hex digits that no entry has."""
+        made = self._free.pop() if self._free else new_entry_id(self, os.urandom)
+        self.new.add(made)
         return made
 
 
@@ -119,12 +124,14 @@ def _type_of(wanted: Mapping[str, Any]) -> str:
     if type(wanted) is not dict and not isinstance(wanted, Mapping):
         raise TypeError(f"An entry is a dictionary, not {type(wanted).__name__}")
     entry_type = wanted.get("type")
+    if entry_type == "message":
+        if not isinstance(wanted.get("message"), dict):
+            raise TypeError('An entry of type "message" needs a "message" that is a dictionary')
+        return "message"
     if not isinstance(entry_type, str) or not entry_type:
         raise ValueError('An entry needs a "type"')
     if entry_type in ("session", "title"):
         raise ValueError(f'"{entry_type}" is the type of a header, not of an entry')
-    if entry_type == "message" and not isinstance(wanted.get("message"), dict):
-        raise TypeError('An entry of type "message" needs a "message" that is a dictionary')
     return entry_type
 
 
@@ -137,6 +144,7 @@ def _checked_id(entry_id: object, taken: _Taken) -> str:
         raise ValueError(f"An entry id has at most {_MAX_ID} characters, not {len(entry_id)}")
     if entry_id in taken:
         raise EntryExistsError(entry_id)
+    taken.add(entry_id)
     return entry_id
 
 
