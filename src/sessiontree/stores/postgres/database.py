@@ -213,4 +213,5 @@ _SET_TENANT = "SELECT set_config('sessiontree.tenant', %s, true)"
 
 
 def _fetch(cursor: psycopg.Cursor[Row]) -> list[Row]:
-    return cursor.fetchall() if cursor.description is not None else []
+    found = cursor.pgresult  # ``description`` would make an object of each column
+    return cursor.fetchall() if found is not None and found.nfields else []

@@ -32,8 +32,11 @@ COLUMNS = (
     "sid, scope, id, cwd, dialect, title, info_name, short_summary, first_message, parent, status, "
     "messages, bytes, created, modified, answered"
 )
-_BEHIND = "(modified, id, scope) < (%s, %s, %s)"
-_ORDER = "ORDER BY modified DESC, id DESC, scope DESC"
+_BEHIND = (
+    "minute <= date_bin('1 minute', %s, '2000-01-01 00:00:00+00') "
+    "AND (modified, id, scope) < (%s, %s, %s)"
+)
+_ORDER = "ORDER BY minute DESC, modified DESC, id DESC, scope DESC"
 
 
 def list_rows(
@@ -81,7 +84,7 @@ def _behind(mark: ListMark | None) -> tuple[Any, ...]:
         return ()
     modified, ref = mark
     session_id, scope = read_ref(ref)
-    return modified, spell_key(session_id), scope_key(scope)
+    return modified, modified, spell_key(session_id), scope_key(scope)
 
 
 def _pages(
@@ -103,7 +106,7 @@ def _pages(
         yield rows
         if len(rows) < size:
             return
-        behind = (rows[-1][14], rows[-1][2], rows[-1][1])
+        behind = (rows[-1][14], rows[-1][14], rows[-1][2], rows[-1][1])
 
 
 def filter_of(cwd: str | None, scope: str | None, table: str = "") -> tuple[str, tuple[Any, ...]]:
@@ -112,7 +115,10 @@ def filter_of(cwd: str | None, scope: str | None, table: str = "") -> tuple[str,
         return f"{table}scope = %s", (scope_key(scope),)
     if cwd is None:
         return "true", ()
-    return f"{table}scope = '' AND {table}cwd = ANY (%s)", (_spellings(cwd),)
+    spellings = _spellings(cwd)
+    if len(spellings) == 1:  # then an index has them in their order
+        return f"{table}scope = '' AND {table}cwd = %s", (spellings[0],)
+    return f"{table}scope = '' AND {table}cwd = ANY (%s)", (spellings,)
 
 
 def _spellings(cwd: str) -> list[str]:

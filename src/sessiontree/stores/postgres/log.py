@@ -61,7 +61,7 @@ from sessiontree.stores.postgres.rows import (
     shown,
     to_time,
 )
-from sessiontree.stores.postgres.spelling import spell_key
+from sessiontree.stores.postgres.spelling import spell_array, spell_key
 from sessiontree.text.escaping import one_line
 
 if TYPE_CHECKING:
@@ -442,12 +442,13 @@ class PostgresLog:
                 place.header_revision,
                 expected,
             )
+        is_one = len(rows.lines) == 1
         parameters = (
-            rows.ids,
-            rows.parents,
-            rows.kinds,
-            rows.times,
-            rows.lines,
+            spell_array(rows.ids),
+            spell_array(rows.parents),
+            spell_array(rows.kinds),
+            spell_array(rows.times),
+            rows.lines[0] if is_one else rows.lines,
             figures.messages,
             rows.size,
             figures.is_answered,
@@ -464,7 +465,7 @@ class PostgresLog:
         try:
             found = self._send(
                 Statement(
-                    statements.APPEND,
+                    statements.APPEND_ONE if is_one else statements.APPEND,
                     (*where, is_again, *parameters),
                     (*where, True, *parameters),
                 )

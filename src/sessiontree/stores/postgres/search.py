@@ -169,7 +169,7 @@ class _Search:
         """A literal has no words: the newest sessions are looked through."""
         return self._db.run(
             f"SELECT 0.0::float8, {COLUMNS} FROM st_session s WHERE {self._filter} AND {_LISTED} "
-            "ORDER BY modified DESC, sid DESC LIMIT %s",
+            "ORDER BY minute DESC, modified DESC, sid DESC LIMIT %s",
             (*self._filter_values, _MOST_SESSIONS),
         )
 

@@ -8,6 +8,7 @@ keys come back as they were. The truth is always in the bytes of the line.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sessiontree.model.ids import sha256_hex
 
@@ -37,6 +38,18 @@ def spell_key(text: str) -> str:
     if len(text) > _LONGEST_KEY:
         return _HASHED + sha256_hex(text.encode("utf-8", "surrogatepass"))
     return spell(text)
+
+
+def spell_array(texts: Iterable[str | None]) -> str:
+    """Texts as an array is written; several times as fast as psycopg, which looks at each."""
+    return "{" + ",".join(map(_spell_element, texts)) + "}"
+
+
+def _spell_element(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def is_hashed(key: str) -> bool:

@@ -32,11 +32,14 @@ _WHOLE = (
 READ_SESSION = _WHOLE.format(columns=_COLUMNS, where="s.sid = %s")
 _OPEN = _WHOLE.format(columns=_COLUMNS, where="s.scope = %s AND s.id = %s AND s.deleted IS NULL")
 
-APPEND = (
+_APPEND = (
     "SELECT verdict, head, epoch, revision, header_revision, header, id, parent, kind, time, line "
-    "FROM st_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b::bytea[], %s, %s, %s, %s, %s, "
+    "FROM st_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {lines}, %s, %s, %s, %s, %s, "
     "%s, %s, %s, %s::tsvector, %s::bytea[], %s, %s)"
 )
+APPEND = _APPEND.format(lines="%b::bytea[]")
+APPEND_ONE = _APPEND.format(lines="ARRAY[%b::bytea]")
+"""The same for one line by itself: a list of one would take the client longer to spell."""
 
 READ_ON = (
     "SELECT s.epoch, s.revision, s.header_revision, "

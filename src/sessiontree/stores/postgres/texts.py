@@ -44,8 +44,8 @@ _DONE = (
     f"UPDATE st_session SET indexed = %s WHERE sid = %s AND epoch = %s AND indexed = %s AND {OURS}"
 )
 _UNINDEXED = (
-    f"SELECT sid FROM st_session WHERE {OURS} AND deleted IS NULL AND answered AND indexed < head "
-    "ORDER BY modified DESC LIMIT %s"
+    f"SELECT sid FROM st_session WHERE {OURS} AND deleted IS NULL AND answered AND is_behind "
+    "ORDER BY minute DESC LIMIT %s"
 )
 
 

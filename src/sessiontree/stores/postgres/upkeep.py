@@ -31,7 +31,7 @@ _COUNTS = (
     "count(*) FILTER (WHERE NOT answered AND deleted IS NULL), "
     "count(*) FILTER (WHERE deleted IS NOT NULL), coalesce(sum(head), 0)::bigint, "
     "coalesce(sum(bytes), 0)::bigint, "
-    "count(*) FILTER (WHERE answered AND deleted IS NULL AND indexed < head), "
+    "count(*) FILTER (WHERE answered AND deleted IS NULL AND is_behind), "
     f"max(modified) FROM st_session WHERE {OURS}"
 )
 _BLOBS = f"SELECT count(*), coalesce(sum(size), 0)::bigint FROM st_blob WHERE {OURS}"
@@ -201,7 +201,7 @@ _WRONG_COUNTS = (
     "AND (x.head > s.head OR x.messages <> s.messages)"
 )
 _RECOUNT = (
-    "UPDATE st_session s SET head = greatest(s.head, x.head), messages = x.messages, "
+    "UPDATE st_session s SET head = greatest(s.head, x.head), last = NULL, messages = x.messages, "
     "revision = revision + 1 FROM (SELECT coalesce(max(e.seq), 0) AS head, "
     "count(*) FILTER (WHERE e.kind = 'message') AS messages FROM st_entry e WHERE e.sid = %s) x "
     "WHERE s.sid = %s AND s.tenant = (SELECT st_tenant())"
