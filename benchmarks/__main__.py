@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import alternatives, floors_table, frameworks, peers, rivals
+from benchmarks import alternatives, floors_table, frameworks, peers, postgres, rivals
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
 from benchmarks.measure import Run, measure_in_turns, measure_more
 from benchmarks.report import Row, find_better, is_close, make_row, to_json, to_markdown
@@ -65,6 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
         missed += failures
     if re.search(options.only, rivals.NAME):
         table, failures = rivals.measure(world, sizes, repetitions)
+        parts.append(table)
+        missed += failures
+    if re.search(options.only, postgres.NAME):
+        table, failures = postgres.measure(world, is_quick=options.quick, repetitions=repetitions)
+        parts.append(table)
+        missed += failures
+    if re.search(options.only, postgres.FAULTS):
+        table, failures = postgres.measure_faults(is_quick=options.quick)
         parts.append(table)
         missed += failures
     _save(options, parts, to_json(rows, command))

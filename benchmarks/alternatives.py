@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,24 @@ MIN_FREE_BYTES = 30_000_000_000
 
 def ensure_interpreter(world: World) -> tuple[Path, dict[str, str]]:
     """The interpreter of the separate environment, and why a package is not in it."""
-    folder = world.root / "venv"
+    wanted = [name for _, name in STORES.values() if name] + [SIMDJSON]
+    return make_interpreter(world.root / "venv", wanted, CONSTRAINTS)
+
+
+def make_interpreter(
+    folder: Path, wanted: Sequence[str], constraints: Path
+) -> tuple[Path, dict[str, str]]:
+    """The interpreter of an environment with these packages, and why one is not in it."""
     python = folder / "bin" / "python"
     lacking: dict[str, str] = {}
     if not python.exists():
         print(f"benchmarks: making {folder} for the alternatives", file=sys.stderr, flush=True)
         venv.create(folder, with_pip=True)
-    wanted = [name for _, name in STORES.values() if name] + [SIMDJSON]
     for package in wanted:
-        if _run([str(python), "-m", "pip", "show", "-q", package]).returncode == 0:
+        name = package.partition("[")[0]
+        if _run([str(python), "-m", "pip", "show", "-q", name]).returncode == 0:
             continue
-        options = ["-q", "--disable-pip-version-check", "-c", str(CONSTRAINTS)]
+        options = ["-q", "--disable-pip-version-check", "-c", str(constraints)]
         done = _run([str(python), "-m", "pip", "install", *options, package])
         if done.returncode != 0:
             lacking[package] = _last_error(done.stderr)

@@ -62,6 +62,8 @@ class Statement:
     sql: str
     parameters: Parameters = ()
     again: Parameters | None = None
+    names_tenant: bool = False
+    """Whether it says itself whose rows it is for."""
 
 
 class Database:
@@ -101,7 +103,7 @@ class Database:
             for each in statements
         ]
         is_held = connection.info.transaction_status != pq.TransactionStatus.IDLE
-        if tenant is None and len(chosen) == 1:
+        if len(chosen) == 1 and (tenant is None or statements[0].names_tenant):
             return [_fetch(connection.execute(*chosen[0], binary=True))]
         with connection.pipeline():
             if not is_held:

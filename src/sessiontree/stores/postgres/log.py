@@ -464,10 +464,8 @@ class PostgresLog:
         )
         try:
             found = self._send(
-                Statement(
-                    statements.APPEND_ONE if is_one else statements.APPEND,
-                    (*where, is_again, *parameters),
-                    (*where, True, *parameters),
+                statements.append(
+                    self._db.address.tenant, where, parameters, is_again=is_again, is_one=is_one
                 )
             )
         except PersistenceError as error:

@@ -18,9 +18,12 @@ CREATE TABLE st_member (
 CREATE FUNCTION st_tenant() RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE bound text;
 BEGIN
-    SELECT m.tenant INTO bound FROM st_member m
-     WHERE m.role IN (current_user, session_user) ORDER BY m.role = current_user DESC LIMIT 1;
+    SELECT m.tenant INTO bound FROM st_member m WHERE m.role = current_user;
     IF FOUND THEN RETURN bound; END IF;
+    IF session_user <> current_user THEN
+        SELECT m.tenant INTO bound FROM st_member m WHERE m.role = session_user;
+        IF FOUND THEN RETURN bound; END IF;
+    END IF;
     RETURN coalesce(current_setting('sessiontree.tenant', true), '');
 END $$;
 

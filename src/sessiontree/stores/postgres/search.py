@@ -153,8 +153,8 @@ class _Search:
         if self._query.needs_scan:
             rows = self._newest()
         else:
-            counts = self._count_rows()
-            rows = self._find(counts)
+            is_alone = len(self._query.wanted) == 1
+            rows = self._find([0] if is_alone else self._count_rows())
         now = datetime.now(UTC)
         made = []
         for row in rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiontree.stores.postgres.address import read_ref
+from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.rows import scope_key
 from sessiontree.stores.postgres.spelling import spell_key
 
@@ -32,14 +33,38 @@ _WHOLE = (
 READ_SESSION = _WHOLE.format(columns=_COLUMNS, where="s.sid = %s")
 _OPEN = _WHOLE.format(columns=_COLUMNS, where="s.scope = %s AND s.id = %s AND s.deleted IS NULL")
 
-_APPEND = (
+_APPEND_TO = (
     "SELECT verdict, head, epoch, revision, header_revision, header, id, parent, kind, time, line "
-    "FROM st_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {lines}, %s, %s, %s, %s, %s, "
-    "%s, %s, %s, %s::tsvector, %s::bytea[], %s, %s)"
+    "FROM {tenant}st_append({sid}, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {lines}, %s, %s, %s, "
+    "%s, %s, %s, %s, %s, %s::tsvector, %s::bytea[], %s, %s)"
 )
-APPEND = _APPEND.format(lines="%b::bytea[]")
-APPEND_ONE = _APPEND.format(lines="ARRAY[%b::bytea]")
-"""The same for one line by itself: a list of one would take the client longer to spell."""
+# a list of one line would take the client longer to spell
+_LINES = ("%b::bytea[]", "ARRAY[%b::bytea]")
+_APPEND = [_APPEND_TO.format(tenant="", sid="%s", lines=lines) for lines in _LINES]
+_APPEND_AS = [
+    _APPEND_TO.format(
+        tenant="set_config('sessiontree.tenant', %s, true) t, LATERAL ",
+        # so the function waits for the name
+        sid="CASE WHEN t IS NOT NULL THEN %s::bigint END",
+        lines=lines,
+    )
+    for lines in _LINES
+]
+
+
+def append(
+    tenant: str | None,
+    where: tuple[Any, ...],
+    what: tuple[Any, ...],
+    *,
+    is_again: bool,
+    is_one: bool,
+) -> Statement:
+    """The statement that appends entries; the name of the tenant goes along in it."""
+    sql = (_APPEND if tenant is None else _APPEND_AS)[is_one]
+    first = where if tenant is None else (tenant, *where)
+    return Statement(sql, (*first, is_again, *what), (*first, True, *what), names_tenant=True)
+
 
 READ_ON = (
     "SELECT s.epoch, s.revision, s.header_revision, "
