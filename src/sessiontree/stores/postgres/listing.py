@@ -161,7 +161,11 @@ def find_named(
     wanted = name.strip()
     words = [quote_word(cut_word(word)) for word in dict.fromkeys(find_words(wanted))]
     said = spell(wanted)
-    is_named = "names @@ %s::tsquery" if words else "%s IN (title, info_name, short_summary)"
+    is_named = (
+        "names @@ (%s::tsquery && (SELECT st_own_query()))"
+        if words
+        else "%s IN (title, info_name, short_summary)"
+    )
     rows = store.database.run(
         f"SELECT {COLUMNS} FROM st_session WHERE {where} AND {OURS} AND deleted IS NULL "
         f"AND answered AND {is_named} {_ORDER} LIMIT %s",

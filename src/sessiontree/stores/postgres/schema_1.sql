@@ -27,6 +27,14 @@ BEGIN
     RETURN coalesce(current_setting('sessiontree.tenant', true), '');
 END $$;
 
+-- The mark of one's own rows among the words of a text, and the query for it: an index of words that
+-- all tenants share would be read through everybody's rows with a word, and the time would tell.
+CREATE FUNCTION st_own_mark() RETURNS tsvector LANGUAGE sql STABLE AS
+$$ SELECT array_to_tsvector(ARRAY[chr(1) || st_tenant()]) $$;
+CREATE FUNCTION st_own_query() RETURNS tsquery LANGUAGE sql STABLE AS
+$$ SELECT (chr(39) || replace(replace(chr(1) || st_tenant(), chr(92), repeat(chr(92), 2)),
+                              chr(39), repeat(chr(39), 2)) || chr(39))::tsquery $$;
+
 CREATE TABLE st_session (
     sid bigint PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -172,6 +180,7 @@ DECLARE
     spoken timestamptz := CASE WHEN p_said > clock_timestamp() - interval '1 hour'
                                THEN clock_timestamp() ELSE p_said END;
 BEGIN
+    p_names := p_names || st_own_mark();
     IF p_new IS NOT NULL THEN
         new := jsonb_populate_record(NULL::st_session, p_new);
         INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, title, parent, bytes,
@@ -311,6 +320,7 @@ BEGIN
         new.last := s.last;
         new.said := s.said;
     ELSE
+        p_names := p_names || st_own_mark();
         new.head := coalesce(array_length(p_ids, 1), 0);
         new.last := p_ids[new.head];
     END IF;
@@ -395,8 +405,8 @@ END $$;
 ALTER TABLE st_member ENABLE ROW LEVEL SECURITY;
 CREATE POLICY st_own ON st_member FOR SELECT USING (role IN (current_user, session_user));
 
-REVOKE ALL ON FUNCTION st_tenant(), st_purge(bigint[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION st_tenant() TO PUBLIC;
+REVOKE ALL ON FUNCTION st_tenant(), st_own_mark(), st_own_query(), st_purge(bigint[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION st_tenant(), st_own_mark(), st_own_query() TO PUBLIC;
 GRANT SELECT ON st_member, st_meta TO PUBLIC;
 
 INSERT INTO st_meta (version, oldest_client) VALUES (1, 1);

@@ -240,7 +240,7 @@ class _Search:
     def _said(self) -> str:
         since = "AND t.said >= %s" if self._since_ms is not None else ""
         return (
-            "t.words @@ %s::tsquery AND t.role = ANY (%s) "
+            "t.words @@ (%s::tsquery && (SELECT st_own_query())) AND t.role = ANY (%s) "
             f"AND t.tenant = (SELECT st_tenant()) {since}"
         )
 
@@ -256,7 +256,7 @@ class _Search:
 
     @property
     def _called(self) -> str:
-        return "%s AND s.names @@ %s::tsquery"
+        return "%s AND s.names @@ (%s::tsquery && (SELECT st_own_query()))"
 
     def _called_values(self, term: Term) -> list[Any]:
         return [self.has_names, _spell_query(term)]

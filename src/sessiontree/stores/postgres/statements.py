@@ -93,7 +93,8 @@ REWRITE = (
 WRITE_HEADER = (
     "UPDATE st_session SET bytes = bytes + octet_length(%b::bytea) - octet_length(header), "
     "header = %b::bytea, title = %s, cwd = %s, parent = %s, "
-    "names = %s::tsvector, header_revision = header_revision + 1, revision = revision + 1 "
+    "names = %s::tsvector || st_own_mark(), header_revision = header_revision + 1, "
+    "revision = revision + 1 "
     f"WHERE sid = %s AND header_revision = %s AND deleted IS NULL AND {OURS} "
     "RETURNING header_revision, revision, head"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from psycopg.types.json import Jsonb
 
@@ -61,6 +61,7 @@ from sessiontree.stores.postgres.listing import (
 )
 from sessiontree.stores.postgres.log import PostgresLog
 from sessiontree.stores.postgres.rows import (
+    Place,
     name_words,
     rows_of,
     scope_key,
@@ -76,6 +77,10 @@ if TYPE_CHECKING:
     from sessiontree.discovery.search.times import Since
 
 _LOCATE = f"SELECT sid FROM st_session WHERE scope = %s AND id = %s AND deleted IS NULL AND {OURS}"
+_HEADER = (
+    "SELECT sid, header, dialect, answered FROM st_session "
+    f"WHERE scope = %s AND id = %s AND deleted IS NULL AND {OURS}"
+)
 _LAST_LINE = (
     "SELECT e.line FROM st_session s JOIN st_entry e ON e.sid = s.sid AND e.seq <= s.head "
     "WHERE s.scope = %s AND s.id = %s AND s.deleted IS NULL AND s.tenant = (SELECT st_tenant()) "
@@ -273,9 +278,11 @@ class PostgresStore:
         Raises SessionNotFoundError, PersistenceError.
         """
         require_durability(durability)
-        source = PostgresLog.load(self, ref, durability, is_read_only=True)
+        source = self._read_header(ref, durability)
         is_pi = self.dialect == "pi"
         is_other_dialect = source.dialect != self.dialect
+        if is_other_dialect:
+            source = PostgresLog.load(self, ref, durability, is_read_only=True)
         title = get_title(source.header)
         name = source.tree.info_name() if is_other_dialect else None
         parent = source.ref if is_pi else str(source.header.get("id", source.ref))
@@ -301,6 +308,23 @@ class PostgresStore:
             copy.append((entry,))
             copy.tree.leaf_id = entry.id
         return copy
+
+    def _read_header(self, ref: Ref, durability: Durability) -> PostgresLog:
+        """A session of which nothing is read but its header: enough to have the server copy it.
+
+        Raises SessionNotFoundError, PersistenceError.
+        """
+        session_id, scope = read_ref(ref)
+        found = self.database.run(_HEADER, (scope_key(scope), spell_key(session_id)))
+        if not found:
+            raise SessionNotFoundError(ref)
+        sid, line, dialect, is_answered = found[0]
+        header = cast("Header", codec.decode(bytes(line)))
+        own: Dialect = "pi" if dialect == "pi" else "omp"
+        log = PostgresLog(self, header, own, durability, is_read_only=True)
+        log.place = Place(sid)
+        log.is_draft = not is_answered
+        return log
 
     # -- finding ---------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ _BEHIND = (
 _FORGET = f"DELETE FROM st_text WHERE sid = %s AND seq > %s AND {OURS}"
 _NOTE = (
     "INSERT INTO st_text (sid, seq, role, tenant, said, words) "
-    "SELECT %s, t.seq, t.role, st_tenant(), t.said, t.words::tsvector "
+    "SELECT %s, t.seq, t.role, st_tenant(), t.said, t.words::tsvector || st_own_mark() "
     "FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[]) AS t(seq, role, said, words) "
     "WHERE EXISTS (SELECT FROM st_session s WHERE s.sid = %s AND s.epoch = %s "
     "AND s.tenant = (SELECT st_tenant())) ON CONFLICT DO NOTHING"
