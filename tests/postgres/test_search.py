@@ -11,6 +11,8 @@ from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
 from sessiontree.stores.postgres import search as rows_search
+from sessiontree.stores.postgres.database import Statement
+from sessiontree.stores.postgres.statements import OURS
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.transfer import transfer
 
@@ -131,3 +133,42 @@ def test_what_is_appended_rewritten_and_deleted_is_found_so(store: PostgresStore
         assert len(store.search("changed")) == 0
         store.restore(session.session_id)
         assert len(store.search("changed")) == 1
+
+
+def test_a_replica_that_takes_no_writes_searches_without_waiting(
+    url: str, store: PostgresStore
+) -> None:
+    with SessionManager.create("/work/replica", storage=store) as session:
+        session.append_message(user("the words of a basket"))
+        session.append_message(assistant("yes"))
+    store.database.run(f"UPDATE st_session SET indexed = 0 WHERE {OURS}")
+    replica = PostgresStore(f"{url}&options=-c%20default_transaction_read_only%3Don")
+    assert [hit.session.id for hit in replica.search("basket")] == [session.session_id]
+    assert replica.database.round_trips < 6  # nothing was tried again
+    replica.close()
+
+
+def test_a_search_reads_no_rows_of_other_tenants(url: str, store: PostgresStore) -> None:
+    other = PostgresStore(url.partition("?")[0] + "?tenant=of-many-words")
+    for number in range(30):
+        with SessionManager.create("/work/other", storage=other) as session:
+            said = [user(f"everywhere {number}.{at}") for at in range(20)]
+            session.append_many([{"type": "message", "message": each} for each in said])
+            session.append_message(assistant("everywhere"))
+    with SessionManager.create("/work/own", storage=store) as session:
+        session.append_message(user("everywhere"))
+        session.append_message(assistant("yes"))
+    assert len(store.search("everywhere")) == 1
+    plan = store.database.run_all(
+        [
+            Statement("SET LOCAL enable_seqscan = off"),
+            Statement(
+                "EXPLAIN (ANALYZE, FORMAT JSON) SELECT FROM st_text "
+                "WHERE words @@ ('everywhere'::tsquery && (SELECT st_own_query()))"
+            ),
+        ]
+    )[1][0][0][0]["Plan"]
+    (scan,) = [each for each in plan["Plans"] if each["Node Type"] == "Bitmap Index Scan"]
+    assert scan["Index Name"] == "st_text_words"
+    assert scan["Actual Rows"] == 1
+    other.close()

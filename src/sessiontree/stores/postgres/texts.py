@@ -45,7 +45,7 @@ _DONE = (
 )
 _UNINDEXED = (
     f"SELECT sid FROM st_session WHERE {OURS} AND deleted IS NULL AND answered AND is_behind "
-    "ORDER BY minute DESC LIMIT %s"
+    "AND current_setting('transaction_read_only') = 'off' ORDER BY minute DESC LIMIT %s"
 )
 
 
@@ -63,7 +63,7 @@ def index_session(
 
 
 def unindexed(database: Database, limit: int) -> list[int]:
-    """Sessions of which words are missing, newest first."""
+    """Sessions of which words are missing, newest first; none on a replica, which takes none."""
     return [sid for (sid,) in database.run(_UNINDEXED, (limit,))]
 
 
