@@ -339,7 +339,7 @@ class AgentSession:
 
     async def switch_session(self, path: str | os.PathLike[str]) -> bool:
         """Move to the session in a file, or not at all; False if a hook said no."""
-        where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
+        where = await self._wiring.disk.run(self._wiring.source.ref_of, path)
         return await switching.switch(self._wiring, targets.resume(self._wiring, where))
 
     async def new_session(self, parent_session: str | None = None) -> bool:
@@ -359,7 +359,7 @@ class AgentSession:
 
         False if a hook said no. Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
-        where = await self._wiring.disk.run(os.path.abspath, os.fspath(path))
+        where = await self._wiring.disk.run(self._wiring.source.ref_of, path)
         return await switching.switch(self._wiring, targets.copy(self._wiring, where))
 
     async def branch(self, entry_id: str) -> str | None:

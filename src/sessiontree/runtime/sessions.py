@@ -9,6 +9,7 @@ runs on the disk thread.
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import dataclass
 
 from sessiontree.errors import SessionTreeError
@@ -43,6 +44,11 @@ class SessionSource:
             # the profile was given for this session; of another file its folder says whose it is
             store = store.like(has_given_profile=False)
         return cls(store, manager.durability)
+
+    def ref_of(self, path: str | os.PathLike[str]) -> str:
+        """What the store calls a session: of files the whole path, else what it was given."""
+        given = os.fspath(path)
+        return os.path.abspath(given) if isinstance(self.store, FileStore) else given
 
     def start_new(self, like: SessionManager, parent_session: str | None) -> SessionManager:
         """A new session, kept where the present one is kept (or nowhere, as that one)."""
