@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from tests.agent_kinds import KINDS
 from tests.cli.conftest import Result
-from tests.torture.onlookers import run_command
+from tests.torture.commands import run_command
 
 from .test_terminal import HOSTILE, assert_harmless
 
 _WORD = re.compile(r"[a-z]+([._-][a-z]+)*")
 """What names a kind of thing; without it a record would mean something else, or nothing."""
+KEY = "sk-ant-api03-" + "a1B2c3D4e5" * 5
 COMMANDS = [
     ("ls", "--all-agents"),
     ("ls", "--all-agents", "--json"),
@@ -55,25 +56,34 @@ def spoil_json(text: str, hostile: str) -> str:
     return json.dumps(spoil(json.loads(text), hostile), ensure_ascii=False)
 
 
-def spoil_text(text: str) -> object:
+def spoil_text(text: str, hostile: str) -> object:
     """A column's text, and the values within if it is JSON."""
     try:
-        return spoil_json(text, HOSTILE)
+        return spoil_json(text, hostile)
     except ValueError:
-        return spoil(text, HOSTILE)
+        return spoil(text, hostile)
 
 
-def spoil_file(path: Path) -> None:
+def make_spoiled(agent: str, home: Path, hostile: str) -> str:
+    """A session of this agent, with something hostile in each of its strings; its path."""
+    sample = KINDS[agent](home)
+    for root in sample.roots:
+        for path in [each for each in root.rglob("*") if each.is_file()]:
+            spoil_file(path, hostile)
+    return str(sample.path)
+
+
+def spoil_file(path: Path, hostile: str) -> None:
     if path.suffix == ".jsonl":
-        lines = [spoil_json(line, f"{HOSTILE}\ud83d") for line in path.read_text().splitlines()]
+        lines = [spoil_json(line, hostile) for line in path.read_text().splitlines()]
         path.write_bytes("\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
     elif path.suffix == ".db":
-        spoil_database(path)
+        spoil_database(path, hostile.replace("\ud83d", ""))
     elif path.suffix not in (".db-wal", ".db-shm"):
-        path.write_text(path.read_text().rstrip("\n") + HOSTILE.replace("\x00", ""))
+        path.write_text(path.read_text().rstrip("\n") + hostile.replace("\ud83d", ""))
 
 
-def spoil_database(path: Path) -> None:
+def spoil_database(path: Path, hostile: str) -> None:
     """Every text in every table, but what joins the tables."""
     with sqlite3.connect(path) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -83,7 +93,7 @@ def spoil_database(path: Path) -> None:
                     continue
                 for row, value in database.execute(f"SELECT rowid, {column} FROM {table}"):
                     if isinstance(value, str):
-                        made = spoil_text(value)
+                        made = spoil_text(value, hostile)
                         database.execute(
                             f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (made, row)
                         )
@@ -94,15 +104,22 @@ def spoil_database(path: Path) -> None:
 def test_no_escape_sequence_of_any_agents_session_is_printed(
     agent: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = KINDS[agent](home)
-    for root in sample.roots:
-        for path in [each for each in root.rglob("*") if each.is_file()]:
-            spoil_file(path)
+    path = make_spoiled(agent, home, f"{HOSTILE}\ud83d")
     monkeypatch.chdir(home)
     printed = ""
-    for command in [*COMMANDS, *([name, str(sample.path), *more] for name, *more in OF_ONE)]:
+    for command in [*COMMANDS, *([name, path, *more] for name, *more in OF_ONE)]:
         shown = run_command([*command])
         assert_harmless(Result(0, shown, ""))
         printed += shown
     assert "zebra" in printed
     assert "Imported" in printed
+
+
+@pytest.mark.parametrize("agent", sorted(KINDS))
+def test_every_export_of_any_agents_session_can_leave_secrets_out(agent: str, home: Path) -> None:
+    path = make_spoiled(agent, home, f" {KEY}")
+    for kind in ("markdown", "html", "json"):
+        assert KEY in run_command(["export", path, "--format", kind])
+        exported = run_command(["export", path, "--format", kind, "--redact"])
+        assert KEY not in exported
+        assert "walrus" in exported

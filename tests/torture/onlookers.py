@@ -20,21 +20,24 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 from tests.torture import hostile
+from tests.torture.commands import is_safe, run_command
 from tests.torture.hostile import Target, agent_dirs, session_seeds
 from tests.torture.mutations import mutate, mutate_rows
+from tests.torture.other_agents import AgentSessions, KeptCopies
 
 from sessiontree import SessionManager, SessionTreeError, create_agent_session
 from sessiontree.agents.messages import from_model_messages, to_model_messages
 from sessiontree.agents.outgoing import outgoing_messages
-from sessiontree.cli.program import start
 from sessiontree.core.compaction import CompactionSettings
 from sessiontree.core.tree_entries import Digester
 from sessiontree.discovery.listing import list_sessions
 from sessiontree.export.bundle_export import import_bundle
+from sessiontree.export.html import HtmlOptions, render_html
+from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.importers.foreign_listing import find_foreign_sessions
+from sessiontree.mcp.reading import Part, read_part
 from sessiontree.profiles import get_profile
 from sessiontree.runtime.models import Model, ModelRegistry
 from sessiontree.runtime.settings import RuntimeSettings
@@ -79,26 +82,10 @@ _GENERAL = [
 ]
 
 
-def run_command(arguments: list[str]) -> str:
-    """What a command prints; a refusal of any kind is as good."""
-    printed = io.StringIO()
-    with (
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
-        contextlib.suppress(SessionTreeError, click.ClickException, click.exceptions.Exit),
-    ):
-        start.main(arguments, prog_name="sessiontree", standalone_mode=False)
-    return printed.getvalue()
-
-
-def _is_safe(text: str) -> bool:
-    return not any(ord(sign) < 32 and sign not in "\n\t" for sign in text)
-
-
 def _command(path: Path, rng: random.Random) -> None:
     general = rng.random() < 0.3
     arguments = rng.choice(_GENERAL) if general else [*rng.choice(_COMMANDS), str(path)]
-    assert _is_safe(run_command(arguments)), f"{arguments} printed control characters"
+    assert is_safe(run_command(arguments)), f"{arguments} printed control characters"
 
 
 def _chat(path: Path, rng: random.Random) -> None:
@@ -111,7 +98,30 @@ def _chat(path: Path, rng: random.Random) -> None:
         plain_text(block)
         for is_folded in (True, False):
             for line in draw_block(block, width, DARK, is_folded=is_folded):
-                assert _is_safe(line.plain), "a control character in the chat"
+                assert is_safe(line.plain), "a control character in the chat"
+
+
+def _page(path: Path, rng: random.Random) -> None:
+    """The exported page; what of a session is markup in it was escaped."""
+    with open_view(path) as view:
+        options = HtmlOptions(thinking=rng.random() < 0.5, tools=rng.random() < 0.5)
+        redactor = Redactor() if rng.random() < 0.5 else None
+        page = "".join(render_html(view, options=options, redactor=redactor))
+    assert page.count("<script") == 2, "a script in the page"
+
+
+def _for_a_model(path: Path, rng: random.Random) -> None:
+    """A part of it, as the MCP server gives it."""
+    part = Part(
+        start=rng.choice([1, -3, 10**9]),
+        count=rng.choice([None, 2]),
+        detail=rng.choice(["compact", "full"]),
+        budget=rng.choice([1, 24_000]),
+    )
+    with open_view(path) as view:
+        told = read_part(view, part, Redactor() if rng.random() < 0.5 else None)
+    assert is_safe(told)
+    assert len(told) < 100_000
 
 
 def _tree_picker(path: Path, rng: random.Random) -> None:
@@ -180,7 +190,17 @@ async def _live_on(path: Path, rng: random.Random) -> None:
         await session.aclose()
 
 
-LOOKS: list[Look] = [_command, _command, _chat, _tree_picker, _session_picker, _provider, _live]
+LOOKS: list[Look] = [
+    _command,
+    _command,
+    _chat,
+    _page,
+    _for_a_model,
+    _tree_picker,
+    _session_picker,
+    _provider,
+    _live,
+]
 
 
 class Onlookers(Target):
@@ -219,7 +239,7 @@ class Todos(Target):
         room = self.room()
         (room / "todos.json").write_bytes(data)
         for line in draw_todos(load_todos(str(room)), rng.choice([5, 80]), DARK):
-            assert _is_safe(line.plain)
+            assert is_safe(line.plain)
 
 
 # -- spoiled from within -----------------------------------------------------------------------
@@ -326,4 +346,6 @@ TARGETS: list[type[Target]] = [
     ForeignFolders,
     CatalogueRows,
     HistoryRows,
+    AgentSessions,
+    KeptCopies,
 ]

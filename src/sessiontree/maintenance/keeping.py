@@ -96,8 +96,8 @@ def keep_sessions(
 ) -> KeepReport:
     """Copy what is new or has changed. May be interrupted at any time, and run again.
 
-    Raises SessionBusyError if another process keeps sessions just now, UnknownAgentError, OSError
-    if nothing can be written.
+    Raises SessionBusyError if another process keeps sessions just now, UnknownAgentError,
+    PersistenceError or OSError if nothing can be written; what was complete by then is kept.
     """
     sources = find_sources(agents, with_kept=False)
     report = KeepReport()

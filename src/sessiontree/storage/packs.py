@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sessiontree.errors import PersistenceError
 from sessiontree.storage import locks
 from sessiontree.storage.atomic import write_all
 from sessiontree.storage.file import FileSessionStorage
@@ -154,11 +155,15 @@ class PackWriter:
     """Appends records; use it while the folder is ``locked``, and ``close`` it.
 
     ``ends`` says where the last manifest of each pack ends. ``is_fresh`` begins a new pack.
+
+    Methods raise PersistenceError if the disk refuses. Then nothing may be added any more: of what
+    was written last only a part may be there. ``close`` cuts off what was not committed.
     """
 
     def __init__(self, packs: PackFolder, ends: dict[int, int], *, is_fresh: bool = False) -> None:
         self._packs = packs
         self._ends = dict(ends)
+        self._committed = dict(ends)
         self._is_fresh = is_fresh
         self._no = max(ends, default=0)
         self._handle: Handle | None = None
@@ -182,7 +187,8 @@ class PackWriter:
         digest = digest if digest is not None else hashlib.sha256(payload).digest()
         head = _HEAD.pack(_MAGIC, kind, digest, len(payload), len(stored))
         at = self._ends[self._no]
-        write_all(self._handle.number, head + _CHECK.pack(zlib.crc32(head)) + stored)
+        with self._writing():
+            write_all(self._handle.number, head + _CHECK.pack(zlib.crc32(head)) + stored)
         record = Record(kind, digest, self._no, at, len(payload), len(stored))
         self._ends[self._no] = record.end
         self.written += record.end - at
@@ -196,20 +202,24 @@ class PackWriter:
     def sync(self) -> None:
         """Return when everything is on the medium."""
         if self._handle is not None:
-            os.fsync(self._handle.number)
-            if self._is_new:
-                FileSessionStorage().sync_dir(self._packs.folder)
-                self._is_new = False
+            with self._writing():
+                os.fsync(self._handle.number)
+                if self._is_new:
+                    FileSessionStorage().sync_dir(self._packs.folder)
+                    self._is_new = False
 
     def commit(self) -> None:
-        """Sync, and begin another pack with the next record if this one is full."""
+        """Sync what ends with manifests; a pack that is full by then gets no more records."""
         self.sync()
+        self._committed = dict(self._ends)
         if self._ends.get(self._no, 0) > _LARGEST_PACK:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file, without another sync."""
+        """Let go of the file; what was not committed takes no room on the disk."""
         if self._handle is not None:
+            with contextlib.suppress(OSError):  # else the next writer does it
+                os.ftruncate(self._handle.number, self._committed.get(self._no, 0))
             self._handle.close()
             self._handle = None
 
@@ -219,9 +229,17 @@ class PackWriter:
             self._no += 1
             self._is_fresh, self._is_new = False, True
             self._ends[self._no] = 0
-        self._handle = Handle(self._packs.path(self._no), _APPEND, 0o600)
-        # What a crash left behind the last whole record; only one process writes.
-        os.ftruncate(self._handle.number, self._ends[self._no])
+        with self._writing():
+            self._handle = Handle(self._packs.path(self._no), _APPEND, 0o600)
+            # What a crash left behind the last whole record; only one process writes.
+            os.ftruncate(self._handle.number, self._ends[self._no])
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PersistenceError.from_os_error(self._packs.path(self._no), error) from error
 
 
 def pack(payload: bytes) -> bytes:

@@ -277,3 +277,13 @@ def test_it_works_without_the_extras(tmp_path: Path) -> None:
     )
     assert "some **bold**" in done.stdout
     assert "<code>x = 1</code>" in done.stdout
+
+
+@pytest.mark.parametrize("kind", [{"a": 1}, ["message"], 5, None])
+def test_entries_of_a_type_that_is_no_text_do_not_keep_the_page_away(
+    tmp_path: Path, kind: object
+) -> None:
+    odd = {"type": kind, "id": "0000000f", "parentId": None, "usage": {"input": 5}}
+    path = write(tmp_path / "s.jsonl", header(), message("00000001", None, user("hello")), odd)
+    with open_view(path) as view:
+        assert "hello" in "".join(render_html(view))

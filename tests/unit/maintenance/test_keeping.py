@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -27,6 +28,7 @@ from sessiontree.discovery.kept import kept_dir
 from sessiontree.discovery.kept.index import SCHEMA
 from sessiontree.discovery.kept.reading import open_kept
 from sessiontree.discovery.kept.removal import forget_kept
+from sessiontree.errors import PersistenceError
 from sessiontree.importers.foreign import load_foreign
 from sessiontree.importers.imports import import_session
 from sessiontree.maintenance.keeping import cut_chunks, keep_sessions, read_status
@@ -302,6 +304,40 @@ def test_a_damaged_copy_says_so_and_the_next_run_is_whole_again(home: Path) -> N
     pack.write_bytes(bytes(data))
     with pytest.raises(OSError, match="damaged"):
         content(path)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 38, 40, 41, 42, 80, "sync"])
+def test_a_disk_that_fills_up_costs_no_copy_and_no_room(
+    home: Path, monkeypatch: pytest.MonkeyPatch, failing: int | str
+) -> None:
+    """Half a record is written, then the disk takes the rest again: nothing is kept by halves."""
+    first = talk(home, TWO)
+    keep_sessions()
+    pack = Path(PackFolder(kept_dir()).path(1))
+    kept = pack.read_bytes()
+    paths = [talk(home, f"{ONE[:-2]}{no:02d}", f"word{no}") for no in range(10, 50)]
+    written = 0
+
+    def refuse(number: int, data: bytes = b"") -> None:
+        nonlocal written
+        written += 1
+        if failing in (written, "sync"):
+            os.write(number, data[:50])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.write(number, data)
+
+    with monkeypatch.context() as patch:
+        refused = "os.fsync" if failing == "sync" else "sessiontree.storage.packs.write_all"
+        patch.setattr(refused, refuse)
+        with pytest.raises(PersistenceError, match="pack: No space left on device"):
+            keep_sessions()
+    assert pack.read_bytes() == kept
+    assert read_status().sessions == 1
+    assert keep_sessions().new == 40
+    sqlite.replace(SCHEMA)
+    assert [content(path) for path in [first, *paths]] == [
+        path.read_bytes() for path in [first, *paths]
+    ]
 
 
 def test_several_processes_keep_at_once(home: Path) -> None:

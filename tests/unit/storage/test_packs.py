@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.errors import SessionBusyError
+from sessiontree.errors import PersistenceError, SessionBusyError
 from sessiontree.storage.packs import (
     CHUNK,
     HEAD_BYTES,
@@ -107,6 +107,6 @@ def test_a_link_in_the_place_of_a_pack_is_no_pack(packs: PackFolder, tmp_path: P
     os.mkdir(packs.folder)
     os.symlink(target, packs.path(1))
     assert packs.sizes() == {}
-    with pytest.raises(OSError, match=r"."):
+    with pytest.raises(PersistenceError, match=r"00000001\.pack: "):
         write(packs, (CHUNK, b"x"), ends={})
     assert target.read_text() == "mine"

@@ -25,7 +25,8 @@ _DEAD_SHARE = 0.3
 def forget_kept(paths: Sequence[str], *, timeout_s: float = _LOCK_TIMEOUT_S) -> int:
     """Remove the copies of sessions, with their parts and files, for good; how many files.
 
-    Content that no other copy needs leaves the packs. Raises SessionBusyError, OSError.
+    Content that no other copy needs leaves the packs. Raises SessionBusyError, PersistenceError,
+    OSError.
     """
     if not is_keeping():
         return 0
@@ -80,7 +81,7 @@ def clean(index: KeptIndex, packs: PackFolder) -> None:
         writer.sync()
         for manifest in manifests:
             writer.add(MANIFEST, encode_manifest(manifest))
-        writer.sync()
+        writer.commit()
     finally:
         writer.close()
     for no in old:

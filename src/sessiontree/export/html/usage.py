@@ -20,7 +20,9 @@ class UsageTable:
 
     def add(self, data: WireEntry) -> None:
         """Count an entry."""
-        used = usage_of_entry(data) if data.get("type") in PAID_TYPES else None
+        kind = data.get("type")  # of a hostile file, anything
+        is_paid = isinstance(kind, str) and kind in PAID_TYPES
+        used = usage_of_entry(data) if is_paid else None
         if used is not None and (used.total_tokens or used.cost):
             self._by_model[paid_model_of(data) or _OTHERS] += used
             self.total += used
