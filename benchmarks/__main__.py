@@ -4,7 +4,7 @@
 --only REGEX   only the operations whose name matches
 --json FILE    the raw numbers as well
 --markdown F   where the table goes (default .bench/report.md; it is printed too)
---docs         put the tables into docs/performance.md
+--docs         put what was measured into its place in docs/performance.md
 --check        exit 1 when a target was missed
 --profile      instead of measuring, show where our time goes
 """
@@ -17,20 +17,22 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import alternatives, floors_table, frameworks, peers, postgres, rivals
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
 from benchmarks.measure import Run, measure_in_turns, measure_more
-from benchmarks.report import Row, find_better, is_close, make_row, to_json, to_markdown
+from benchmarks.report import Row, find_better, is_close, made_by, make_row, to_json, to_markdown
 from benchmarks.world import CHECKOUT, World
 
 REPETITIONS = 5
 MORE = 2
 """How many times as many follow where five do not tell on which side of its limit a row is."""
-TABLES_BEGIN = "<!-- tables: python -m benchmarks --docs -->"
-TABLES_END = "<!-- end of tables -->"
+OPERATIONS = "operations"
+"""The part of all cases; every other part has the name that --only asks for."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,49 +54,61 @@ def main(arguments: list[str] | None = None) -> int:
     for case in chosen:
         rows.append(_measure(case, repetitions))
         # A run takes long: what is measured so far is on disk when someone stops it.
-        _save(options, [to_markdown(rows, command)], to_json(rows, command))
-    parts = [to_markdown(rows, command)] if rows else []
-    if re.search(options.only, floors_table.NAME):
-        parts.append(floors_table.measure(world, sizes, repetitions))
-    if re.search(options.only, alternatives.NAME):
-        parts.append(alternatives.measure(world, sizes, repetitions))
+        _save(options, {OPERATIONS: to_markdown(rows, command)}, to_json(rows, command))
+    parts = {OPERATIONS: to_markdown(rows, command)} if rows else {}
     missed = [row.name for row in rows if row.failures]
-    if re.search(options.only, frameworks.NAME):
-        table, failures = frameworks.measure(world, sizes, repetitions)
-        parts.append(table)
-        missed += failures
-    if re.search(options.only, rivals.NAME):
-        table, failures = rivals.measure(world, sizes, repetitions)
-        parts.append(table)
-        missed += failures
-    if re.search(options.only, postgres.NAME):
-        table, failures = postgres.measure(world, is_quick=options.quick, repetitions=repetitions)
-        parts.append(table)
-        missed += failures
-    if re.search(options.only, postgres.FAULTS):
-        table, failures = postgres.measure_faults(is_quick=options.quick)
-        parts.append(table)
-        missed += failures
+    for name, measure in _tables(world, sizes, repetitions, is_quick=options.quick):
+        if re.search(options.only, name):
+            table, failures = measure()
+            parts[name] = f"{made_by(command)}\n\n{table}"
+            missed += failures
     _save(options, parts, to_json(rows, command))
     if options.docs:
-        _put_into_docs("\n".join(parts))
-    print("\n".join(parts))
+        _put_into_docs(parts)
+    print("\n".join(parts.values()))
     return 1 if options.check and missed else 0
 
 
-def _save(options: argparse.Namespace, parts: list[str], raw: dict[str, Any]) -> None:
+Table = tuple[str, list[str]]
+"""A table as Markdown, and the rows that miss a target."""
+
+
+def _tables(
+    world: World, sizes: Sizes, repetitions: int, *, is_quick: bool
+) -> Iterator[tuple[str, Callable[[], Table]]]:
+    """What is measured beside the cases, each under the name that --only asks for."""
+
+    def database() -> Table:
+        return postgres.measure(world, is_quick=is_quick, repetitions=repetitions)
+
+    def faults() -> Table:
+        return postgres.measure_faults(is_quick=is_quick)
+
+    for module in (floors_table, alternatives, frameworks, rivals):
+        yield module.NAME, partial(module.measure, world, sizes, repetitions)
+    yield postgres.NAME, database
+    yield postgres.FAULTS, faults
+
+
+def _save(options: argparse.Namespace, parts: Mapping[str, str], raw: dict[str, Any]) -> None:
     options.markdown.parent.mkdir(parents=True, exist_ok=True)
-    options.markdown.write_text("\n".join(parts))
+    options.markdown.write_text("\n".join(parts.values()))
     if options.json is not None:
         options.json.write_text(json.dumps(raw, indent=1) + "\n")
 
 
-def _put_into_docs(tables: str) -> None:
-    """Replace what stands between the two marks of the document."""
+def _put_into_docs(parts: Mapping[str, str]) -> None:
+    """Put each part between its marks; what this run did not measure stays as it is."""
     document = CHECKOUT / "docs" / "performance.md"
-    before, _, rest = document.read_text().partition(TABLES_BEGIN)
-    _, _, after = rest.partition(TABLES_END)
-    document.write_text(f"{before}{TABLES_BEGIN}\n{tables}{TABLES_END}{after}")
+    text = document.read_text()
+    for name, table in parts.items():
+        begin, end = f"<!-- table: {name} -->\n", f"<!-- end of table: {name} -->\n"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise SystemExit(f"benchmarks: {document} has no place for the table {name}")
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}{table}{end}{after}"
+    document.write_text(text)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

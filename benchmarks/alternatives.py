@@ -67,8 +67,8 @@ def command(python: Path, op: str, **args: Any) -> list[str]:
     ]
 
 
-def measure(world: World, sizes: Sizes, repetitions: int) -> str:
-    """The table of appends and loads, as Markdown."""
+def measure(world: World, sizes: Sizes, repetitions: int) -> tuple[str, list[str]]:
+    """The table of appends and loads, as Markdown; it has no target to miss."""
     python, lacking = ensure_interpreter(world)
     count = sizes.alternatives
     messages = world.corpus.messages(count, small=True)
@@ -96,7 +96,7 @@ def measure(world: World, sizes: Sizes, repetitions: int) -> str:
         loads = {"us": world.us("context", {"file": files[-1]}), **loads}
     loaded = measure_in_turns(loads, repetitions)
     shutil.rmtree(base, ignore_errors=True)
-    return _table(count, appended, loaded, left_out)
+    return _table(count, appended, loaded, left_out), []
 
 
 def _our_append(world: World, messages: Path, count: int, folder: Path, durability: str) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def _failures(row: Row, contest: Contest) -> list[str]:
 def to_markdown(rows: Iterable[Row], command: str) -> str:
     """The table, with the machine and the command that made it."""
     lines = [
-        f"Made by `{command}` on {_machine()}.",
+        f"Made by `{command}` on {_machine()}, {_peers()}.",
         "Times in ms (median), memory at its peak in MB, ratio to the better peer; growth is the",
         "exponent of our best times over three sizes; runs, how often we and the better peer ran.",
         "",
@@ -168,18 +168,26 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def to_json(rows: Iterable[Row], command: str) -> dict[str, Any]:
-    return {"command": command, "machine": _machine(), "rows": [asdict(row) for row in rows]}
+def made_by(command: str) -> str:
+    """The command that made a table, and the machine."""
+    return f"Made by `{command}` on {_machine()}."
+
+
+def to_json(rows: Sequence[Row], command: str) -> dict[str, Any]:
+    machine = f"{_machine()}, {_peers()}" if rows else _machine()
+    return {"command": command, "machine": machine, "rows": [asdict(row) for row in rows]}
 
 
 def _machine() -> str:
-    node = _output([peers.node_path(), "--version"])
-    bun = peers.BUN[1]
     return (
         f"{os.cpu_count()} cores ({_processor()}), {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}, node {node.lstrip('v')}, bun {bun}, "
-        f"pi {peers.OLD_PI[1]}, omp {peers.OMP[1]}"
+        f"Python {platform.python_version()}"
     )
+
+
+def _peers() -> str:
+    node = _output([peers.node_path(), "--version"])
+    return f"node {node.lstrip('v')}, bun {peers.BUN[1]}, pi {peers.OLD_PI[1]}, omp {peers.OMP[1]}"
 
 
 def _processor() -> str:
