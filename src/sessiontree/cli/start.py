@@ -14,6 +14,7 @@ import click
 
 from sessiontree.cli import output
 from sessiontree.cli.choose_session import (
+    Choice,
     NothingChosen,
     StartOptions,
     choose,
@@ -25,6 +26,7 @@ from sessiontree.cli.options import program_word, store_words
 from sessiontree.config import Config
 from sessiontree.profiles import DEFAULT_PROFILE, Profile
 from sessiontree.scope import Scope
+from sessiontree.session.manager import SessionManager
 
 __all__ = ["StartOptions", "start_program"]
 
@@ -59,23 +61,42 @@ def start_program(options: StartOptions, scope: Scope, config: Config) -> int:
         manager.close()
         raise
     if prompt is not None:
-        from sessiontree.cli.print_answer import print_answer
+        return _print(manager, prompt, choice, scope, config, options)
+    return _chat(manager, choice, scope, config, options)
 
-        code = print_answer(
-            manager,
-            prompt,
-            options.model,
-            scope,
-            choice.work_dir,
-            options.max_turns,
-            config,
-            is_copy=choice.kind == "fork",
+
+def _print(
+    manager: SessionManager,
+    prompt: str,
+    choice: Choice,
+    scope: Scope,
+    config: Config,
+    options: StartOptions,
+) -> int:
+    """Answer one prompt on standard output; return the exit code."""
+    from sessiontree.cli.print_answer import print_answer
+
+    code = print_answer(
+        manager,
+        prompt,
+        options.model,
+        scope,
+        choice.work_dir,
+        options.max_turns,
+        config,
+        is_copy=choice.kind == "fork",
+    )
+    if output.is_terminal(sys.stderr):
+        _write_farewell(
+            manager.session_file, manager.session_id, manager.cwd, scope, options.resume
         )
-        if output.is_terminal(sys.stderr):
-            _write_farewell(
-                manager.session_file, manager.session_id, manager.cwd, scope, options.resume
-            )
-        return code
+    return code
+
+
+def _chat(
+    manager: SessionManager, choice: Choice, scope: Scope, config: Config, options: StartOptions
+) -> int:
+    """Open the chat on the session; return the exit code."""
     with output.needs_extra("tui", "The interactive UI"):
         from sessiontree.tui.app import run_chat
     left = run_chat(

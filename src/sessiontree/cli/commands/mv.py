@@ -39,33 +39,16 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     from sessiontree.discovery.paths import SESSION_SUFFIX, default_session_dir, same_cwd
     from sessiontree.export.view import open_view
     from sessiontree.storage.file import FileSessionStorage
-    from sessiontree.storage.open_elsewhere import (
-        AGENT_PROGRAMS,
-        find_agents,
-        find_users,
-        may_be_written,
-        was_written_lately,
-    )
-    from sessiontree.stores.files.opening import profile_for
+    from sessiontree.storage.open_elsewhere import may_be_written, was_written_lately
     from sessiontree.stores.files.rerooting import reroot_session
 
     with open_view(target.path, profile=scope.profile) as view:
         if same_cwd(view.cwd, project):
             output.write_line(f"It is already there: {tables.short_path(project)}")
             return
-        programs = AGENT_PROGRAMS.get(profile_for(target.path, None).name, frozenset())
-        users = find_users(target.path)
-        agents = [] if users else find_agents(programs, view.cwd)
-    if users and not force:
-        output.fail(
-            f"{users[0]} has session {target.path} open. "
-            "Close it there first, or move it with --force."
-        )
-    if agents and not force:
-        output.fail(
-            f"{agents[0]} works in {tables.short_path(view.cwd)} and may have session "
-            f"{target.path} open. Close it there first, or move it with --force."
-        )
+    use = _find_use(target.path, view.cwd)
+    if use and not force:
+        output.fail(f"{use} Close it there first, or move it with --force.")
     storage = FileSessionStorage()
     home = scope.session_dir or default_session_dir(scope.profile, project, storage)
     new_path = os.path.join(home, os.path.basename(target.path))
@@ -73,11 +56,25 @@ def mv_command(scope: Scope, session: str, folder: str, force: bool) -> None:
     leave_link = is_wanted and target.path.endswith(SESSION_SUFFIX)
     reroot_session(storage, target.path, new_path, project, {}, leave_link=leave_link)
     output.write_line("Moved to ", (tables.short_path(project), "bold"))
-    if users or agents:
+    if use:
         output.write_note("Left a link in the old place for the program that has it open")
     elif leave_link:
         output.write_note("Left a link in the old place, in case a program still writes there")
     output.write_line((f"  {tables.short_path(new_path)}", "dim"))
+
+
+def _find_use(path: str, cwd: str) -> str:
+    """A sentence about the program that has a session's file open, or may have; else empty."""
+    from sessiontree.storage.open_elsewhere import AGENT_PROGRAMS, find_agents, find_users
+    from sessiontree.stores.files.opening import profile_for
+
+    users = find_users(path)
+    if users:
+        return f"{users[0]} has session {path} open."
+    agents = find_agents(AGENT_PROGRAMS.get(profile_for(path, None).name, frozenset()), cwd)
+    if agents:
+        return f"{agents[0]} works in {tables.short_path(cwd)} and may have session {path} open."
+    return ""
 
 
 def _move_in_store(ref: str, project: str, scope: Scope) -> None:
