@@ -37,7 +37,6 @@ from sessiontree.storage.base import FileStat
 from sessiontree.text.words import to_local, to_moment
 
 Dimension = Literal["session", "model", "project", "day", "agent"]
-DIMENSIONS: tuple[Dimension, ...] = ("session", "model", "project", "day", "agent")
 UNKNOWN_DAY = "?"
 _QUARTER_MS = 900_000
 """Time zones differ by quarters of an hour, so one quarter is never on two days."""

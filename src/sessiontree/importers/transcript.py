@@ -37,11 +37,6 @@ class ConversionReport:
         if text not in self.notes:
             self.notes.append(text)
 
-    @property
-    def unmapped(self) -> int:
-        """The number of records, or parts of records, without a counterpart."""
-        return sum(self.kept.values()) + len(self.skipped)
-
     def lines(self) -> list[str]:
         """One line for the user for each thing that could not be mapped."""
         said = [f"kept as custom entries: {name} ({count})" for name, count in self.kept.items()]

@@ -41,10 +41,6 @@ class Outline:
         found = self._labels.get(entry.id)
         return found[0] if found is not None else None
 
-    def refresh_labels(self, tree: SessionTree) -> None:
-        """Take the labels of a tree that has grown."""
-        self._tree, self._labels = tree, tree.labels()
-
     def row(
         self,
         entry: Entry,

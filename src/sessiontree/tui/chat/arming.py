@@ -23,11 +23,6 @@ class Arming:
     def __init__(self) -> None:
         self._quiet_since: float | None = None
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the question has been on the screen at all."""
-        return self._quiet_since is not None
-
     def note_drawn(self, moment: float) -> None:
         """Note that the question is on the screen as of this moment."""
         self._quiet_since = max(moment, self._quiet_since or moment)
