@@ -38,6 +38,7 @@ from sessiontree.discovery.adapters.records import (
     spell_time,
 )
 from sessiontree.model.ids import sha256_hex
+from sessiontree.model.messages import text_or_none
 
 FIELD = "claudeCode"
 AGENT = "claude-code"
@@ -237,8 +238,7 @@ class Threads:
 
 def thread_of(kept: Wire) -> str | None:
     """The thread that an entry's record belongs to; None is the main conversation."""
-    path = kept.get("path")
-    return path if isinstance(path, str) else None
+    return text_or_none(kept.get("path"))
 
 
 def record_of(entry: Wire) -> Any:

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 
 from sessiontree.adapters import readable
 from sessiontree.adapters.readable import Block
-from sessiontree.model.messages import WireMessage, as_text
+from sessiontree.model.messages import WireMessage, as_text, text_or_none
 
 PROVIDER = "langgraph"
 
@@ -62,7 +62,7 @@ def _answer(message: AIMessage, blocks: list[Block], at_ms: int) -> WireMessage:
         blocks,
         at_ms,
         provider=provider if isinstance(provider, str) and provider else PROVIDER,
-        model=model if isinstance(model, str) else None,
+        model=text_or_none(model),
         usage=_usage(message.usage_metadata),
     )
 

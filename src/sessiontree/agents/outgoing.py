@@ -141,7 +141,7 @@ class _PortableIds:
         self._used: set[str] = set()
 
     def of(self, value: object) -> str:
-        original = value if isinstance(value, str) else ""
+        original = as_text(value)
         if original not in self._made:
             self._made[original] = self._new(original)
         return self._made[original]

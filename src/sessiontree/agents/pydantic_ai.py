@@ -24,6 +24,7 @@ from typing import Any
 
 from sessiontree.agents import NOT_INSTALLED
 from sessiontree.logs import get_logger
+from sessiontree.model.messages import as_text
 
 try:
     from pydantic_ai.direct import model_request_stream
@@ -280,8 +281,7 @@ class _Writing:
 
     async def _grow_call(self, part: int, arguments: object) -> None:
         if part in self._places:
-            text = arguments if isinstance(arguments, str) else ""
-            text = self._arguments[part].feed(text)
+            text = self._arguments[part].feed(as_text(arguments))
             await self._agent.tell_tool_call(self._draft, text, self._places[part])
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from sessiontree import clock
+
 _PLAIN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
@@ -33,7 +35,6 @@ def _is_plain(session_id: str) -> bool:
 
 
 def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
-    from datetime import UTC, datetime
 
     from sessiontree.cli.options import resolve_scope
     from sessiontree.discovery.paths import (
@@ -50,7 +51,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         scope = resolve_scope(None, None, None)
     if scope.files is None:
         infos = scope.store.find(incomplete, cwd=scope.cwd) or scope.store.find(incomplete)
-        now = datetime.now(UTC)
+        now = clock.now()
         return [
             (info.id, format_time_ago(info.modified, now)) for info in infos if _is_plain(info.id)
         ]
@@ -60,7 +61,7 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         own = session_folders(scope.profile, scope.cwd)
         rest = [f for f in list_session_folders(scope.profile, storage) if f not in own]
         groups = [own, rest]
-    now = datetime.now(UTC)
+    now = clock.now()
     for folders in groups:
         found = []
         for stat in newest_first(storage, *folders):

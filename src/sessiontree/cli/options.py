@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiontree.cli import output
+from sessiontree.clock import now
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.text.words import to_utc
 
@@ -57,7 +58,7 @@ class Day(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            first, _ = read_days(str(value), datetime.now().date())  # noqa: DTZ005 - the user's day
+            first, _ = read_days(str(value), now().astimezone().date())
             return to_utc(datetime.combine(first, time.min))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a day such as 2026-01-31, 7d or yesterday.", param, ctx)

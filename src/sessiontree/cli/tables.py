@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from sessiontree.cli import output
+from sessiontree.clock import now
 
 if TYPE_CHECKING:
     from sessiontree.stores.base import TrashedSession
@@ -168,7 +169,7 @@ def age(moment: datetime) -> str:
     """``5m ago``."""
     from sessiontree.text.words import format_time_ago
 
-    return format_time_ago(moment, datetime.now(UTC))
+    return format_time_ago(moment, now())
 
 
 def short_path(path: str | None) -> str:

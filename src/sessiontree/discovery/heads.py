@@ -128,7 +128,8 @@ def _cut_prompt(line: bytes) -> str | None:
 def _unescape(fragment: str) -> str:
     """The text of a JSON string whose end may be missing."""
     try:
-        value = codec.decode(f'"{_CUT_ESCAPE.sub("", fragment)}"'.encode("utf-8", "replace"))
+        return as_text(
+            codec.decode(f'"{_CUT_ESCAPE.sub("", fragment)}"'.encode("utf-8", "replace"))
+        )
     except ValueError:
         return fragment
-    return value if isinstance(value, str) else ""

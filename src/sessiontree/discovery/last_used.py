@@ -28,7 +28,7 @@ from sessiontree.discovery.heads import PREFIX_BYTES, parse_head
 from sessiontree.discovery.paths import parse_session_file_name, session_of_draft
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
-from sessiontree.model.messages import said_ms
+from sessiontree.model.messages import as_text, said_ms
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.text.words import to_moment
 
@@ -147,9 +147,9 @@ def _message_times(line: bytes) -> Iterator[int]:
 
 
 def _from_wire(value: dict[str, Any]) -> _Line:
-    kind, message = value.get("type"), value.get("message")
+    message = value.get("message")
     return _Line(
-        kind if isinstance(kind, str) else "",
+        as_text(value.get("type")),
         value.get("timestamp"),
         _Message(message.get("role"), message.get("timestamp"))
         if isinstance(message, dict)

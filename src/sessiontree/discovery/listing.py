@@ -7,12 +7,12 @@ to the listing, which of them are shown, and in what order.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sessiontree.clock import now_ns
 from sessiontree.core.gc import with_paused_gc
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, survey
 from sessiontree.discovery.catalogue.leaves import Status
@@ -219,7 +219,7 @@ def make_session_info(
     if session_id is None:
         session_id = named[1] if named else os.path.basename(path)
     used_ms = last_use_ms(summary.last_message_ms, summary.timestamp, stat)
-    modified = to_moment(min(used_ms * _NS_PER_MS, time.time_ns()))
+    modified = to_moment(min(used_ms * _NS_PER_MS, now_ns()))
     return SessionInfo(
         path,
         session_id,

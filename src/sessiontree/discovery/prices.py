@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-PACKAGE = "genai-prices"
+from sessiontree.clock import now
+
 _MILLION = 1_000_000
 _LOCAL = ("ollama", "lmstudio", "lm-studio", "llama.cpp", "llamacpp", "vllm", "offline")
 """Providers whose models run on the user's own machine, whatever they are called."""
@@ -92,7 +93,7 @@ def _find_prices(provider: str, model: str, day: str) -> dict[str, Any] | None:
     try:
         moment = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
     except ValueError:
-        moment = datetime.now(UTC)
+        moment = now()
     # A gateway names the maker in the model: openrouter/anthropic/claude-sonnet-4.5.
     maker, _, bare = model.rpartition("/")
     asked = [(provider, model), (maker, bare), (None, bare)]

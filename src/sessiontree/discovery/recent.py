@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 import msgspec
 
+from sessiontree.clock import now
 from sessiontree.discovery.heads import PREFIX_BYTES, Head, parse_head
 from sessiontree.discovery.last_used import by_last_use
 from sessiontree.discovery.paths import SESSION_SUFFIX, parse_session_file_name
@@ -54,7 +55,7 @@ class RecentSessionInfo(msgspec.Struct, frozen=True):
     @property
     def time_ago(self) -> str:
         """The time since the session was used, in words."""
-        return format_time_ago(self.modified, datetime.now(UTC))
+        return format_time_ago(self.modified, now())
 
 
 _MTIME = attrgetter("mtime_ns")

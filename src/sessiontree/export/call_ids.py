@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from sessiontree.model.messages import as_text
+
 _REFUSED = re.compile("[^0-9A-Za-z_-]")
 _MOST = 64
 
@@ -41,4 +43,4 @@ class CallIds:
 
 
 def _plain(value: object) -> str:
-    return _REFUSED.sub("_", value) if isinstance(value, str) else ""
+    return _REFUSED.sub("_", as_text(value))

@@ -13,11 +13,12 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from sessiontree.clock import SecondsClock, now_s
 from sessiontree.errors import PersistenceError
 from sessiontree.history.database import HistoryDatabase
 from sessiontree.history.tables import HistoryEntry
@@ -41,9 +42,7 @@ _MOST_WAITING = 10_000
 class HistoryStorage:
     """The prompts of one ``history.db``, shared by all programs that use the file."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, clock: SecondsClock = now_s) -> None:
         self.path = os.path.abspath(path)
         self._clock = clock
         self._reader = HistoryDatabase(self.path)

@@ -15,11 +15,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sessiontree.clock import SecondsClock, now_s
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile
@@ -36,7 +36,6 @@ _BLOB_NAME = re.compile(r"([0-9a-f]{64})(?:\.[a-z0-9]{1,8})?")
 _TEMP_OWNER = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp$")
 
 Kind = Literal["blob", "temporary file", "answered draft", "empty folder", "link of a move"]
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def find_garbage(
     profile: Profile,
     *,
     folders: Iterable[str] = (),
-    clock: Clock = time.time,
+    clock: SecondsClock = now_s,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> GarbageReport:
     """Report what can be removed from this profile. Changes nothing.
@@ -103,7 +102,7 @@ def find_garbage(
     return report
 
 
-def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Removal:
+def remove_garbage(report: GarbageReport, *, clock: SecondsClock = now_s) -> Removal:
     """Remove what the report lists, except files used since."""
     removal = Removal()
     for piece in report.garbage:
@@ -124,7 +123,7 @@ def remove_garbage(report: GarbageReport, *, clock: Clock = time.time) -> Remova
     return removal
 
 
-def _remove_unless_used(path: str, clock: Clock) -> bool:
+def _remove_unless_used(path: str, clock: SecondsClock) -> bool:
     """Remove a file and return True, or keep it if another process touched it since."""
     aside = make_temp_path(path)
     os.rename(path, aside)
@@ -143,7 +142,7 @@ def _blobs(profile: Profile) -> Iterator[tuple[str, os.DirEntry[str]]]:
             yield name[1], item
 
 
-def _is_young(path: str, clock: Clock) -> bool:
+def _is_young(path: str, clock: SecondsClock) -> bool:
     found = os.stat(path)
     return clock() - max(found.st_mtime, found.st_ctime) < SAFE_AGE_S
 
@@ -151,7 +150,7 @@ def _is_young(path: str, clock: Clock) -> bool:
 # -- leftovers -------------------------------------------------------------------------------------
 
 
-def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Garbage]:
+def find_leftovers(profile: Profile, *, clock: SecondsClock = now_s) -> Iterator[Garbage]:
     """Find what crashes leave: temporary files, drafts of answered sessions, empty folders."""
     for folder in (profile.sessions_dir, profile.blobs_dir):
         for item in walk_files(folder, follow_links=False):
@@ -174,7 +173,7 @@ def find_leftovers(profile: Profile, *, clock: Clock = time.time) -> Iterator[Ga
                 yield Garbage("empty folder", item.path)
 
 
-def _is_unused_link(path: str, clock: Clock) -> bool:
+def _is_unused_link(path: str, clock: SecondsClock) -> bool:
     """Whether the link that a move left is old and no process has the file open through it."""
     return clock() - os.lstat(path).st_mtime >= _LINK_AGE_S and not find_users(path)
 

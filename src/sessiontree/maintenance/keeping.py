@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessiontree.clock import now_ms
+from sessiontree.clock import now_ms, now_s
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import OnProgress, Unreadable, freshness
@@ -103,7 +102,7 @@ def keep_sessions(
     report = KeepReport()
     for source in sources:
         report.unreadable += [Unreadable(*each) for each in source.places.unreadable]
-        report.expiring += sum(1 for _ in _find_expiring(source, time.time() + _WEEK_S))
+        report.expiring += sum(1 for _ in _find_expiring(source, now_s() + _WEEK_S))
     items = [item for source in sources for item in _find_items(source)]
     report.checked = len(items)
     with open_index() as index:
@@ -359,7 +358,7 @@ def read_status(agents: Agents = "all", *, within_s: float = _WEEK_S) -> KeepSta
         known = index.find_all() if index is not None else {}
         status.versions = len(index.versions()) if index is not None else 0
     for source in find_sources(agents):
-        _add_source(status, source, known, time.time() + within_s)
+        _add_source(status, source, known, now_s() + within_s)
     for manifest in known.values():
         status.content_bytes += manifest.size
         status.last_ms = max(manifest.kept_ms, status.last_ms or 0)

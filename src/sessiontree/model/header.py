@@ -11,6 +11,7 @@ import msgspec
 
 from sessiontree.model import codec
 from sessiontree.model.lines import Record
+from sessiontree.model.messages import as_text, text_or_none
 
 CURRENT_VERSION = 3
 SLOT_BYTES = 256
@@ -212,17 +213,24 @@ def get_version(header: Header) -> int:
 
 def get_title(header: Header) -> str | None:
     """Return the header's title; None without one."""
-    title: object = header.get("title")
-    return title if isinstance(title, str) and title else None
+    return as_text(header.get("title")) or None
 
 
 def get_timestamp(header: Header) -> str:
     """Return the session's start time as the header spells it; empty without one."""
-    timestamp: object = header.get("timestamp")
-    return timestamp if isinstance(timestamp, str) else ""
+    return as_text(header.get("timestamp"))
 
 
 def get_cwd(header: Header) -> str:
     """Return the folder of the session's project; empty without one."""
-    cwd: object = header.get("cwd")
-    return cwd if isinstance(cwd, str) else ""
+    return as_text(header.get("cwd"))
+
+
+def get_scope(header: Header) -> str | None:
+    """Return the scope that the session belongs to; None without one."""
+    return text_or_none(header.get("scope"))
+
+
+def get_parent(header: Header) -> str | None:
+    """Return what the header says the session was made of, a path or an id; None without."""
+    return as_text(header.get("parentSession")) or None

@@ -155,6 +155,11 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def text_or_none(value: object) -> str | None:
+    """A value of a file as text: itself if it is one, else None."""
+    return value if isinstance(value, str) else None
+
+
 def text_of(content: object, separator: str = " ") -> str:
     """Return the text of a message's content: the string itself, or its text blocks joined."""
     if isinstance(content, str):

@@ -5,9 +5,9 @@ Each begins with a ``custom`` entry of the type ``sessiontree.sample``, and its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from sessiontree import clock
 from sessiontree.discovery.recent import list_session_files
 from sessiontree.discovery.talked import set_time
 from sessiontree.samples import branched, compacted, pictured
@@ -31,7 +31,7 @@ _SAMPLES: tuple[tuple[str, Callable[[SampleSession], None]], ...] = (
 def create_samples(cwd: str, store: SessionStore) -> list[tuple[str, str]]:
     """Make the samples in this project; (id, title) of each. Raises PersistenceError."""
     made = []
-    now_ns = time.time_ns()
+    now_ns = clock.now_ns()
     for number, (title, tell) in enumerate(_SAMPLES, 1):
         with SampleSession.create(cwd, storage=store) as manager:
             # Never newer than what the person does: --continue must not pick a sample then.

@@ -24,8 +24,6 @@ from sessiontree.session.batch import make_entries
 from sessiontree.stores.base import SessionLog
 from sessiontree.stores.identity import new_entry
 
-"""What a session says before anything was said in it."""
-
 
 class LiveSession:
     """A session that can be read and appended to."""

@@ -23,7 +23,7 @@ from sessiontree.core.tree import SessionTreeNode
 from sessiontree.errors import SessionExistsError, SessionTreeError
 from sessiontree.model.dialects import extension_key, spell_model_change
 from sessiontree.model.entries import Entry
-from sessiontree.model.header import Header
+from sessiontree.model.header import Header, get_scope
 from sessiontree.model.lines import SessionWarning
 from sessiontree.model.messages import WireMessage
 from sessiontree.profiles import Profile
@@ -273,8 +273,7 @@ class SessionManager:
     @property
     def scope(self) -> str | None:
         """The scope that the session belongs to, if it has one."""
-        scope = self.header.get("scope")
-        return scope if isinstance(scope, str) else None
+        return get_scope(self.header)
 
     @property
     def profile(self) -> Profile:
@@ -304,12 +303,6 @@ class SessionManager:
     def address(self) -> str:
         """The session's name for anybody who reads it: its path, or ``URL#REF``."""
         return address_of(self.store, self.ref)
-
-    @property
-    def has_explicit_dir(self) -> bool:
-        """Whether ``session_dir`` was given, rather than derived from the project."""
-        store = self.store
-        return isinstance(store, FileStore) and store.session_dir is not None
 
     @property
     def header(self) -> Header:

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from sessiontree.clock import now_ns
 from sessiontree.storage.sqlite import BUSY_CODES, FAILURES, Failure, error_code
 
 _Result = TypeVar("_Result")
@@ -98,7 +99,7 @@ def _read_once(path: str, tables: Tables, job: Callable[[sqlite3.Connection], _R
     has_log = wal[0] > 0
     if has_log and os.path.exists(path + "-shm"):
         return _run(_uri(path, "mode=ro&readonly_shm=1"), tables, job)
-    if not has_log and time.time_ns() - before[0][1] < _TICK_NS:
+    if not has_log and now_ns() - before[0][1] < _TICK_NS:
         time.sleep(_TICK_NS / 1e9)
         before = fingerprint(path)
     try:

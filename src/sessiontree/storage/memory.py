@@ -10,11 +10,11 @@ import errno
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from operator import methodcaller
 
+from sessiontree.clock import now_ns
 from sessiontree.errors import without_frames
 from sessiontree.storage.base import (
     FileStat,
@@ -44,7 +44,7 @@ class _MemoryFile:
 class MemorySessionStorage:
     """Sessions in memory. Several sessions and threads may share one."""
 
-    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, clock_ns: Callable[[], int] = now_ns) -> None:
         self._files: dict[str, _MemoryFile] = {}
         self._folders: set[str] = set()
         self._inodes = itertools.count(1)

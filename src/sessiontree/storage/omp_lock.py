@@ -33,6 +33,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TypeVar
 
+from sessiontree.clock import now_s
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage import locks, regular
 from sessiontree.storage.handles import Handle
@@ -88,7 +89,7 @@ class _OmpLock:
     def __init__(self, path: str) -> None:
         self._file = _lock_path(path)
         self._gate = _Gate(_gate_path(path))
-        self._record = b"%d:%d\n" % (os.getpid(), time.time() * 1000)
+        self._record = b"%d:%d\n" % (os.getpid(), now_s() * 1000)
         self._is_claimed = False
         self._is_creating = False
 
@@ -125,7 +126,7 @@ class _OmpLock:
         """Remove a lock file whose owner is dead; return whether to try again."""
         try:
             content = self._read()
-            age_s = time.time() - os.lstat(self._file).st_mtime
+            age_s = now_s() - os.lstat(self._file).st_mtime
         except FileNotFoundError:
             return True
         owner, _, _ = content.partition(b":")

@@ -10,8 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from dataclasses import dataclass
+
+from sessiontree.clock import now_s
 
 if sys.platform == "linux":
     import fcntl
@@ -82,7 +83,7 @@ def was_written_lately(path: str) -> bool:
     does not tell what it works on: if it finds the file by its name, its next line goes there.
     """
     try:
-        return time.time() - os.stat(path).st_mtime < _RECENT_S
+        return now_s() - os.stat(path).st_mtime < _RECENT_S
     except OSError:
         return False
 

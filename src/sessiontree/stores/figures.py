@@ -7,11 +7,11 @@ the listing's line of them: no listing has to read entries. They can be stored a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
 
+from sessiontree.clock import now
 from sessiontree.core.tree import SessionTree
 from sessiontree.discovery.catalogue.leaves import Status, judge_message
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
@@ -19,7 +19,7 @@ from sessiontree.discovery.search.times import to_datetime
 from sessiontree.discovery.texts import SPOKEN_ROLES, texts_of_line
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry, is_answer
-from sessiontree.model.header import Header, get_cwd, get_timestamp, get_title
+from sessiontree.model.header import Header, get_cwd, get_parent, get_timestamp, get_title
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.messages import as_text, said_ms, text_of
 from sessiontree.profiles import Dialect
@@ -87,15 +87,15 @@ class Figures(msgspec.Struct, rename="camel"):
     ) -> SessionInfo:
         """The listing's line. ``read_text`` gives what was said, when somebody asks for it."""
         created = to_datetime(parse_timestamp(get_timestamp(header)))
-        modified = to_datetime(self.last_message_ms) or created or datetime.now(UTC)
+        modified = to_datetime(self.last_message_ms) or created or now()
         return SessionInfo(
             ref,
             as_text(header.get("id")),
             get_cwd(header),
             self.title(header, dialect),
-            as_text(header.get("parentSession")) or None,
+            get_parent(header),
             created or modified,
-            min(modified, datetime.now(UTC)),
+            min(modified, now()),
             self.message_count,
             self.first_message if self.first_message is not None else NO_MESSAGES,
             read_text,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 
+from sessiontree import clock
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import names
 from sessiontree.discovery.search.hits import SearchHit, SearchResults
@@ -58,11 +59,11 @@ def search_sessions(
     if not parsed.wanted:
         return results
     matcher, roles = Matcher(parsed), roles_for(role, include_tools)
-    now = datetime.now(UTC)
+    now = clock.now()
     found: list[SearchHit] = []
     for number, info in enumerate(sessions, 1):
         is_new = since_ms is None or info.modified.timestamp() * 1000 >= since_ms
-        name = names.as_text(info.title) if role is None and is_new else []
+        name = names.texts_of(info.title) if role is None and is_new else []
         match = judge_texts(matcher, chain(name, _texts(read(info), roles, since_ms)))
         if match is not None:
             found.append(make_hit(info, match, _score(match, info, now), agent))

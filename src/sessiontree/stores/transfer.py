@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, entry_of_line
-from sessiontree.model.header import Header
+from sessiontree.model.header import Header, get_scope
 from sessiontree.stores.base import KeepsBlobs, KnowsLastLines, Ref, SessionLog, SessionStore
 from sessiontree.stores.files.store import FileStore
 
@@ -87,9 +87,8 @@ def _facts(info: SessionInfo) -> tuple[object, ...]:
 def _bring(source: SessionStore, target: SessionStore, ref: Ref, made: Transfer) -> None:
     log = source.read(ref)
     try:
-        scope = log.header.get("scope")
         session_id = str(log.header.get("id", ""))
-        found = target.locate(session_id, scope=scope if isinstance(scope, str) else None)
+        found = target.locate(session_id, scope=get_scope(log.header))
         if found is None:
             _write_all(log, _begin(target, log), made)
             made.new += 1

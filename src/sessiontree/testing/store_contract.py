@@ -11,10 +11,11 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from sessiontree.clock import now
 from sessiontree.errors import (
     ConflictError,
     EntryExistsError,
@@ -177,7 +178,7 @@ class StoreContract:
     def test_the_trash_tells_what_is_in_it_and_is_emptied_by_time(
         self, store: SessionStore
     ) -> None:
-        before = datetime.now(UTC) - timedelta(days=1)
+        before = now() - timedelta(days=1)
         first, second = self.talk(store), self.talk(store)
         for session in (first, second):
             session.set_session_name("Thrown away")
@@ -193,7 +194,7 @@ class StoreContract:
         assert store.restore(one.id) == first.ref
         assert store.purge(before) == 0
         assert [item.id for item in store.list_trash()] == [two.id]
-        assert store.purge(datetime.now(UTC) + timedelta(days=1)) == 1
+        assert store.purge(now() + timedelta(days=1)) == 1
         assert not store.list_trash()
         raises(SessionTreeError, lambda: store.restore(two.id))
         assert [info.id for info in store.list()] == [first.session_id]

@@ -7,8 +7,7 @@ every outcome, failures included, into a ``toolResult`` message. Knows no model 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiontree.agents.tools.base import (
@@ -26,6 +25,7 @@ from sessiontree.agents.tools.files import EditTool, ReadTool, WriteTool
 from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.ls import LsTool
 from sessiontree.agents.tools.todo import TodoTool
+from sessiontree.clock import SecondsClock, now_s
 from sessiontree.logs import get_logger
 from sessiontree.model.messages import as_text
 
@@ -65,7 +65,7 @@ class Toolbox:
         tools: Sequence[Tool],
         *,
         confirm: Confirm | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: SecondsClock = now_s,
     ) -> None:
         self._tools: dict[str, Tool] = {}
         self._refusal: str | None = None

@@ -10,6 +10,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import Count, store_words, with_scope
+from sessiontree.clock import now
 from sessiontree.errors import PersistenceError
 from sessiontree.maintenance.gc import Garbage, GarbageReport, find_garbage, remove_garbage
 from sessiontree.scope import Scope
@@ -66,7 +67,7 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
 def _purge_store(scope: Scope, yes: bool, trash_days: int | None) -> int:
     """Empty the trash of a store that keeps its blobs in order by itself."""
     trash = scope.store.list_trash()
-    limit = datetime.now(UTC) - timedelta(days=trash_days or 0)
+    limit = now() - timedelta(days=trash_days or 0)
     expired = [item for item in trash if trash_days is not None and is_older(item, limit)]
     if not expired:
         output.write_line("Nothing to remove")
@@ -149,7 +150,7 @@ def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, 
     """What has been in the trash for more than these days, each with the bytes it takes."""
     if days is None:
         return []
-    limit = datetime.now(UTC) - timedelta(days=days)
+    limit = now() - timedelta(days=days)
     return [(item, _size_of(item)) for item in items if _removed_at(item) <= limit]
 
 
@@ -167,4 +168,4 @@ def _removed_at(item: TrashItem) -> datetime:
     try:
         return datetime.fromisoformat(item.removed_at).astimezone(UTC)
     except (ValueError, OverflowError):
-        return datetime.now(UTC)  # when unsure it has just been removed, so it stays
+        return now()  # when unsure it has just been removed, so it stays

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import Count, agent_option, require_files, with_scope
+from sessiontree.clock import now_s
 from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _write_expiring(status: KeepStatus) -> None:
 def _expiring_cells(each: Expiring) -> list[str]:
     from sessiontree.text.words import clean_line
 
-    days = (each.deleted_at_s - time.time()) / 86_400
+    days = (each.deleted_at_s - now_s()) / 86_400
     when = "any time" if days <= 0 else "today" if days < 1 else f"in {days:.0f} d"
     name = clean_line(each.title) or os.path.basename(each.stat.path)
     return [when, each.agent.name, "yes" if each.is_kept else "no", name]

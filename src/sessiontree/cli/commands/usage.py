@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sessiontree import clock
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import agent_option, since_option, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
@@ -97,7 +98,7 @@ def _read_one(value: str, scope: Scope, since: datetime | None) -> UsageTable:
     from sessiontree.stores.usage import paid_calls
 
     target = find_target(value, scope, foreign=True)
-    now = datetime.now(UTC)
+    now = clock.now()
     with open_target(target, scope) as view:
         agent = target.agent or scope.profile.name
         session = UsedSession(view.id, target.path, agent, view.cwd, view.name or "", now, now)

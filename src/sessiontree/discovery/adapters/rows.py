@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from sessiontree.clock import now_ns
 from sessiontree.discovery.adapters.base import GetSummaries, Places, StrPath
 from sessiontree.discovery.adapters.records import WireRecord, read_time
 from sessiontree.discovery.adapters.turns import Head, TurnAgent
@@ -123,7 +123,7 @@ class RowAgent(TurnAgent):
 
     def _list(self, path: str) -> tuple[list[FileStat], dict[str, str]]:
         """List a database's sessions, as remembered if it has not changed. Raises OSError."""
-        read_ns = time.time_ns()
+        read_ns = now_ns()
         found = fingerprint(path)
         if found is None:
             return [], {}

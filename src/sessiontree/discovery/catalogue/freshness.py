@@ -22,11 +22,11 @@ The clock is read before the file is opened, so a write during the reading makes
 
 from __future__ import annotations
 
-import time
 import zlib
 
 import msgspec
 
+from sessiontree.clock import now_ns
 from sessiontree.storage.base import UNKNOWN_SIZE, FileStat, SessionStorageReader
 
 # Smaller files that changed are read whole: that is cheap and needs no checksum.
@@ -80,7 +80,7 @@ class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def read_clock_ns() -> int:
     """Return the time for a stamp; call it before opening the file."""
-    return time.time_ns()
+    return now_ns()
 
 
 def make_stamp(reader: SessionStorageReader, stat: FileStat, read_ns: int) -> Stamp:

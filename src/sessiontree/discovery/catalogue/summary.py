@@ -19,7 +19,7 @@ from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
 from sessiontree.model.header import HeaderFinder, get_cwd, get_version
 from sessiontree.model.lines import Record, SkippedText, read_line
-from sessiontree.model.messages import said_ms, text_of
+from sessiontree.model.messages import as_text, said_ms, text_of, text_or_none
 from sessiontree.profiles import Dialect
 from sessiontree.storage.base import SessionStorageReader
 
@@ -260,11 +260,11 @@ class _Scan:
         summary.session_id = value["id"]
         summary.is_chain = get_version(value) < 2  # type: ignore[arg-type]
         summary.cwd = get_cwd(value)  # type: ignore[arg-type]
-        summary.timestamp = _text_or_none(value.get("timestamp"))
-        summary.parent_session = _text_or_none(value.get("parentSession"))
+        summary.timestamp = text_or_none(value.get("timestamp"))
+        summary.parent_session = text_or_none(value.get("parentSession"))
         summary.origin = _origin(value)
         if finder.slot is None:
-            summary.header_title = _text_or_none(value.get("title")) or ""
+            summary.header_title = as_text(value.get("title"))
 
     def _note_record(self, item: Record) -> None:
         """Add a record that only the tolerant parser could read."""
@@ -276,7 +276,7 @@ class _Scan:
         message = value.get("message")
         role = message.get("role") if isinstance(message, dict) else None
         fields = _Fields(
-            kind if isinstance(kind, str) else "",
+            as_text(kind),
             value.get("timestamp"),
             _Message(role, message.get("timestamp") if isinstance(message, dict) else None),
             value.get("name"),
@@ -295,9 +295,9 @@ class _Scan:
                     if role == "user":
                         self._note_user(line)
             case "session_info":
-                summary.info_name = (_text_or_none(fields.name) or "").strip()
+                summary.info_name = as_text(fields.name).strip()
             case "compaction":
-                summary.short_summary = _text_or_none(fields.short_summary) or summary.short_summary
+                summary.short_summary = text_or_none(fields.short_summary) or summary.short_summary
 
     def _note_first(self, line: bytes) -> None:
         """Name the first entry by id and time, which every copy of it keeps; "" without both."""
@@ -332,7 +332,3 @@ def _origin(header: dict[str, Any]) -> str | None:
         if isinstance(told, dict) and isinstance(told.get("sessionId"), str):
             return f"{told.get('agent') or told.get('profile') or ''}:{told['sessionId']}"
     return None
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sessiontree import clock
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.catalogue import OnProgress
 from sessiontree.discovery.catalogue.summary import Summary
@@ -237,7 +238,7 @@ class Run:
         """The name of a session, if it counts."""
         since_ms = self.wanted.since_ms
         is_old = since_ms is not None and _mtime_ms(stat) < since_ms
-        return [] if not self.wanted.in_names or is_old else names.as_text(name)
+        return [] if not self.wanted.in_names or is_old else names.texts_of(name)
 
     def scan(self, pending: Sequence[FileStat], deadline: float | None = None) -> list[Candidate]:
         """Search the files themselves, until ``deadline`` (monotonic)."""
@@ -276,7 +277,7 @@ class Run:
 
     def fill(self, results: SearchResults, candidates: list[Candidate], limit: int | None) -> None:
         """Turn the best candidates into hits."""
-        now_ns = time.time_ns()
+        now_ns = clock.now_ns()
         scored = sorted(
             ((_score(candidate, now_ns), candidate) for candidate in candidates),
             key=lambda item: (item[0], item[1].stat.mtime_ns, item[1].stat.path),

@@ -43,7 +43,7 @@ def names_reader(source_of: Callable[[str], Source]) -> ReadNames:
     return read
 
 
-def as_text(name: str | None) -> list[SaidText]:
+def texts_of(name: str | None) -> list[SaidText]:
     """The name as a text to look in; it belongs to no entry."""
     return [SaidText("", NAME_ROLE, None, name, 0)] if name else []
 

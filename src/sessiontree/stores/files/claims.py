@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import PersistenceError, SessionExistsError
+from sessiontree.model.header import get_scope
 from sessiontree.storage.regular import leads_beside
 from sessiontree.stores.base import Ref
 
@@ -31,7 +32,7 @@ def claim_id(log: FileLog) -> None:
     """
     store = log.store
     session_id = log.header.get("id", "")
-    scope = store.scope_of(log.header)
+    scope = get_scope(log.header)
     folder = store.folder_for(log.header.get("cwd", ""), scope) if scope else store.root
     try:
         store.storage.ensure_dir(folder)

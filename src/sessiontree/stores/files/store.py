@@ -17,7 +17,7 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import AmbiguousSessionError, PersistenceError, SessionNotFoundError
 from sessiontree.model.entries import Entry, is_answer
-from sessiontree.model.header import Header, get_cwd
+from sessiontree.model.header import Header, get_cwd, get_scope
 from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Dialect, Profile, get_profile
 from sessiontree.storage.base import SessionStorage, require_storage
@@ -126,11 +126,6 @@ class FileStore:
             raise PersistenceError.from_os_error(self.root, error) from error
         return [folder for folder in found if not os.path.basename(folder).startswith(_SCOPE)]
 
-    def scope_of(self, header: Header) -> str | None:
-        """The scope that a header names, if it names one."""
-        scope = header.get("scope")
-        return scope if isinstance(scope, str) else None
-
     def folder_for(self, cwd: str, scope: str | None = None) -> str:
         """The folder for a new session. Raises PersistenceError if that cannot be told."""
         if scope is not None:
@@ -173,7 +168,7 @@ class FileStore:
 
         require_durability(durability)
         if folder is None:
-            folder = self.folder_for(get_cwd(header), self.scope_of(header))
+            folder = self.folder_for(get_cwd(header), get_scope(header))
         name = paths.session_file_name(header.get("timestamp", ""), header.get("id", ""))
         path = os.path.join(folder, name)
         return FileLog(self, header, path, self.dialect, durability, is_draft=is_draft)

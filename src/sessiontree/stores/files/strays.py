@@ -19,6 +19,7 @@ from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
 from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model.lines import Record, read_line
+from sessiontree.model.messages import text_or_none
 from sessiontree.model.recognition import is_entry
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, SessionStorageWriter
 from sessiontree.storage.file import FileSessionStorage
@@ -107,8 +108,7 @@ def _read_parent(reader: SessionStorageReader) -> str | None:
     items = list(read_line(line, 0, 1))
     if len(items) != 1 or not isinstance(items[0], Record) or not is_entry(items[0].value):
         return None
-    parent_id = items[0].value.get("parentId")
-    return parent_id if isinstance(parent_id, str) else None
+    return text_or_none(items[0].value.get("parentId"))
 
 
 def _has_entry(storage: SessionStorage, path: str, entry_id: str) -> bool:

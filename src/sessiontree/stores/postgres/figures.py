@@ -13,7 +13,7 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.discovery.catalogue.leaves import Status, judge_message
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, WireEntry, is_answer
-from sessiontree.model.messages import said_ms, text_of
+from sessiontree.model.messages import as_text, said_ms, text_of, text_or_none
 
 _FEW = 64
 
@@ -43,11 +43,10 @@ def figures_of(entries: Sequence[Entry], tree: SessionTree) -> Figures:
                 break  # of a whole session the end tells
     for entry in entries:
         if entry.type == "session_info":
-            name = entry.decode().get("name")
-            made.info_name = name.strip() if isinstance(name, str) else ""
+            made.info_name = as_text(entry.decode().get("name")).strip()
         elif entry.type == "compaction":
-            summary = entry.decode().get("shortSummary")
-            made.short_summary = summary if isinstance(summary, str) else made.short_summary
+            found = text_or_none(entry.decode().get("shortSummary"))
+            made.short_summary = made.short_summary if found is None else found
     return made
 
 

@@ -39,7 +39,7 @@ from sessiontree.errors import (
 from sessiontree.logs import get_logger
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, PayloadSource
-from sessiontree.model.header import Header, get_title, respell_header, set_fields
+from sessiontree.model.header import Header, get_scope, get_title, respell_header, set_fields
 from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.stores.base import Durability
@@ -145,8 +145,7 @@ class PostgresLog:
     @property
     def scope(self) -> str | None:
         """The scope that the header names, if it names one."""
-        scope = self.header.get("scope")
-        return scope if isinstance(scope, str) else None
+        return get_scope(self.header)
 
     @property
     def ref(self) -> str:

@@ -11,8 +11,9 @@ from sessiontree.discovery.search.words import split_words
 from sessiontree.model import codec
 from sessiontree.model.dialects import session_name
 from sessiontree.model.entries import Entry
-from sessiontree.model.header import Header, get_cwd, get_timestamp, get_title
+from sessiontree.model.header import Header, get_cwd, get_parent, get_timestamp, get_title
 from sessiontree.model.ids import parse_timestamp
+from sessiontree.model.messages import text_or_none
 from sessiontree.profiles import Dialect
 from sessiontree.stores.postgres.figures import Figures
 from sessiontree.stores.postgres.lines import RowLines
@@ -71,8 +72,7 @@ def rows_of(lines: Iterable[tuple[Entry, bytes]]) -> EntryRows:
 def parent_in_line(entry: Entry, line: bytes) -> str | None:
     """The parent that a line names: an orphan's line goes on naming the one that is lost."""
     if entry.parent_id is None and b'"parentId":null' not in line:
-        said = codec.decode(line).get("parentId")
-        return said if isinstance(said, str) else None
+        return text_or_none(codec.decode(line).get("parentId"))
     return entry.parent_id
 
 
@@ -127,7 +127,7 @@ def session_columns(
         "cwd": spell_key(get_cwd(header)),
         "dialect": dialect,
         "title": shown(get_title(header)),
-        "parent": shown(_parent_of(header)),
+        "parent": shown(get_parent(header)),
         "created": created(header),
     }
     if figures is not None:
@@ -162,11 +162,6 @@ def to_time(time_ms: int | None) -> str | None:
         return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def _parent_of(header: Header) -> str | None:
-    parent: object = header.get("parentSession")
-    return parent if isinstance(parent, str) else None
 
 
 def name_words(

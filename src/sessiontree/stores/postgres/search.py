@@ -13,12 +13,12 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from sessiontree import clock
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search.hits import IndexProgress, SearchResults
-from sessiontree.discovery.search.names import as_text
+from sessiontree.discovery.search.names import texts_of
 from sessiontree.discovery.search.query import Query, Term, parse_query
 from sessiontree.discovery.search.scan import Matcher, SessionMatch, judge_texts, roles_for
 from sessiontree.discovery.search.times import Since, to_ms
@@ -143,7 +143,7 @@ class _Search:
 
     def _match(self, info: SessionInfo, texts: Iterable[SaidText]) -> SessionMatch | None:
         is_old = self._since_ms is not None and info.modified.timestamp() * 1000 < self._since_ms
-        name = as_text(info.title) if self.has_names and not is_old else []
+        name = texts_of(info.title) if self.has_names and not is_old else []
         if self._query.unwanted:  # then all of them count
             return judge_texts(self._matcher, [*name, *reversed([*texts])])
         return judge_texts(self._matcher, [*texts, *name], is_newest_first=True)
@@ -155,7 +155,7 @@ class _Search:
         else:
             is_alone = len(self._query.wanted) == 1
             rows = self._find([0] if is_alone else self._count_rows())
-        now = datetime.now(UTC)
+        now = clock.now()
         made = []
         for row in rows:
             info = make_info(self._store, row[1:])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from sessiontree import clock
 from sessiontree.session.manager import SessionManager
 from sessiontree.text.words import format_time_ago, to_moment
 from sessiontree.tui import safe_text
@@ -92,7 +92,7 @@ def _place_of(session: AgentSession, stats: SessionStats) -> tuple[str, str]:
 
 def find_prompts(history: HistoryStorage, text: str) -> list[Option]:
     """Find earlier prompts of all projects that contain these words, newest first."""
-    now = datetime.now(UTC)
+    now = clock.now()
     found = history.search(text, 200) if text.strip() else history.recent(200)
     made: dict[str, Option] = {}
     for entry in found:

@@ -11,12 +11,12 @@ import os
 import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
+from sessiontree import clock
 from sessiontree.core.tree_entries import Digester, TreeEntry
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
@@ -352,7 +352,7 @@ async def branch(chat: ChatScreen) -> None:
     if not prompts:
         chat.say("No prompt to redo yet", is_bad=True)
         return
-    now = datetime.now(UTC)
+    now = clock.now()
     options = [Option(one.id, one.text, age_of(one.timestamp, now)) for one in prompts]
 
     def find(text: str) -> list[Option]:

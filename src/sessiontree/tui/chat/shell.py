@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from sessiontree.agents.processes import plain_text, run_command
 from sessiontree.agents.tools.limits import MAX_CHARACTERS, OutputWindow
+from sessiontree.clock import now_ns
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.file import FileSessionStorage
 
@@ -97,7 +97,7 @@ class _Spool:
     def _begin(self, folder: str) -> None:
         try:
             FileSessionStorage().ensure_dir(folder)
-            path = os.path.join(folder, f"command-{time.time_ns()}.log")
+            path = os.path.join(folder, f"command-{now_ns()}.log")
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError:
             self._folder = None  # the session still records the shown part

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from sessiontree import clock
 from sessiontree._version import __version__
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.sources import find_sources
@@ -59,7 +60,7 @@ def look_around(scope: Scope, open_path: str | None) -> Surroundings:
     for breadth in breadths[: 3 if counts else 2]:
         found = [info for info in shelf.glance(breadth) if info.path != open_path]
         if found:
-            now = datetime.now(UTC)
+            now = clock.now()
             recent = tuple(_recent(info, breadth, shelf, now) for info in found[:RECENT])
             return Surroundings(breadth, recent, counts)
     return Surroundings(counts=counts)

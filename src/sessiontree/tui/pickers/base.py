@@ -8,8 +8,7 @@ Subclasses decide what is listed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from textual import events
@@ -24,7 +23,6 @@ from textual.widgets import Static
 from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.pickers.row_list import RowList
 
-Clock = Callable[[], datetime]
 Result = TypeVar("Result")
 
 LIST_KEYS = {
@@ -42,11 +40,6 @@ LIST_KEYS = {
     "ctrl+end": "edge(1)",
 }
 """The keys of every picker, and their actions."""
-
-
-def now() -> datetime:
-    """Return the present time, for ages."""
-    return datetime.now(UTC)
 
 
 class QueryPicker(Screen[Result]):

@@ -7,6 +7,7 @@ rows, `session_rows` filters and draws them, `session_actions` works on the disk
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import ClassVar, TypeAlias
 
 from rich.text import Text
@@ -17,6 +18,7 @@ from textual.containers import Container
 from textual.suggester import Suggester
 from textual.widgets import Input
 
+from sessiontree.clock import now
 from sessiontree.discovery.adapters import agent_names, get_adapter
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.native_agent import NativeCommand
@@ -25,7 +27,7 @@ from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
 from sessiontree.tui import safe_text
 from sessiontree.tui.background import run_in_background
-from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
+from sessiontree.tui.pickers.base import LIST_KEYS, QueryPicker
 from sessiontree.tui.pickers.dialogs import (
     ChoiceDialog,
     ConfirmDialog,
@@ -110,7 +112,7 @@ class SessionPicker(QueryPicker[Picked]):
         *,
         query: str = "",
         open_path: str | None = None,
-        clock: Clock = now,
+        clock: Callable[[], datetime] = now,
         title: str = "Resume a session",
         is_wide: bool = False,
     ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from rich.text import Text
 from textual import work
@@ -16,11 +17,12 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
+from sessiontree.clock import now
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import safe_text
 from sessiontree.tui.background import BackgroundWork, run_in_background
 from sessiontree.tui.fuzzy import Query
-from sessiontree.tui.pickers.base import LIST_KEYS, Clock, QueryPicker, now
+from sessiontree.tui.pickers.base import LIST_KEYS, QueryPicker
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, ReadingPane, TextDialog, draw_keys
 from sessiontree.tui.pickers.row_list import Bar, RowList, titled
 from sessiontree.tui.pickers.session_rows import count_text
@@ -96,7 +98,7 @@ class TreePicker(QueryPicker[TreeChoice | None]):
         *,
         shown: Filter = "default",
         cursor: str | None = None,
-        clock: Clock = now,
+        clock: Callable[[], datetime] = now,
     ) -> None:
         super().__init__()
         self._source = source
