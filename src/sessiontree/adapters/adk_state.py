@@ -76,7 +76,7 @@ class Standing:
     """How many entries above have the whole state."""
 
 
-def stand(leaf: Entry | None, find: Find, known: Standing) -> Standing:
+def read_standing(leaf: Entry | None, find: Find, known: Standing) -> Standing:
     """The conversation at this entry, with as little read as possible beyond what is known."""
     fresh: list[tuple[Entry, WireEntry]] = []
     entry, found = leaf, Standing()

@@ -61,9 +61,9 @@ from sessiontree.adapters.adk_state import (
     events_up,
     is_late,
     merge_state,
+    read_standing,
     session_entry,
     split_state,
-    stand,
     state_entries,
     timestamp_of,
 )
@@ -273,7 +273,7 @@ class SessiontreeSessionService(BaseSessionService):
 
     def _stand(self, manager: SessionManager) -> Standing:
         known = self._standing.get(manager, Standing())
-        found = stand(manager.leaf_entry, manager.get_entry, known)
+        found = read_standing(manager.leaf_entry, manager.get_entry, known)
         self._standing[manager] = found
         return found
 
@@ -350,7 +350,7 @@ class _Listed:
 def _read_listed(log: SessionLog) -> _Listed:
     tree = log.tree
     leaf = tree.by_id.get(tree.leaf_id) if tree.leaf_id is not None else None
-    return _Listed(key_of(log.header), stand(leaf, tree.by_id.get, Standing()))
+    return _Listed(key_of(log.header), read_standing(leaf, tree.by_id.get, Standing()))
 
 
 def _quoted(name: str) -> str:

@@ -154,7 +154,7 @@ class PydanticAIAgent(ToolboxAgent):
                 if failure.is_transient:
                     wait_s = self._retry.wait_s(attempt, failure.retry_after_s)
                 if wait_s is None:
-                    raise ModelCallError(_told(failure.message, attempt)) from error
+                    raise ModelCallError(_with_attempts(failure.message, attempt)) from error
                 logger.info("%s: trying again in %.1f s: %s", model.ref, wait_s, failure.message)
                 again = ModelRetry(attempt + 1, self._retry.attempts, wait_s, failure.message)
                 if is_shown and draft.message["content"]:
@@ -232,7 +232,7 @@ class PydanticAIAgent(ToolboxAgent):
             instruction_parts=[InstructionPart(system)] if system else [],
         )
 
-    async def tell_tool_call(self, draft: Draft, text: str, index: int) -> None:
+    async def emit_tool_call(self, draft: Draft, text: str, index: int) -> None:
         """Tell the listeners that a tool call grew."""
         await self._emit(MessageUpdate(draft.message, Delta("tool_call", text, index)))
 
@@ -282,7 +282,7 @@ class _Writing:
     async def _grow_call(self, part: int, arguments: object) -> None:
         if part in self._places:
             text = self._arguments[part].feed(as_text(arguments))
-            await self._agent.tell_tool_call(self._draft, text, self._places[part])
+            await self._agent.emit_tool_call(self._draft, text, self._places[part])
 
 
 def _take_over(draft: Draft, response: ModelResponse, model: Model, client: ClientModel) -> None:
@@ -351,7 +351,7 @@ def _room(model: Model, request: Request) -> int:
     return max(min(model.max_output, left), min(_LEAST_OUTPUT, model.max_output))
 
 
-def _told(message: str, attempts: int) -> str:
+def _with_attempts(message: str, attempts: int) -> str:
     return message if attempts == 1 else f"{message} (after {attempts} attempts)"
 
 

@@ -67,14 +67,14 @@ def print_answer(
         leave()
         output.fail(f"{choice.reason}, or try --model offline")
     choice.agent.turns_left = DEFAULT_MAX_TURNS if max_turns is None else max_turns
-    with _told_briefly():
+    with _shortened_logs():
         if manager.is_persisted:
             _remember(prompt, scope)
         return asyncio.run(_run(manager, prompt, choice, config))
 
 
 @contextlib.contextmanager
-def _told_briefly() -> Iterator[None]:
+def _shortened_logs() -> Iterator[None]:
     """Report at the end what was logged meanwhile, each problem once and in one line.
 
     If the work fails, its error is all there is to say. SESSIONTREE_DEBUG shows everything. Other

@@ -167,7 +167,7 @@ def _read_file(
         document.payloads.reader.close,
         lambda: _hash(document),
         lambda: document.payloads.missing,
-        lambda: document.warnings + document.payloads.tell_edited(),
+        lambda: document.warnings + document.payloads.warn_of_edited(),
     )
 
 

@@ -52,7 +52,7 @@ class HistoryDatabase:
                 raise
             return lambda: self._commit(connection)
 
-        return self._mending(write)
+        return self._repairing(write)
 
     def select_recent(self, limit: int, cwd: str | None) -> list[HistoryEntry]:
         """Return the newest prompts first; [] without a database."""
@@ -68,7 +68,7 @@ class HistoryDatabase:
         self, expression: str, needles: list[str], limit: int, cwd: str | None
     ) -> list[HistoryEntry]:
         """Return the newest prompts that match an FTS5 expression and contain every needle."""
-        if self._mending(lambda: self._file.open_to_read() is not None and self._file.has_index):
+        if self._repairing(lambda: self._file.open_to_read() is not None and self._file.has_index):
             indexed = "id IN (SELECT rowid FROM history_fts WHERE history_fts MATCH ?)"
             return self._select([indexed], [expression], needles, limit, cwd)
         return []
@@ -111,9 +111,9 @@ class HistoryDatabase:
                 return []
             return [entry_from_row(row) for row in connection.execute(statement, values)]
 
-        return self._mending(read)
+        return self._repairing(read)
 
-    def _mending(self, attempt: Callable[[], _Result]) -> _Result:
+    def _repairing(self, attempt: Callable[[], _Result]) -> _Result:
         """Run the attempt; if the database is damaged, repair it once and run it again."""
         with self._errors():
             try:

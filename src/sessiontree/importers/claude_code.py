@@ -115,7 +115,7 @@ def _add_sidechain(
     if not chain.records:
         return
     found_ms = _started(chain.records)
-    started_ms = found_ms if found_ms is not None else builder.tell_time(None)
+    started_ms = found_ms if found_ms is not None else builder.take_time(None)
     builder.set_time(started_ms)
     call_id = get_text(chain.meta, "toolUseId") or callers.get(chain.agent_id)
     data: WireRecord = {"agentId": chain.agent_id}

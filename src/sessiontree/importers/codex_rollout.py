@@ -44,7 +44,7 @@ class RolloutWriter:
 
     def write(self, steps: list[Step]) -> None:
         for step in steps:
-            self._builder.tell_time(step.line.timestamp)
+            self._builder.take_time(step.line.timestamp)
             self._write(step)
 
     def _write(self, step: Step) -> None:
@@ -156,7 +156,7 @@ class RolloutWriter:
         for index, (_, call) in enumerate(answer.searches):
             self._found(first[0], index, call)
         for note in answer.notes:
-            self._builder.tell_time(note.line.timestamp)
+            self._builder.take_time(note.line.timestamp)
             self._note(note)
 
     def _found(self, name: str, index: int, call: dict[str, Any]) -> None:

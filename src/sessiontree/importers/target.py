@@ -347,7 +347,7 @@ class _Update(ABC):
 
     def _is_elsewhere(self, tree: SessionTree, past: _Past) -> bool:
         """Whether the source's conversation went back to an entry imported before."""
-        at = _stands_at(tree)
+        at = _find_leaf(tree)
         is_moved = at is not None and at.id != self._transcript.leaf_id
         return is_moved and not self.report.keeps_local_leaf and past.is_begun_by(self._source)
 
@@ -597,11 +597,11 @@ def _hang_on_what_stays(entry: Entry, tree: SessionTree, gone: set[str]) -> None
 
 def _was_continued(tree: SessionTree, imported: Collection[str]) -> bool:
     """Whether the conversation's leaf is another than the last import left."""
-    at = _stands_at(tree)
+    at = _find_leaf(tree)
     return at is not None and at.id not in imported
 
 
-def _stands_at(tree: SessionTree) -> Entry | None:
+def _find_leaf(tree: SessionTree) -> Entry | None:
     """Return the conversation's leaf; notes after it (labels, names) don't count."""
     at = tree.by_id.get(tree.leaf_id or "")
     while at is not None and (at.type in _ANNOTATIONS or _is_note(at)):

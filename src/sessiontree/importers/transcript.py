@@ -90,7 +90,7 @@ class TranscriptBuilder:
         self._states: dict[str | None, _PathState] = {None: _PathState()}
         self._now_ms = fallback_ms
 
-    def tell_time(self, value: object) -> int:
+    def take_time(self, value: object) -> int:
         """Return a record's time in ms; without one, that of the record before it."""
         time_ms = read_time(value)
         if time_ms is not None:

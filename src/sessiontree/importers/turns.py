@@ -98,7 +98,7 @@ def _add_part(builder: TranscriptBuilder, agent: TurnAgent, path: str, files: So
     head, turns = _read(agent, path, found)
     name = head.id or where
     if turns:
-        builder.tell_time(turns[0][1].time)
+        builder.take_time(turns[0][1].time)
     data = {"session": name, "title": head.title}
     root = builder.add(
         "custom", (name, "sidechain"), None, {"customType": f"{agent.name}.sidechain", "data": data}
@@ -133,7 +133,7 @@ class TurnWriter:
             if turn.after is not None and turn.after in self._before:
                 self.tail = self._before[turn.after]
             return
-        self._builder.tell_time(turn.time)
+        self._builder.take_time(turn.time)
         if turn.after is not None:
             self.tail = (
                 self._root if turn.after == ROOT else self._places.get(turn.after, self.tail)

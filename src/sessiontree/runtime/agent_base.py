@@ -91,7 +91,7 @@ class Draft:
             "arguments": self._mask.value(dict(arguments)),
         }
         self.message["content"].append(block)
-        await self._tell(Delta("tool_call", "", len(self.message["content"]) - 1))
+        await self._emit_delta(Delta("tool_call", "", len(self.message["content"]) - 1))
 
     def set_usage(
         self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0
@@ -128,9 +128,9 @@ class Draft:
         kind = block["type"]
         block[kind] += text
         index = next((at for at, each in enumerate(content) if each is block), len(content))
-        await self._tell(Delta(kind, text, index))
+        await self._emit_delta(Delta(kind, text, index))
 
-    async def _tell(self, delta: Delta) -> None:
+    async def _emit_delta(self, delta: Delta) -> None:
         await self._emit(events.MessageUpdate(self.message, delta))
 
 

@@ -152,19 +152,19 @@ class AgentSession:
         """Say something in the middle of a run, before the next model call."""
         async with self._wiring.operating.hold("steering"):
             self.agent.steering.put(user_message(content))
-        await self._wiring.tell_queues()
+        await self._wiring.emit_queues()
 
     async def follow_up(self, content: Content) -> None:
         """Say something once the run would otherwise be over."""
         async with self._wiring.operating.hold("a follow-up"):
             self.agent.follow_ups.put(user_message(content))
-        await self._wiring.tell_queues()
+        await self._wiring.emit_queues()
 
     async def clear_queues(self) -> list[Message]:
         """Take back everything that waits, for instance into an editor."""
         async with self._wiring.operating.hold("clearing the queues"):
             taken = self._wiring.clear_queues()
-        await self._wiring.tell_queues()
+        await self._wiring.emit_queues()
         return taken
 
     async def send_custom_message(
@@ -191,7 +191,7 @@ class AgentSession:
                 wiring.agent.steering.put(message)
             else:
                 await wiring.add_message(message)
-        await wiring.tell_queues()
+        await wiring.emit_queues()
 
     async def record_bash(
         self,
@@ -315,7 +315,7 @@ class AgentSession:
                 self.manager.append_context_edit, entry_id, replacement
             )
             await wiring.refresh()
-        await switching.tell_replaced(wiring)
+        await switching.emit_replaced(wiring)
         return entry_id
 
     async def append_custom_entry(self, custom_type: str, data: Any = None) -> str:
@@ -391,7 +391,7 @@ class AgentSession:
             await wiring.stop_agent()
             await wiring.flush()
             entry_id = await compacting.compact(wiring, "request", instructions)
-        await switching.tell_replaced(wiring)
+        await switching.emit_replaced(wiring)
         return entry_id
 
     # --- ending ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Only an idle agent follows: while it runs, its own answer is what continues the 
 from __future__ import annotations
 
 from sessiontree.runtime.state import Wiring
-from sessiontree.runtime.switching import tell_replaced
+from sessiontree.runtime.switching import emit_replaced
 from sessiontree.session.manager import SessionManager
 
 
@@ -24,7 +24,7 @@ async def catch_up(wiring: Wiring) -> int:
         if is_ahead:
             await wiring.refresh()
     if is_ahead:
-        await tell_replaced(wiring)
+        await emit_replaced(wiring)
     return count
 
 

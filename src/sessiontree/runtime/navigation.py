@@ -21,7 +21,7 @@ from sessiontree.runtime.hooks import Cancel, ProvidedSummary
 from sessiontree.runtime.models import clamp_thinking
 from sessiontree.runtime.restoring import names_thinking, restore_mode, restore_model
 from sessiontree.runtime.state import SummaryCancelled, Wiring
-from sessiontree.runtime.switching import Snapshot, tell_replaced
+from sessiontree.runtime.switching import Snapshot, emit_replaced
 from sessiontree.session.manager import SessionManager
 from sessiontree.session.worker import run_to_end
 
@@ -106,7 +106,7 @@ async def navigate(
             await wiring.hooks.emit(
                 events.SessionTree(step.old_leaf, wiring.manager.leaf_id, summary_id)
             )
-    await tell_replaced(wiring)
+    await emit_replaced(wiring)
     return Navigation(True, place.editor_text, summary_id)
 
 
@@ -198,11 +198,11 @@ def _move_leaf(manager: SessionManager, leaf_id: str | None, summary: Summary | 
         return manager.branch_with_summary(
             leaf_id, summary.text, summary.details, summary.from_extension or None
         )
-    _stand_at(manager, leaf_id)
+    _set_leaf(manager, leaf_id)
     return None
 
 
-def _stand_at(manager: SessionManager, leaf_id: str | None) -> None:
+def _set_leaf(manager: SessionManager, leaf_id: str | None) -> None:
     if leaf_id is None:
         manager.reset_leaf()
     elif manager.leaf_id != leaf_id:

@@ -67,7 +67,7 @@ class SessionSource:
         """The session of a path or ref. The present one's gives it again, at the same leaf."""
         fresh = self._open(path, like)
         if like.session_file is not None and fresh.session_file == like.session_file:
-            _stand_at(fresh, like.leaf_id)
+            _restore_leaf(fresh, like.leaf_id)
         return fresh
 
     def fork(self, like: SessionManager) -> SessionManager:
@@ -75,7 +75,7 @@ class SessionSource:
         fresh = self._second(like)
         if fresh is None or fresh.fork() is None:
             raise NothingToForkError
-        _stand_at(fresh, like.leaf_id)
+        _restore_leaf(fresh, like.leaf_id)
         return fresh
 
     def copy(self, path: str, like: SessionManager) -> SessionManager:
@@ -119,7 +119,7 @@ class SessionSource:
         return SessionManager(log, like.cwd, leaves_breadcrumb=False)
 
 
-def _stand_at(manager: SessionManager, leaf_id: str | None) -> None:
+def _restore_leaf(manager: SessionManager, leaf_id: str | None) -> None:
     if manager.leaf_id == leaf_id:
         return
     if leaf_id is None:

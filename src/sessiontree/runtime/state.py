@@ -78,7 +78,7 @@ class Wiring:
         self.model_fallback: events.ModelFallback | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._summary: asyncio.Task[Any] | None = None
-        self._told_queues: events.QueueChanged = events.QueueChanged()
+        self._emitted_queues: events.QueueChanged = events.QueueChanged()
         self.is_failing = False
         """Whether the last attempt to save failed."""
         self.is_stale = False
@@ -131,7 +131,7 @@ class Wiring:
                 self.is_stale = True
                 await self.save()
             if not isinstance(event, events.MessageUpdate):
-                await self.tell_queues()
+                await self.emit_queues()
             await self.listeners.emit(event)
 
     async def emit(self, event: SessionEvent) -> None:
@@ -146,11 +146,11 @@ class Wiring:
             self.next_turn.snapshot(),
         )
 
-    async def tell_queues(self) -> None:
+    async def emit_queues(self) -> None:
         """Tell the subscribers what waits, if that changed."""
         now = self.queued()
-        if now != self._told_queues:
-            self._told_queues = now
+        if now != self._emitted_queues:
+            self._emitted_queues = now
             await self.emit(now)
 
     # --- saving -------------------------------------------------------------------------------

@@ -160,14 +160,14 @@ async def switch(wiring: Wiring, move: Move) -> bool:
     if isinstance(answer, Cancel):
         await wiring.emit(events.CalledOff(answer.reason))
         return False
-    await tell_replaced(wiring)
+    await emit_replaced(wiring)
     return True
 
 
-async def tell_replaced(wiring: Wiring) -> None:
+async def emit_replaced(wiring: Wiring) -> None:
     """Tell the subscribers to draw everything again."""
     manager = wiring.manager
-    await wiring.tell_queues()
+    await wiring.emit_queues()
     await wiring.emit(events.SessionReplaced(manager.session_id, manager.session_file))
     if wiring.model_fallback is not None:
         await wiring.emit(wiring.model_fallback)

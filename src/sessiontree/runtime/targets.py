@@ -18,7 +18,7 @@ def resume(wiring: Wiring, path: str) -> Move:
         events.SessionBeforeSwitch("resume", path),
         Target(
             lambda: wiring.source.open(path, wiring.manager),
-            _told("resume"),
+            _announce_as("resume"),
             default_thinking(wiring),
             wiring.source.discard,
         ),
@@ -31,7 +31,7 @@ def start_new(wiring: Wiring, parent_session: str | None) -> Move:
         events.SessionBeforeSwitch("new"),
         Target(
             lambda: wiring.source.start_new(wiring.manager, parent_session),
-            _told("new"),
+            _announce_as("new"),
             wiring.agent.thinking_level,
             wiring.source.discard,
             names_model=True,
@@ -45,7 +45,7 @@ def fork(wiring: Wiring) -> Move:
         events.SessionBeforeSwitch("fork"),
         Target(
             lambda: wiring.source.fork(wiring.manager),
-            _told("fork"),
+            _announce_as("fork"),
             default_thinking(wiring),
             wiring.source.discard_copy,
         ),
@@ -58,7 +58,7 @@ def copy(wiring: Wiring, path: str) -> Move:
         events.SessionBeforeSwitch("fork", path),
         Target(
             lambda: wiring.source.copy(path, wiring.manager),
-            _told("fork"),
+            _announce_as("fork"),
             default_thinking(wiring),
             wiring.source.discard_copy,
         ),
@@ -79,5 +79,5 @@ def branch(wiring: Wiring, entry_id: str, leaf_id: str | None) -> Move:
     )
 
 
-def _told(reason: events.SwitchReason) -> Announce:
+def _announce_as(reason: events.SwitchReason) -> Announce:
     return lambda old, new: events.SessionSwitch(reason, old, new)

@@ -41,7 +41,7 @@ def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveS
     log.check()
     path = session.tree.path(leaf_id)
     entries = _without_labels(path) if any(entry.type == "label" for entry in path) else path
-    entries += _labels_anew(session.tree, entries)
+    entries += _move_labels(session.tree, entries)
     header = _header_of(session, session.file or session.header.get("id", ""))
     return LiveSession(log.store.copy(log, header, entries, announce=announce))
 
@@ -77,7 +77,7 @@ def _without_labels(path: list[Entry]) -> list[Entry]:
     return kept
 
 
-def _labels_anew(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
+def _move_labels(tree: SessionTree, kept: list[Entry]) -> list[Entry]:
     """Labels for the entries that were kept, to stand behind them."""
     made: list[Entry] = []
     labels = tree.labels()

@@ -103,7 +103,7 @@ class LiveSession:
             log.append((entry,))
         except EntryExistsError:  # somebody else drew the same number just now
             return self.append(entry_type, fields)
-        self._stand_at(entry.id)
+        self._set_leaf(entry.id)
         for own in self._own:
             own.add(entry.id)
         if self._builder is not None or entry_type == "compaction":
@@ -145,7 +145,7 @@ class LiveSession:
             leaf_id = made[-1]
         self.log.append(entries)
         # with parents of their own the entries leave the leaf where it was
-        self._stand_at(self.tree.leaf_id if leaf_id == start_id else leaf_id)
+        self._set_leaf(self.tree.leaf_id if leaf_id == start_id else leaf_id)
         for own in self._own:
             own.update(entry.id for entry in entries)
         return made
@@ -163,7 +163,7 @@ class LiveSession:
         if not is_leaf or revision not in (None, found_revision):
             raise ConflictError(self.log.ref, found_leaf, found_revision)
 
-    def _stand_at(self, entry_id: str | None) -> None:
+    def _set_leaf(self, entry_id: str | None) -> None:
         """What was appended is in the tree; the leaf goes to this entry."""
         tree = self.log.tree
         tree.leaf_id = entry_id
@@ -178,7 +178,7 @@ class LiveSession:
 
     def put_leaf_back(self, entry_id: str | None) -> None:
         """Go back to where a step that failed began, also if its error is latched."""
-        self._stand_at(entry_id)
+        self._set_leaf(entry_id)
         self._has_moved = True
 
     def refresh(self) -> int:
@@ -190,7 +190,7 @@ class LiveSession:
     def catch_up(self) -> int:
         """Read what other processes appended and stand where they left off; how many entries."""
         found = self.refresh()
-        self._stand_at(self.latest_leaf)
+        self._set_leaf(self.latest_leaf)
         return found
 
     # -- context ---------------------------------------------------------------------------

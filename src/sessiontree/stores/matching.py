@@ -20,10 +20,10 @@ from sessiontree.discovery.search.scan import (
     Matcher,
     SessionMatch,
     judge_texts,
-    make_snippet,
+    make_hit,
     roles_for,
 )
-from sessiontree.discovery.search.times import Since, to_datetime, to_ms
+from sessiontree.discovery.search.times import Since, to_ms
 from sessiontree.discovery.texts import (
     SPOKEN_ROLES,
     TOOL_ROLES,
@@ -97,18 +97,3 @@ def _score(match: SessionMatch, info: SessionInfo, now: datetime) -> float:
     relevance = sum(count * 2.2 / (count + 1.2) for count in match.counts)
     age_days = max(0.0, (now - info.modified).total_seconds() / 86_400)
     return relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
-
-
-def make_hit(info: SessionInfo, match: SessionMatch, score: float, agent: str) -> SearchHit:
-    """The hit for a session and the message to show of it."""
-    snippet = make_snippet(match.said.text, match.spans)
-    return SearchHit(
-        info,
-        match.said.entry_id,
-        match.said.role,
-        to_datetime(match.said.time_ms),
-        snippet.text,
-        snippet.marks,
-        score,
-        agent,
-    )

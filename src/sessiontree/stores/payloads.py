@@ -41,13 +41,13 @@ class Payloads:
     def _note_missing(self, missing: trimming.MissingBlob) -> None:
         self.missing.setdefault(missing.ref)
 
-    def tell_missing(self) -> list[SessionWarning]:
+    def warn_of_missing(self) -> list[SessionWarning]:
         """A report of the references that could not be followed so far."""
         return [
             SessionWarning(f"{ref} is missing or damaged in the blob store") for ref in self.missing
         ]
 
-    def tell_edited(self) -> list[SessionWarning]:
+    def warn_of_edited(self) -> list[SessionWarning]:
         """A report of the texts that have been found changed so far."""
         return [
             SessionWarning(

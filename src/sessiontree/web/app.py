@@ -40,7 +40,7 @@ from sessiontree.web.comparison import draw_comparison
 from sessiontree.web.gate import Gate, read_body
 from sessiontree.web.listing import Filters
 from sessiontree.web.reading import MOST_ARTICLES, Readings
-from sessiontree.web.session_page import draw_session, tell_news
+from sessiontree.web.session_page import describe_news, draw_session
 from sessiontree.web.trash_page import draw_trash
 from sessiontree.web.usage_page import UsageReader, Wish, draw_usage
 
@@ -167,7 +167,7 @@ class Viewer:
             news = reading.news(has, request.query_params.get("mark", ""))
             if news is None:
                 return Response(status_code=204)
-            return JSONResponse(tell_news(news, title_of(reading.view)))
+            return JSONResponse(describe_news(news, title_of(reading.view)))
 
     def export(self, request: Request) -> Response:
         """A session as one file."""

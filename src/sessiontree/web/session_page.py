@@ -48,7 +48,7 @@ def draw_session(frame: Frame, reading: Reading, command: str | None) -> str:
     )  # fmt: skip
 
 
-def tell_news(news: News, title: str) -> dict[str, object]:
+def describe_news(news: News, title: str) -> dict[str, object]:
     """The additions, for the page's script."""
     return {
         "rows": news.rows,

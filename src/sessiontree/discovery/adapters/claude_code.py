@@ -272,7 +272,7 @@ class _Scan:
         if summary.session_id is None and isinstance(fields.sessionId, str):
             summary.session_id = fields.sessionId or None
         if summary.origin is None:
-            summary.origin = places.told_origin(fields.convertedFrom, "sessionId")
+            summary.origin = places.read_origin(fields.convertedFrom, "sessionId")
         time_ms = read_time(fields.timestamp)
         if time_ms is not None:
             if summary.timestamp is None:

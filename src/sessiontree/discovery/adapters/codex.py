@@ -170,7 +170,7 @@ def _read(path: str, lines: _Lines) -> Reading:
     cwds = [get_text(line.payload, "cwd") for line in rollout if line.kind == "turn_context"]
     summary = Summary(
         session_id=get_text(meta, "id") or places.session_id_of(path) or os.path.basename(path),
-        cwd=get_text(meta, "cwd") or next(filter(None, cwds), None) or steps.told_cwd(done) or "",
+        cwd=get_text(meta, "cwd") or next(filter(None, cwds), None) or steps.find_cwd(done) or "",
         timestamp=spell_time(began_ms) if began_ms is not None else None,
         parent_session=_parent(meta),
         header_title=gatherer.title,
@@ -179,7 +179,7 @@ def _read(path: str, lines: _Lines) -> Reading:
         first_message=next(steps.typed_prompts(done), None),
         skipped_count=lines.skipped,
         leaf=_find_leaf(done),
-        origin=places.told_origin(meta.get("converted_from"), "session_id"),
+        origin=places.read_origin(meta.get("converted_from"), "session_id"),
     )
     base = get_object(meta, "history_base")
     if base:

@@ -393,7 +393,7 @@ def typed_prompts(steps: Sequence[Step]) -> Iterator[str]:
                 yield text
 
 
-def told_cwd(steps: Sequence[Step]) -> str | None:
+def find_cwd(steps: Sequence[Step]) -> str | None:
     """Return the working folder in the model's context, for files that name none elsewhere."""
     texts = (block["text"] for step in steps if isinstance(step, Prompt) for block in step.context)
     return next(filter(None, map(items.context_cwd, texts)), None)

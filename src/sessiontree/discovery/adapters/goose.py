@@ -137,7 +137,11 @@ class Goose(RowAgent):
         provider = session.get("provider_name")
         paid = [{**each, "$provider": provider} for each in _requests(database, session_id)]
         messages = list(_messages(database, session_id, _model_of(session)))
-        yield {**session, "type": "session", "$is_itemized": bool(paid or _told(messages))}
+        yield {
+            **session,
+            "type": "session",
+            "$is_itemized": bool(paid or _usage_in(messages)),
+        }
         rest = _left_over(paid, messages)
         # Times are in seconds; of one second, an answer stands before what it used.
         yield from sorted([*messages, *rest], key=lambda each: as_ms(each.get("created")))
@@ -252,7 +256,7 @@ def _requests(database: sqlite3.Connection, session_id: str) -> Iterator[WireRec
             yield {**row, "type": "usage", "id": f"usage {row.get('id')}", "created": created}
 
 
-def _told(messages: list[WireRecord]) -> Counter[tuple[int, ...]]:
+def _usage_in(messages: list[WireRecord]) -> Counter[tuple[int, ...]]:
     """What the answers themselves say that they used."""
     usages = (get_object(get_object(each, "metadata"), "usage") for each in messages)
     return Counter(
@@ -264,7 +268,7 @@ def _told(messages: list[WireRecord]) -> Counter[tuple[int, ...]]:
 
 def _left_over(paid: list[WireRecord], messages: list[WireRecord]) -> Iterator[WireRecord]:
     """The requests that no answer tells of: compactions, and those of older versions."""
-    told = _told(messages)
+    told = _usage_in(messages)
     for row in paid:
         key = tuple(
             get_count(row, name) for name in ("input_tokens", "output_tokens", "cache_read_tokens")

@@ -71,7 +71,7 @@ def claude_files(home: str | None = None) -> list[str]:
     return found
 
 
-def told_origin(told: object, id_key: str) -> str | None:
+def read_origin(told: object, id_key: str) -> str | None:
     """What a session that Sessiontree converted says of its source: ``agent:id``."""
     if not isinstance(told, dict) or not isinstance(told.get(id_key), str):
         return None

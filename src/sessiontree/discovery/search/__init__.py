@@ -30,10 +30,11 @@ from sessiontree.discovery.search.scan import (
     Piece,
     Scanner,
     SessionMatch,
+    make_hit,
     make_snippet,
     roles_for,
 )
-from sessiontree.discovery.search.times import Since, to_datetime, to_ms
+from sessiontree.discovery.search.times import Since, to_ms
 from sessiontree.discovery.selection import Selection, select_sessions
 from sessiontree.discovery.sources import Source
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
@@ -334,7 +335,7 @@ class Run:
         match = self._match(candidate, info)
         if match is None or self._is_too_old(match, info):
             return None
-        return _make_hit(info, match, score)
+        return make_hit(info, match, score, info.agent)
 
     def confirms(self, candidate: Candidate) -> bool:
         """Whether a session that may match does; it is read for that."""
@@ -395,20 +396,6 @@ def _leader_first(hits: list[tuple[SearchHit, Kin]]) -> list[SearchHit]:
         leader = choose_leader([(hit.session, kin) for hit, kin in hits])
         hits.sort(key=lambda item: item[0].session is not leader)
     return [hit for hit, _ in hits]
-
-
-def _make_hit(info: SessionInfo, match: SessionMatch, score: float) -> SearchHit:
-    snippet = make_snippet(match.said.text, match.spans)
-    return SearchHit(
-        info,
-        match.said.entry_id,
-        match.said.role,
-        to_datetime(match.said.time_ms),
-        snippet.text,
-        snippet.marks,
-        score,
-        info.agent,
-    )
 
 
 def give_up(error: sqlite.Failure) -> None:

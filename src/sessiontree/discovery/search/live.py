@@ -145,20 +145,20 @@ class LiveIndex:
     def _update(self, index: SearchIndex, selection: Selection) -> Sequence[FileStat]:
         """Index what is stale; what is left."""
         stale = index.find_stale(selection.by_folder)
-        self._tell(selection, len(stale))
+        self._set_progress(selection, len(stale))
         left = index.update(
             stale,
             selection,
             should_stop=lambda: self._is_closed,
-            on_progress=lambda done, total: self._tell(selection, total - done),
+            on_progress=lambda done, total: self._set_progress(selection, total - done),
         )
-        self._tell(selection, len(left))
+        self._set_progress(selection, len(left))
         return left
 
     def _select(self) -> Selection:
         self._selection = select_sessions(None, self._profile, self._storage, agents=self._agents)
         return self._selection
 
-    def _tell(self, selection: Selection, left: int) -> None:
+    def _set_progress(self, selection: Selection, left: int) -> None:
         total = len(selection.files)
         self._progress = IndexProgress(max(0, total - left), total)

@@ -14,7 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery.kept import open_session
+from sessiontree.discovery.listing import SessionInfo
+from sessiontree.discovery.search.hits import SearchHit
 from sessiontree.discovery.search.query import Query, Term
+from sessiontree.discovery.search.times import to_datetime
 from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, speaking_lines
 from sessiontree.model import codec
@@ -321,3 +324,18 @@ def _find_words(term: Term, words: list[Word]) -> list[Span]:
                 end = words[at + length - 1].start + len(last)
             spans.append((words[at].start, end))
     return spans
+
+
+def make_hit(info: SessionInfo, match: SessionMatch, score: float, agent: str) -> SearchHit:
+    """The hit for a session and the message to show of it."""
+    snippet = make_snippet(match.said.text, match.spans)
+    return SearchHit(
+        info,
+        match.said.entry_id,
+        match.said.role,
+        to_datetime(match.said.time_ms),
+        snippet.text,
+        snippet.marks,
+        score,
+        agent,
+    )

@@ -83,7 +83,7 @@ class SessionDocument:
         )
 
 
-def tell_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
+def warn_of_skipped(skipped: Iterable[SkippedText]) -> list[SessionWarning]:
     """A report of the lines that are not entries."""
     return [SessionWarning(f"skipped: {text.reason}", text.line) for text in skipped]
 

@@ -20,7 +20,7 @@ from sessiontree.core.tree import graft
 from sessiontree.model import codec
 from sessiontree.model.header import apply_title_slot, read_title_slot
 from sessiontree.model.lines import Scan, SessionWarning, scan_entries
-from sessiontree.stores.files.document import SessionDocument, line_of, note_end, tell_skipped
+from sessiontree.stores.files.document import SessionDocument, line_of, note_end, warn_of_skipped
 
 
 def read_growth(document: SessionDocument, end: int) -> Scan | None:
@@ -73,7 +73,7 @@ def merge_growth(document: SessionDocument, scan: Scan) -> int:
     graft(document.tree, scan.entries, document.gaps, repairs)
     document.payloads.is_regular &= scan.is_regular
     document.skipped += scan.skipped
-    document.warnings += sorted([*tell_skipped(scan.skipped), *scan.warnings], key=line_of)
+    document.warnings += sorted([*warn_of_skipped(scan.skipped), *scan.warnings], key=line_of)
     document.warnings += repairs
     note_end(document, scan.end)
     document.line = scan.line

@@ -125,7 +125,7 @@ class FileLog(SharedFile):
         """How many entries others have appended since the session was opened here."""
         self.is_touched = False
         """Whether anything was written since."""
-        self._told: list[SessionWarning] = []
+        self._own_warnings: list[SessionWarning] = []
         self._error: PersistenceError | None = None
         self._has_new_name = False
         self._is_answered = False
@@ -186,11 +186,11 @@ class FileLog(SharedFile):
     @property
     def warnings(self) -> list[SessionWarning]:
         """The repairs that reading or writing made, in their order."""
-        found = list(self._told)
+        found = list(self._own_warnings)
         document = self.document
         if document is not None:
             found += document.warnings
-            found += document.payloads.tell_missing() + document.payloads.tell_edited()
+            found += document.payloads.warn_of_missing() + document.payloads.warn_of_edited()
         if self.foreign:
             plural = "entry was" if self.foreign == 1 else "entries were"
             found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
@@ -198,7 +198,7 @@ class FileLog(SharedFile):
 
     def warn(self, *warnings: SessionWarning) -> None:
         """Add warnings, each of them once."""
-        self._told += [warning for warning in warnings if warning not in self._told]
+        self._own_warnings += [warning for warning in warnings if warning not in self._own_warnings]
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -533,7 +533,7 @@ class FileLog(SharedFile):
         document.tree.leaf_id = instead.get(self.tree.leaf_id, self.tree.leaf_id)
         document.gaps = []
         self.adopt(document, is_draft=self.is_draft)
-        self._stand_on(self.file, document, written)
+        self._continue_in(self.file, document, written)
         told = f"{self.file} was overwritten by another program; Sessiontree wrote it again"
         told += f", {len(instead)} entries are lost" if instead else ""
         return SessionWarning(told + (f"; what stood there is kept as {aside}" if aside else ""))
@@ -706,7 +706,7 @@ class FileLog(SharedFile):
         self._is_sync_suspect = False
         self._close_writer()
         self._old_files.add(old, None)
-        self._stand_on(self.file, document, written)
+        self._continue_in(self.file, document, written)
         self._note_header_written()
         if find_changes:
             self.tree.forget_indexes()
@@ -742,7 +742,7 @@ class FileLog(SharedFile):
         self._close_writer()
         self.path = path
         self._old_files.add(old, None)
-        self._stand_on(file, document, written)
+        self._continue_in(file, document, written)
         self._note_header_written()
 
     def _keep_omp_out(self, work: Callable[[], object]) -> None:
@@ -752,7 +752,7 @@ class FileLog(SharedFile):
         else:
             work()
 
-    def _stand_on(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
+    def _continue_in(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
         """Go on with the file just written; if it cannot be read now, then when it is needed."""
         if written.refusal is not None:
             told = f"{path} could not keep its rights ({written.refusal}); it is private now"

@@ -60,7 +60,7 @@ from sessiontree.stores.files.document import (
     FilePayloads,
     SessionDocument,
     line_of,
-    tell_skipped,
+    warn_of_skipped,
 )
 
 _HEAD_BYTES = 1 << 16
@@ -148,7 +148,7 @@ def _read_document(
     payloads.is_regular = scan.is_regular
     if _is_lookalike(header, scan):
         raise NotASessionError(path, "not a session: no line of it is an entry of one")
-    warnings = tell_skipped([*head.skipped, *scan.skipped])
+    warnings = warn_of_skipped([*head.skipped, *scan.skipped])
     entries = scan.entries
     if version < CURRENT_VERSION:
         entries = _migrate(cast("dict[str, Any]", header), entries, scan.gaps, payloads)
@@ -370,7 +370,7 @@ def salvage_document(
     slot = _find_slot(head)
     apply_title_slot(header, slot)
     gaps = [gap - lead for gap in scan.gaps if gap >= lead]
-    warnings = tell_skipped(scan.skipped[slot is not None :])
+    warnings = warn_of_skipped(scan.skipped[slot is not None :])
     if any(entry.id for entry in entries):
         entries = _migrate({**header, "version": 2}, entries, gaps, payloads)
         warnings = sorted([*warnings, *scan.warnings], key=line_of)

@@ -135,7 +135,7 @@ class PostgresLog:
         self._unsure: list[Entry] = []
         self._unsure_lines: list[_Rewritten] = []
         self._error: PersistenceError | None = None
-        self._told: list[SessionWarning] = []
+        self._own_warnings: list[SessionWarning] = []
         self._header_line = b""
         self._has_written = False
         self._lines = self._new_lines()
@@ -165,7 +165,7 @@ class PostgresLog:
     @property
     def warnings(self) -> list[SessionWarning]:
         """The repairs that reading or writing made, in their order."""
-        found = [*self._told, *self._lines.tell_missing(), *self._lines.tell_edited()]
+        found = [*self._own_warnings, *self._lines.warn_of_missing(), *self._lines.warn_of_edited()]
         if self.foreign:
             plural = "entry was" if self.foreign == 1 else "entries were"
             found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
@@ -173,7 +173,7 @@ class PostgresLog:
 
     def warn(self, *warnings: SessionWarning) -> None:
         """Tell something among the warnings; once, however often it happens."""
-        self._told += [warning for warning in warnings if warning not in self._told]
+        self._own_warnings += [warning for warning in warnings if warning not in self._own_warnings]
 
     @property
     def name(self) -> str:
@@ -269,7 +269,7 @@ class PostgresLog:
             return
         found = _read_whole(self.store, statements.READ_SESSION, (place.sid,), self._send_all)
         if found is None:
-            self._write_anew()
+            self._write_again()
             return
         self.header = cast("Header", codec.decode(found[0][statements.HEADER]))
         # lines are changed in place: what they were is only known as far as it is in memory
@@ -320,7 +320,7 @@ class PostgresLog:
         )
         if not rows:
             if not self._is_read_only:
-                self._write_anew()
+                self._write_again()
             return
         epoch, revision, header_revision, header, is_deleted, is_answered, is_last = rows[0][:7]
         if is_deleted:
@@ -526,7 +526,7 @@ class PostgresLog:
             if entry.cached is not None and not may_be_edited(entry, self.dialect):
                 entry.release()
 
-    def _write_anew(self) -> None:
+    def _write_again(self) -> None:
         """The server has no row of the session any more: write all that is known of it."""
         sid = self._place().sid
         if self._is_read_only:

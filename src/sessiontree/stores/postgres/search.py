@@ -20,10 +20,16 @@ from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search.hits import IndexProgress, SearchResults
 from sessiontree.discovery.search.names import texts_of
 from sessiontree.discovery.search.query import Query, Term, parse_query
-from sessiontree.discovery.search.scan import Matcher, SessionMatch, judge_texts, roles_for
+from sessiontree.discovery.search.scan import (
+    Matcher,
+    SessionMatch,
+    judge_texts,
+    make_hit,
+    roles_for,
+)
 from sessiontree.discovery.search.times import Since, to_ms
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
-from sessiontree.stores.matching import make_hit, said_in_line
+from sessiontree.stores.matching import said_in_line
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.listing import COLUMNS, filter_of, make_info
 from sessiontree.stores.postgres.pool import Row
