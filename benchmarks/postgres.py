@@ -131,6 +131,8 @@ def _table(
 def _appending(ground: Ground, amounts: Amounts) -> Iterator[Line]:
     near = cases.appends(ground.url, amounts.turns)
     yield _against_insert("append, loopback", near, 2.5)
+    bound = cases.appends(ground.member("blue"), amounts.turns, ground.url)
+    yield _against_insert("the same by a role bound to a tenant", bound, 2.5)
     hasty = cases.appends(ground.hasty(), amounts.turns)
     yield replace(
         _against_insert("the same with `synchronous_commit=off`", hasty, math.inf),

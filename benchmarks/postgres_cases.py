@@ -63,11 +63,11 @@ def time_in_turns(works: Mapping[str, Work], turns: int, block: int = 1) -> dict
 # -- appends ---------------------------------------------------------------------------------------
 
 
-def appends(url: str, turns: int) -> dict[str, float]:
+def appends(url: str, turns: int, floor_url: str | None = None) -> dict[str, float]:
     """An append, a bare INSERT of the same text, and a bare round trip."""
     import psycopg
 
-    with begin(url) as session, psycopg.connect(url, autocommit=True) as floor:
+    with begin(url) as session, psycopg.connect(floor_url or url, autocommit=True) as floor:
         floor.prepare_threshold = None
         sid, line = time.time_ns(), TEXT.encode()
         numbers = iter(range(10**9))
@@ -257,7 +257,7 @@ def listing(ground: Ground, few: int, many: int, turns: int) -> dict[str, float]
     works: dict[str, Work] = {}
     for name, count in (("few", few), ("many", many)):
         fill_sessions(ground, name, count)
-        store = PostgresStore(ground.tenant(name))
+        store = PostgresStore(ground.member(name))
         assert len(store.list(limit=50)) == 50
         works[name] = partial(store.list, limit=50)
         works[f"{name}, a project"] = partial(store.list, "/work/p7", limit=50)
@@ -278,7 +278,7 @@ def searching(ground: Ground, entries: int, turns: int) -> tuple[dict[str, float
     """Milliseconds of each query and of noting the words, and how many sessions were found."""
     size = 100
     fill_entries(ground, "search", entries // size, size)
-    store = PostgresStore(ground.tenant("search"))
+    store = PostgresStore(ground.member("search"))
     started = time.perf_counter()
     assert vacuum(store.database).indexed == entries // size
     indexing_s = time.perf_counter() - started
@@ -311,7 +311,7 @@ def costs(ground: Ground, count: int) -> dict[str, float]:
     Of a database that ``searching`` has filled. The simulation of a fleet replays them
     (``benchmarks.fleet``). The processor's time hardly depends on what else the machine does.
     """
-    store = PostgresStore(ground.tenant("search"))
+    store = PostgresStore(ground.member("search"))
     (first,) = [info.path for info in store.list(limit=1)]
     works: dict[str, Work] = {
         "open": lambda: store.open(first).close(),

@@ -20,6 +20,7 @@ from tests.postgres_server import Server, own_server
 from benchmarks.world import CHECKOUT
 from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.store import PostgresStore
+from sessiontree.stores.postgres.upkeep import grant
 
 DATABASE = "bench"
 TEXT = "the words of a message that somebody typed or a model answered with " * 6
@@ -54,9 +55,15 @@ class Ground:
         """The database as a superuser sees it who is bound to no tenant."""
         return self.server.url(DATABASE)
 
-    def tenant(self, name: str) -> str:
-        """The URL of one tenant in it."""
-        return f"{self.url}?tenant={name}"
+    def member(self, tenant: str) -> str:
+        """The URL of a role that is bound to a tenant, as docs/teams.md lets people in."""
+        role = f"member_of_{tenant}"
+        if not self.server.execute(f"SELECT FROM pg_roles WHERE rolname = '{role}'"):
+            self.server.execute(f"CREATE ROLE {role} LOGIN")
+            admin = PostgresStore(self.url)
+            grant(admin.database, role, "writer", tenant)
+            admin.close()
+        return self.server.url(DATABASE, role)
 
     def hasty(self) -> str:
         """The URL by which commits do not wait for the disk."""

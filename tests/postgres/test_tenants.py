@@ -15,8 +15,9 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager
 from sessiontree.errors import PersistenceError, SessionNotFoundError, StoreError
+from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.store import PostgresStore
-from sessiontree.stores.postgres.upkeep import grant, read_status, vacuum
+from sessiontree.stores.postgres.upkeep import check, grant, read_status, vacuum
 
 CWD = "/work/tenants"
 TABLES = ("st_session", "st_entry", "st_text", "st_blob", "st_blob_use", "st_policy", "st_gone")
@@ -204,6 +205,185 @@ def test_what_a_tenant_must_not_do_is_refused(house: House, statement: str) -> N
         with pytest.raises(psycopg.Error) as caught:
             connection.execute(last.encode())
     assert caught.value.sqlstate == "42501"
+
+
+def as_session(house: House, role: str, *statements: str) -> list[tuple[Any, ...]]:
+    """What the last of these gives to a role, one after the other in one connection."""
+    with psycopg.connect(house.server.url(house.database, user=role), autocommit=True) as own:
+        for statement in statements:
+            cursor = own.execute(statement.encode())
+        return cursor.fetchall() if cursor.description is not None else []
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        (
+            "CREATE TEMP TABLE st_member (role name, tenant text)",
+            "INSERT INTO st_member VALUES (current_user, 'blue'), (session_user, 'blue')",
+        ),
+        (
+            "CREATE TEMP TABLE pg_roles (rolname name, rolsuper boolean)",
+            "INSERT INTO pg_roles VALUES (current_user, true)",
+            "SET search_path = pg_temp, public, pg_catalog",
+        ),
+        (
+            "CREATE FUNCTION pg_temp.no(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT false'",
+            "CREATE OPERATOR pg_temp.= (LEFTARG = name, RIGHTARG = name, FUNCTION = pg_temp.no)",
+            "SET search_path = pg_temp, public, pg_catalog",
+        ),
+        (
+            "CREATE FUNCTION pg_temp.format(text, name) RETURNS text LANGUAGE sql AS 'SELECT $1'",
+            "CREATE DOMAIN pg_temp.text AS pg_catalog.text DEFAULT 'blue'",
+            "SET search_path = pg_temp, public, pg_catalog",
+        ),
+    ],
+    ids=["members", "superusers", "operators", "functions and types"],
+)
+def test_objects_of_a_role_do_not_stand_in_for_ours(house: House, trick: tuple[str, ...]) -> None:
+    bob = role_of(house.bob)
+    named = "SET sessiontree.tenant = 'blue'"
+    assert as_session(house, bob, *trick, named, "SELECT public.st_tenant()") == [("green",)]
+    counted = "SELECT count(*) FROM public.st_session"
+    assert as_session(house, bob, *trick, named, counted) == [(0,)]
+    found = f"SELECT count(*) FROM public.st_said('{SECRET}', '{{user}}', NULL, 9)"
+    assert as_session(house, bob, *trick, named, found) == [(0,)]
+    called = "SELECT count(*) FROM public.st_called('', NULL)"
+    assert as_session(house, bob, *trick, named, called) == [(0,)]
+
+
+def test_members_of_a_role_are_bound_as_it_is(house: House) -> None:
+    own, role = house.server, f"{role_of(house.bob)}_friend"
+    own.execute(f"CREATE ROLE {role} LOGIN; GRANT {role_of(house.bob)} TO {role}")
+    both = f"{role}_of_both"
+    own.execute(f"CREATE ROLE {both} LOGIN; GRANT {role}, {role_of(house.anna)} TO {both}")
+    try:
+        named = "SET sessiontree.tenant = 'blue'"
+        assert as_session(house, role, named, "SELECT st_tenant()") == [("green",)]
+        assert as_session(house, role, named, "SELECT count(*) FROM st_session") == [(0,)]
+        found = f"SELECT count(*) FROM st_said('{SECRET}', '{{user}}', NULL, 9)"
+        assert as_session(house, role, named, found) == [(0,)]
+        assert as_session(house, both, named, "SELECT st_tenant()") == [("blue",)]
+        assert as_session(house, both, named, found) == [(1,)]
+        green = "SET sessiontree.tenant = 'green'"
+        assert as_session(house, both, green, found) == [(0,)]
+        become = f"SET ROLE {role_of(house.anna)}"
+        assert as_session(house, both, green, become, found) == [(1,)]
+        for other in ("", "red"):
+            url = own.url(house.database, user=both) + (f"?tenant={other}" if other else "")
+            with pytest.raises(PersistenceError, match="of several tenants: name one by"):
+                PostgresStore(url).list()
+    finally:
+        own.execute(f"DROP ROLE {role}, {both}")
+
+
+def test_a_role_that_nobody_let_in_sees_nothing_whatever_it_was_given(house: House) -> None:
+    role = f"{role_of(house.bob)}_analyst"
+    house.server.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        house.server.execute(
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}", house.database
+        )
+        stranger = PostgresStore(house.server.url(house.database, user=role) + "?tenant=blue")
+        with pytest.raises(PersistenceError, match="was not let in; to do so: sessiontree store"):
+            stranger.list()
+        stranger.close()
+    finally:
+        house.server.execute(f"DROP OWNED BY {role}", house.database)
+        house.server.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "st_entry VALUES ({sid}, 99, 'green', 'x', NULL, '', '', '')",
+        "st_text VALUES ({sid}, 99, 'user', 'green', 1, '')",
+        "st_blob_use VALUES ('green', 'x', {sid})",
+        "st_gone VALUES ({sid}, 'green')",
+    ],
+)
+def test_nothing_can_be_put_into_a_session_of_others(house: House, row: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        house.as_role(role_of(house.bob), "INSERT INTO " + row.format(sid=house.sid))
+
+
+def test_plans_tell_nothing_of_what_others_have(house: House) -> None:
+    """What the planner knows of columns, and how many rows were taken away behind an index."""
+    house.server.execute("ANALYZE", house.database)
+    known = house.server.execute(
+        "SELECT tablename, attname FROM pg_stats WHERE tablename LIKE 'st%' "
+        "AND tablename NOT IN ('st_member', 'st_meta') AND attname NOT IN ('names', 'words') AND "
+        f"concat(most_common_vals, histogram_bounds) ~ 'blue|chat|{CWD}|{house.entry_id}'",
+        house.database,
+    )
+    assert known == []
+    bob = role_of(house.bob)
+    for table, column, value in (
+        ("st_entry", "id", house.entry_id),
+        ("st_session", "deleted IS NULL AND id", "chat"),
+        ("st_session", "deleted IS NULL AND answered AND cwd", CWD),
+        ("st_blob", "sha", "\\x" + house.blob.rpartition(":")[2]),
+    ):
+        asked = f"EXPLAIN ANALYZE SELECT * FROM {table} WHERE {column} = '{value}'"
+        plan = as_session(house, bob, "SET jit = off", "SET enable_seqscan = off", asked)
+        text = "\n".join(line for (line,) in plan)
+        assert "Index" in text
+        assert "Rows Removed" not in text
+
+
+def test_a_search_of_a_bound_role_reads_its_own_rows_by_the_index(house: House) -> None:
+    house.server.execute(
+        "INSERT INTO st_session (sid, tenant, scope, id, cwd, dialect, header, answered, names) "
+        "SELECT n, 'red', '', n::text, '', 'omp', '', true, "
+        "array_to_tsvector(ARRAY['n' || n, chr(1) || 'red']) FROM generate_series(1, 5000) n; "
+        "INSERT INTO st_text SELECT n, 1, 'user', 'red', 1, array_to_tsvector("
+        "array(SELECT 'w' || n * 60 + i FROM generate_series(1, 60) i) || "
+        f"ARRAY['{SECRET}', chr(1) || 'red']) FROM generate_series(1, 5000) n",
+        house.database,
+    )
+    house.server.execute("VACUUM ANALYZE st_text, st_session", house.database)
+    url = house.server.url(house.database, user=role_of(house.anna))
+    with psycopg.connect(url) as own:
+        for query in (
+            f"SELECT st_said('{SECRET}', '{{user}}', NULL, 5000)",
+            f"SELECT st_called('{SECRET}', NULL)",
+        ):
+            own.execute(query.encode())
+        seen = own.execute(
+            "SELECT relname, seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables "
+            "WHERE relname IN ('st_text', 'st_session')"
+        ).fetchall()
+    assert {name: read for name, read, _ in seen} == {"st_text": 0, "st_session": 0}
+    assert sum(fetched for _, _, fetched in seen) < 5
+    assert [hit.session.id for hit in house.anna.search(SECRET)] == ["chat"]
+
+
+def test_nobody_may_put_functions_beside_ours(server: Server) -> None:
+    """Before PostgreSQL 15 a schema lets everybody in."""
+    name = f"open_{next(_numbers)}_{id(server)}"
+    server.execute(f"CREATE DATABASE {name}")
+    try:
+        server.execute("GRANT CREATE ON SCHEMA public TO PUBLIC", name)
+        store = PostgresStore(server.url(name))
+        upgrade(store.database, is_init=True)
+        asked = "SELECT has_schema_privilege('public', 'public', 'CREATE')"
+        assert server.execute(asked, name) == [(False,)]
+        assert check(store.database) == []
+        server.execute("GRANT CREATE ON SCHEMA public TO PUBLIC", name)
+        (finding,) = check(store.database)
+        assert "REVOKE CREATE ON SCHEMA public FROM PUBLIC" in finding.what
+        store.close()
+    finally:
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_role_stays_bound_when_it_is_given_another_right(house: House) -> None:
+    admin = PostgresStore(house.server.url(house.database))
+    assert grant(admin.database, role_of(house.bob), "reader") == "green"
+    assert list(house.bob.list()) == []
+    assert grant(admin.database, role_of(house.bob), "writer", "blue") == "blue"
+    assert [info.id for info in house.bob.list()] == ["chat"]
+    admin.close()
 
 
 def test_a_role_learns_of_its_own_membership_only(house: House) -> None:

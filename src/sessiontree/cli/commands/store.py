@@ -227,6 +227,5 @@ def grant_command(url: str, role: str, right: str, tenant: str | None) -> None:
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import grant
 
-    grant(database, role, cast("Right", right), tenant)
-    bound = f", tenant {tenant}" if tenant is not None else ""
-    output.write_line(f"{role}: {right}{bound}")
+    bound = grant(database, role, cast("Right", right), tenant)
+    output.write_line(f"{role}: {right}" + (f", tenant {bound}" if bound is not None else ""))

@@ -9,31 +9,60 @@ CREATE TABLE st_meta (
     oldest_client integer NOT NULL
 );
 
+-- Whom `store grant` let in. A role without a tenant names one itself, and may name any.
 CREATE TABLE st_member (
     role name PRIMARY KEY,
-    tenant text COLLATE "C" NOT NULL
+    tenant text COLLATE "C"
 );
 
 -- Whose rows a statement sees: a role that is bound to a tenant sees that one, whatever it asks for.
-CREATE FUNCTION st_tenant() RETURNS text LANGUAGE plpgsql STABLE AS $$
-DECLARE bound text;
+--
+-- All of row-level security hangs on this, so each name in it says its schema: a role may put tables,
+-- types and operators of its own before ours in its search_path. A role without a row of its own has
+-- the tenant of the roles whose rights it inherits; one that nobody let in has none.
+DO $do$
 BEGIN
-    SELECT m.tenant INTO bound FROM st_member m WHERE m.role = current_user;
-    IF FOUND THEN RETURN bound; END IF;
-    IF session_user <> current_user THEN
-        SELECT m.tenant INTO bound FROM st_member m WHERE m.role = session_user;
-        IF FOUND THEN RETURN bound; END IF;
+    EXECUTE format($create$
+CREATE FUNCTION %1$I.st_tenant_of(p_role name) RETURNS pg_catalog.text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    bound pg_catalog.text;
+    is_let_in pg_catalog.bool;
+    asked pg_catalog.text := coalesce(pg_catalog.current_setting('sessiontree.tenant', true), '');
+    held pg_catalog.text[];
+BEGIN
+    SELECT m.tenant INTO bound FROM %1$I.st_member m WHERE m.role OPERATOR(pg_catalog.=) p_role;
+    is_let_in := FOUND;
+    IF bound IS NOT NULL THEN RETURN bound; END IF;
+    IF session_user OPERATOR(pg_catalog.<>) p_role THEN
+        SELECT m.tenant INTO bound FROM %1$I.st_member m
+         WHERE m.role OPERATOR(pg_catalog.=) session_user;
+        IF bound IS NOT NULL THEN RETURN bound; END IF;
     END IF;
-    RETURN coalesce(current_setting('sessiontree.tenant', true), '');
+    IF is_let_in OR EXISTS (SELECT FROM pg_catalog.pg_roles r
+                            WHERE r.rolname OPERATOR(pg_catalog.=) p_role AND r.rolsuper) THEN
+        RETURN asked;
+    END IF;
+    SELECT pg_catalog.array_agg(DISTINCT m.tenant) FILTER (WHERE m.tenant IS NOT NULL),
+           pg_catalog.bool_or(m.tenant IS NULL)
+      INTO held, is_let_in FROM %1$I.st_member m
+     WHERE pg_catalog.pg_has_role(p_role, m.role, 'USAGE');
+    IF pg_catalog.array_length(held, 1) OPERATOR(pg_catalog.=) 1 THEN RETURN held[1]; END IF;
+    IF asked OPERATOR(pg_catalog.=) ANY (held) OR (held IS NULL AND is_let_in) THEN
+        RETURN asked;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = CASE WHEN held IS NULL
+        THEN pg_catalog.format('role %%s was not let in; to do so: sessiontree store grant', p_role)
+        ELSE pg_catalog.format('role %%s is of several tenants: name one by ?tenant=', p_role) END;
 END $$;
+CREATE FUNCTION %1$I.st_tenant() RETURNS pg_catalog.text LANGUAGE plpgsql STABLE AS $$
+BEGIN RETURN %1$I.st_tenant_of(current_user); END $$;
+    $create$, current_schema());
+END $do$;
 
 -- The mark of one's own rows among the words of a text, and the query for it: an index of words that
 -- all tenants share would be read through everybody's rows with a word, and the time would tell.
 CREATE FUNCTION st_own_mark() RETURNS tsvector LANGUAGE sql STABLE AS
 $$ SELECT array_to_tsvector(ARRAY[chr(1) || st_tenant()]) $$;
-CREATE FUNCTION st_own_query() RETURNS tsquery LANGUAGE sql STABLE AS
-$$ SELECT (chr(39) || replace(replace(chr(1) || st_tenant(), chr(92), repeat(chr(92), 2)),
-                              chr(39), repeat(chr(39), 2)) || chr(39))::tsquery $$;
 
 CREATE TABLE st_session (
     sid bigint PRIMARY KEY,
@@ -80,7 +109,8 @@ CREATE INDEX st_session_newest ON st_session (tenant, minute DESC)
 CREATE INDEX st_session_trash ON st_session (tenant, deleted) WHERE deleted IS NOT NULL;
 CREATE INDEX st_session_unindexed ON st_session (tenant, minute DESC)
     WHERE deleted IS NULL AND answered AND is_behind;
-CREATE INDEX st_session_names ON st_session USING gin (names) WHERE deleted IS NULL AND answered;
+CREATE INDEX st_session_names ON st_session USING gin (names) WITH (gin_pending_list_limit = 256)
+    WHERE deleted IS NULL AND answered;
 
 CREATE TABLE st_entry (
     sid bigint NOT NULL,
@@ -110,7 +140,9 @@ BEGIN
     END;
 END $$;
 CREATE UNIQUE INDEX st_entry_id ON st_entry (sid, id);
-CREATE INDEX st_entry_find ON st_entry (id);
+-- led by the tenant, as every index is by which one could ask for what others have: EXPLAIN ANALYZE
+-- tells how many rows row-level security took away
+CREATE INDEX st_entry_find ON st_entry (tenant, id);
 
 -- What was said, as sets of words; made of st_entry, and may be dropped and made again.
 CREATE TABLE st_text (
@@ -122,7 +154,8 @@ CREATE TABLE st_text (
     words tsvector NOT NULL,
     PRIMARY KEY (sid, seq, role)
 );
-CREATE INDEX st_text_words ON st_text USING gin (words);
+-- each search reads the whole list of what waits to get into the index
+CREATE INDEX st_text_words ON st_text USING gin (words) WITH (gin_pending_list_limit = 1024);
 
 CREATE TABLE st_blob (
     tenant text COLLATE "C" NOT NULL,
@@ -391,22 +424,81 @@ CREATE TABLE st_policy (
     trash_days integer CHECK (trash_days >= 0)
 );
 
-DO $$
-DECLARE name text;
+-- The search: which sessions have such words in their messages, or in their names.
+--
+-- Row-level security keeps an index of words from being used, because it lets no function that might
+-- tell of a row see it first. So these two run as the owner of the tables, and ask for the tenant's
+-- rows themselves: that of their caller, who may have set its role. (By CASE, because the mark among
+-- the words has chosen them already: the planner would expect the same few of these few.)
+SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+CREATE FUNCTION st_own_query() RETURNS tsquery LANGUAGE sql STABLE SET search_path FROM CURRENT AS
+$$ SELECT (chr(39) || replace(replace(chr(1) || st_tenant_of(
+            coalesce(nullif(current_setting('role'), 'none')::name, session_user)),
+        chr(92), repeat(chr(92), 2)), chr(39), repeat(chr(39), 2)) || chr(39))::tsquery $$;
+CREATE FUNCTION st_said(p_query tsquery, p_roles text[], p_since bigint, p_most bigint)
+RETURNS SETOF bigint LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+DECLARE
+    t text := st_tenant_of(coalesce(nullif(current_setting('role'), 'none')::name, session_user));
+    q tsquery := p_query && st_own_query();
 BEGIN
-    FOREACH name IN ARRAY ARRAY['st_session', 'st_entry', 'st_text', 'st_blob', 'st_blob_use',
-                                'st_gone', 'st_policy'] LOOP
+    RETURN QUERY SELECT x.sid FROM st_text x
+     WHERE x.words @@ q AND x.role = ANY (p_roles) AND CASE x.tenant WHEN t THEN true ELSE false END
+       AND (p_since IS NULL OR x.said >= p_since) LIMIT p_most;
+END $$;
+CREATE FUNCTION st_called(p_query tsquery, p_most bigint)
+RETURNS SETOF bigint LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+DECLARE
+    t text := st_tenant_of(coalesce(nullif(current_setting('role'), 'none')::name, session_user));
+    q tsquery := p_query && st_own_query();
+BEGIN
+    RETURN QUERY SELECT x.sid FROM st_session x
+     WHERE x.names @@ q AND CASE x.tenant WHEN t THEN true ELSE false END
+       AND x.deleted IS NULL AND x.answered LIMIT p_most;
+END $$;
+
+DO $$
+DECLARE
+    name text;
+    place text := current_schema();
+    own text := 'tenant = (SELECT st_tenant())';
+    -- nobody puts rows into a session of others, whose number may be guessed by EXPLAIN
+    its text := ' AND EXISTS (SELECT FROM st_session s WHERE s.sid = %1$I.sid AND s.tenant = %1$I.tenant)';
+BEGIN
+    FOREACH name IN ARRAY ARRAY['st_session', 'st_blob', 'st_policy',
+                                'st_entry', 'st_text', 'st_blob_use', 'st_gone'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
-        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
-        EXECUTE format('CREATE POLICY st_own ON %I USING (tenant = (SELECT st_tenant())) '
-                       'WITH CHECK (tenant = (SELECT st_tenant()))', name);
+        EXECUTE format('CREATE POLICY st_own ON %1$I USING (' || own || ') WITH CHECK (' || own || CASE
+            WHEN name IN ('st_session', 'st_blob', 'st_policy') THEN '' ELSE its END || ')', name);
     END LOOP;
+    -- What the planner knows of a column, EXPLAIN tells everybody, whoever's rows it is from.
+    FOREACH name IN ARRAY ARRAY['tenant', 'scope', 'id', 'cwd', 'header', 'last', 'title',
+        'info_name', 'short_summary', 'first_message', 'parent', 'batch'] LOOP
+        EXECUTE format('ALTER TABLE st_session ALTER COLUMN %I SET STATISTICS 0', name);
+    END LOOP;
+    FOREACH name IN ARRAY ARRAY['tenant', 'id', 'parent', 'kind', 'time', 'line'] LOOP
+        EXECUTE format('ALTER TABLE st_entry ALTER COLUMN %I SET STATISTICS 0', name);
+        FOR part IN 0..7 LOOP
+            EXECUTE format('ALTER TABLE st_entry_%s ALTER COLUMN %I SET STATISTICS 0', part, name);
+        END LOOP;
+    END LOOP;
+    ALTER TABLE st_text ALTER COLUMN tenant SET STATISTICS 0;
+    ALTER TABLE st_blob ALTER COLUMN tenant SET STATISTICS 0, ALTER COLUMN sha SET STATISTICS 0,
+        ALTER COLUMN place SET STATISTICS 0;
+    ALTER TABLE st_blob_use ALTER COLUMN tenant SET STATISTICS 0, ALTER COLUMN sha SET STATISTICS 0;
+    -- before PostgreSQL 15 everybody may make functions where ours are looked for
+    IF pg_has_role((SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = place), 'USAGE') THEN
+        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', place);
+    END IF;
 END $$;
 ALTER TABLE st_member ENABLE ROW LEVEL SECURITY;
-CREATE POLICY st_own ON st_member FOR SELECT USING (role IN (current_user, session_user));
+CREATE POLICY st_own ON st_member FOR SELECT
+    USING (role = session_user OR pg_has_role(role, 'USAGE'));
 
-REVOKE ALL ON FUNCTION st_tenant(), st_own_mark(), st_own_query(), st_purge(bigint[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION st_tenant(), st_own_mark(), st_own_query() TO PUBLIC;
+REVOKE ALL ON FUNCTION st_purge(bigint[]), st_said(tsquery, text[], bigint, bigint),
+    st_called(tsquery, bigint) FROM PUBLIC;
 GRANT SELECT ON st_member, st_meta TO PUBLIC;
 
+INSERT INTO st_member (role) VALUES (current_user);
 INSERT INTO st_meta (version, oldest_client) VALUES (1, 1);

@@ -31,7 +31,7 @@ from sessiontree.discovery.search.times import Since, to_ms
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.stores.matching import said_in_line
 from sessiontree.stores.postgres.database import Statement
-from sessiontree.stores.postgres.listing import COLUMNS, filter_of, make_info
+from sessiontree.stores.postgres.listing import COLUMNS, IN_ORDER, filter_of, make_info
 from sessiontree.stores.postgres.pool import Row
 from sessiontree.stores.postgres.rows import cut_word, quote_word
 from sessiontree.stores.postgres.texts import index_session, unindexed
@@ -173,18 +173,19 @@ class _Search:
 
     def _newest(self) -> list[Row]:
         """A literal has no words: the newest sessions are looked through."""
-        return self._db.run(
+        newest = Statement(
             f"SELECT 0.0::float8, {COLUMNS} FROM st_session s WHERE {self._filter} AND {_LISTED} "
             "ORDER BY minute DESC, modified DESC, sid DESC LIMIT %s",
             (*self._filter_values, _MOST_SESSIONS),
         )
+        return self._db.run_all([IN_ORDER, newest])[1]
 
     def _count_rows(self) -> list[int]:
         """In how many messages each wanted term may stand, up to a few."""
         counts = self._db.run_all(
             [
                 Statement(
-                    f"SELECT count(*) FROM (SELECT FROM st_text t WHERE {self._said} LIMIT %s) x",
+                    "SELECT count(*) FROM st_said(%s::tsquery, %s, %s, %s)",
                     (*self._said_values(term), MOST_ROWS + 1),
                 )
                 for term in self._query.wanted
@@ -215,8 +216,8 @@ class _Search:
         elif rare:
             for at, term in enumerate(wanted):
                 if at not in rare:
-                    joins.append(f"JOIN LATERAL (SELECT WHERE {self._has_it}) x{at} ON true")
-                    values += [*self._said_values(term), *self._called_values(term)]
+                    joins.append(f"JOIN LATERAL (SELECT WHERE {_HAS_IT}) x{at} ON true")
+                    values += [*self._has_values(term), *self._called_values(term)]
         columns = ", ".join(f"s.{column}" for column in COLUMNS.split(", "))
         sql = (
             f"WITH {', '.join(ctes)} SELECT ({' + '.join(weights)})::float8, {columns} "
@@ -226,13 +227,13 @@ class _Search:
         values += [*self._filter_values, _MOST_SESSIONS]
         return self._db.run_all([Statement("SET LOCAL jit = off"), Statement(sql, values)])[1]
 
-    def _term_cte(self, at: int) -> str:
+    @staticmethod
+    def _term_cte(at: int) -> str:
         """The sessions with a term: how much it says of each, by its messages and its name."""
         return (
-            f"t{at} AS MATERIALIZED (SELECT t.sid FROM st_text t WHERE {self._said} LIMIT %s), "
+            f"t{at} AS MATERIALIZED (SELECT sid FROM st_said(%s::tsquery, %s, %s, %s) sid), "
             f"m{at} AS MATERIALIZED (SELECT sid, count(*) AS n FROM t{at} GROUP BY sid), "
-            f"n{at} AS MATERIALIZED (SELECT s.sid FROM st_session s WHERE {self._called} "
-            f"AND {_LISTED} LIMIT %s), "
+            f"n{at} AS MATERIALIZED (SELECT sid FROM st_called(%s::tsquery, %s) sid WHERE %s), "
             f"r{at} AS MATERIALIZED (SELECT ln(1 + 1e6 / (0.5 + count(*))) AS rarity FROM m{at}), "
             f"w{at} AS MATERIALIZED (SELECT sid, sum(score) AS score FROM ("
             f"SELECT sid, rarity * n * 2.2 / (n + 1.2) AS score FROM m{at}, r{at} UNION ALL "
@@ -240,29 +241,14 @@ class _Search:
         )
 
     def _term_values(self, term: Term) -> list[Any]:
-        return [*self._said_values(term), MOST_ROWS, *self._called_values(term), MOST_ROWS]
-
-    @property
-    def _said(self) -> str:
-        since = "AND t.said >= %s" if self._since_ms is not None else ""
-        return (
-            "t.words @@ (%s::tsquery && (SELECT st_own_query())) AND t.role = ANY (%s) "
-            f"AND t.tenant = (SELECT st_tenant()) {since}"
-        )
+        said = self._said_values(term)
+        return [*said, MOST_ROWS, _spell_query(term), MOST_ROWS, self.has_names]
 
     def _said_values(self, term: Term) -> list[Any]:
-        since = [] if self._since_ms is None else [self._since_ms]
-        return [_spell_query(term), sorted(self._roles), *since]
+        return [_spell_query(term), sorted(self._roles), self._since_ms]
 
-    @property
-    def _has_it(self) -> str:
-        """Whether a session has a term, in whatever message or its name."""
-        said = f"EXISTS (SELECT FROM st_text t WHERE t.sid = s.sid AND {self._said})"
-        return f"{said} OR {self._called}"
-
-    @property
-    def _called(self) -> str:
-        return "%s AND s.names @@ (%s::tsquery && (SELECT st_own_query()))"
+    def _has_values(self, term: Term) -> list[Any]:
+        return [*self._said_values(term), self._since_ms]
 
     def _called_values(self, term: Term) -> list[Any]:
         return [self.has_names, _spell_query(term)]
@@ -295,6 +281,13 @@ class _Search:
             made.setdefault(sid, []).extend(said)
         return made
 
+
+_HAS_IT = (
+    "EXISTS (SELECT FROM st_text t WHERE t.sid = s.sid AND t.words @@ %s::tsquery "
+    "AND t.role = ANY (%s) AND t.tenant = (SELECT st_tenant()) "
+    "AND (%s::bigint IS NULL OR t.said >= %s)) OR (%s AND s.names @@ %s::tsquery)"
+)
+"""Whether a session has a term, in whatever message or its name."""
 
 _LISTED = "s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL AND s.answered"
 _LINES = (

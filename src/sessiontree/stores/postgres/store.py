@@ -88,7 +88,7 @@ _LAST_LINE = (
 )
 _FIND_ENTRY = (
     "SELECT s.id, s.scope, e.id FROM st_entry e JOIN st_session s USING (sid) "
-    "WHERE e.id = %s AND s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL "
+    "WHERE e.id = %s AND e.tenant = (SELECT st_tenant()) AND s.deleted IS NULL "
     "ORDER BY s.modified DESC"
 )
 # Sent again, it finds the session that it has removed by the batch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import psycopg
 from psycopg import sql
@@ -210,6 +210,10 @@ _ORPHANS = (
     "SELECT count(*) FROM st_entry e WHERE e.tenant = (SELECT st_tenant()) AND NOT EXISTS "
     "(SELECT FROM st_session s WHERE s.sid = e.sid)"
 )
+_IS_OPEN = (
+    "SELECT has_schema_privilege('public', current_schema(), 'CREATE'), "
+    "quote_ident(current_schema())"
+)
 _WRONG_BLOBS = (
     f"SELECT encode(sha, 'hex') FROM st_blob WHERE {OURS} AND data IS NOT NULL "
     "AND sha256(data) <> sha"
@@ -234,6 +238,14 @@ def check(database: Database, *, repair: bool = False) -> list[Finding]:
         found.append(Finding(f"session {session_id}: its counters differ from its rows", repair))
     for session_id, count in database.run(_PARENTS):
         found.append(Finding(f"session {session_id}: {count} entries name a parent that is lost"))
+    ((is_open, schema),) = database.run(_IS_OPEN)
+    if is_open:
+        found.append(
+            Finding(
+                f"anybody may put functions beside ours, which others would run: "
+                f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
+            )
+        )
     ((orphans,),) = database.run(_ORPHANS)
     if orphans:
         found.append(Finding(f"{orphans} entries belong to no session"))
@@ -255,8 +267,10 @@ _TABLES = ("st_session", "st_entry", "st_text", "st_blob", "st_blob_use", "st_po
 _ROLE = re.compile(r"[^\x00]{1,63}")
 
 
-def grant(database: Database, role: str, right: Right, tenant: str | None = None) -> None:
+def grant(database: Database, role: str, right: Right, tenant: str | None = None) -> str | None:
     """Let a role of the server use the store; with a ``tenant`` it sees that one's rows only.
+
+    The tenant that it is bound to now; None if it may name any.
 
     A right that was given before is taken first. Raises StoreError.
     """
@@ -269,17 +283,20 @@ def grant(database: Database, role: str, right: Right, tenant: str | None = None
     try:
         with database.connect() as connection, connection.transaction():
             connection.execute(sql.SQL("REVOKE ALL ON {}, st_gone FROM {}").format(tables, name))
+            connection.execute(sql.SQL(_TAKE_FUNCTIONS).format(name))
             for statement in _rights(right):
                 connection.execute(sql.SQL(statement).format(tables=tables, role=name))
             if right == "owner":
                 owners = sql.Identifier(_find_owners(connection))
                 connection.execute(sql.SQL("GRANT {} TO {} WITH ADMIN OPTION").format(owners, name))
-            if tenant is not None:
-                connection.execute(
-                    "INSERT INTO st_member (role, tenant) VALUES (%s, %s) "
-                    "ON CONFLICT (role) DO UPDATE SET tenant = excluded.tenant",
-                    (role, tenant),
-                )
+            # without a tenant a writer or reader stays bound to the one it has
+            (bound,) = connection.execute(
+                "INSERT INTO st_member AS m (role, tenant) VALUES (%s, %s) ON CONFLICT (role) "
+                "DO UPDATE SET tenant = coalesce(excluded.tenant, CASE WHEN %s THEN m.tenant END) "
+                "RETURNING tenant",
+                (role, tenant, right != "owner"),
+            ).fetchone() or (None,)
+            return cast("str | None", bound)
     except psycopg.Error as error:
         raise database.explain(error) from error
 
@@ -314,10 +331,16 @@ _OURS_ON_SERVER = (
 )
 
 
+_SEARCH = "FUNCTION st_said(tsquery, text[], bigint, bigint), st_called(tsquery, bigint)"
+_TAKE_FUNCTIONS = f"REVOKE EXECUTE ON {_SEARCH}, st_purge(bigint[]) FROM {{}}"
+
+
 def _rights(right: Right) -> list[Any]:
+    search = f"GRANT EXECUTE ON {_SEARCH} TO {{role}}"
     if right == "reader":
-        return ["GRANT SELECT ON {tables} TO {role}"]
+        return ["GRANT SELECT ON {tables} TO {role}", search]
     return [
+        search,
         "GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role}",
         "GRANT SELECT, INSERT ON st_gone TO {role}",
         "GRANT EXECUTE ON FUNCTION st_purge(bigint[]) TO {role}",
