@@ -82,6 +82,7 @@ class Scope:
     @cached_property
     def others(self) -> tuple[SessionStore, ...]:
         """The stores of the other agents of this user that have sessions."""
+        from sessiontree.discovery.paths import list_session_folders
         from sessiontree.stores.files.store import FileStore
 
         if self.url is not None:
@@ -90,7 +91,8 @@ class Scope:
         return tuple(
             store
             for store in stores
-            if store.root != self.profile.sessions_dir and store.storage.list_dirs(store.root)
+            if store.root != self.profile.sessions_dir
+            and list_session_folders(store.profile, store.storage)
         )
 
     @property
@@ -101,7 +103,8 @@ class Scope:
     def store_of(self, ref: str) -> SessionStore:
         """The one of this user's stores that a listed session is in."""
         for other in self.others:
-            if ref.startswith(os.path.join(other.profile.sessions_dir, "")):
+            root = other.profile.session_dir or other.profile.sessions_dir
+            if ref.startswith(os.path.join(root, "")):
                 return other
         return self.store
 
@@ -182,9 +185,11 @@ class Scope:
 
     def agent_of(self, info: SessionInfo) -> str:
         """The name of the agent whose session this is."""
-        if info.agent:
-            return info.agent
-        return self.store_of(info.path).profile.name if self.url is None else self.profile.name
+        return info.agent or self.agent_at(info.path)
+
+    def agent_at(self, ref: str) -> str:
+        """The name of the agent of pi's family whose sessions lie there; else the scope's own."""
+        return self.store_of(ref).profile.name if self.url is None else self.profile.name
 
     def usage(
         self,

@@ -1,4 +1,4 @@
-"""An id that this profile does not have, but somebody else does: how to get there is said."""
+"""An id that this profile does not have, but another agent does: it is read, or pointed at."""
 
 from __future__ import annotations
 
@@ -32,14 +32,40 @@ def _claude(machine: Machine, session_id: str = CLAUDE) -> None:
     (folder / f"{session_id}.jsonl").write_text(json.dumps(prompt) + "\n")
 
 
-@pytest.mark.parametrize(
-    "command", [("show",), ("tree",), ("export",), ("rm",), ("-r",), ("--fork",)]
-)
-def test_a_session_of_another_profile_is_pointed_at(
+@pytest.mark.parametrize("agent", ["pi", "omp", "prime"])
+def test_a_session_of_another_profile_is_read_where_a_search_finds_it(
+    machine: Machine, agent: str
+) -> None:
+    flat = machine.home / ".prime" / "agent" / "sessions"
+    path = machine.session(
+        A, "hello", "hi", folder=flat if agent == "prime" else _of(machine, agent)
+    )
+    before = path.read_bytes()
+    profile = "prime-agent" if agent == "prime" else agent
+    (hit,) = machine.run("search", "hello", "--json").json
+    assert (hit["id"], hit["agent"]) == (A, profile)
+    assert "hello" in machine.run("show", A[:9]).out
+    assert "hello" in machine.run("tree", A[:9]).out
+    assert machine.run("usage", A[:9]).code == 0
+    assert machine.run("export", A[:9], "-o", "talk.md").code == 0
+    assert machine.run("open", A[:9], "--json").json["agent"] == profile
+    converted = machine.run("convert", A[:9], "--to", "sessiontree")
+    assert converted.code == 0, converted.err
+    assert path.read_bytes() == before
+
+
+def test_a_profile_that_is_named_is_the_only_one_looked_in(machine: Machine) -> None:
+    machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
+    result = machine.run("show", A[:9], "--profile", "omp")
+    assert result.err == f'Session "{A[:9]}" not found. pi has it: use --profile pi\n'
+
+
+@pytest.mark.parametrize("command", [("rm",), ("rename", "x"), ("-r",), ("--fork",)])
+def test_a_session_of_another_profile_is_pointed_at_where_it_would_be_changed(
     machine: Machine, command: tuple[str, ...]
 ) -> None:
     machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
-    result = machine.run(*command, A[:9])
+    result = machine.run(*command[:1], A[:9], *command[1:])
     assert (result.code, result.out) == (1, "")
     assert result.err == f'Session "{A[:9]}" not found. pi has it: use --profile pi\n'
     assert machine.run("show", A[:9], "--profile", "pi").code == 0
@@ -68,7 +94,12 @@ def test_of_several_none_is_pointed_at(machine: Machine) -> None:
     machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
     machine.session(B, "hello", "hi", folder=_of(machine, "omp"))
     plain = 'Session "0199a3" not found.\n'
-    assert machine.run("show", "0199a3").err == plain
+    assert machine.run("-r", "0199a3").err == plain
+    several = machine.run("show", "0199a3")
+    assert several.code == 2
+    assert several.err.startswith('Session "0199a3" is ambiguous: 2 sessions match.\n')
+    assert A in several.err
+    assert B in several.err
     machine.session(B, "hello", "hi", folder=_of(machine, "pi"))
     assert machine.run("-r", "0199a3").err == plain
     _claude(machine)

@@ -1,7 +1,7 @@
 """Find the session that a command's ``ID`` means: a path, an id prefix, a name, or the newest.
 
 This project comes first, then all others, then (where a command can read them) the sessions of
-other agents. More than one match is an error that lists them.
+all other agents, unless a profile was named. More than one match is an error that lists them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_target(value: str | None, scope: Scope, *, foreign: bool = False) -> Ta
     try:
         found = _resolve(value, scope)
     except (SessionNotFoundError, NotASessionError) as error:
-        other = (_find_foreign(value) or _find_kept(value)) if foreign else None
+        other = _find_elsewhere(value, scope) if foreign else None
         if other is None:
             raise _explain(error, value, scope) from None
         return other
@@ -255,6 +255,46 @@ def _newest(scope: Scope) -> Target:
             "This project has no sessions. Give the ID of another project's: sessiontree ls --all"
         )
     return Target(found[0].path, found[0].id)
+
+
+def _find_elsewhere(value: str, scope: Scope) -> Target | None:
+    """The session of any other agent, found where listings and searches find it.
+
+    Raises AmbiguousSessionError.
+    """
+    is_wide = not (_is_path(value) or scope.is_profile_named or scope.session_dir is not None)
+    family = _find_in_profiles(value, scope) if is_wide and value.strip() else []
+    try:
+        foreign = _find_foreign(value)
+    except AmbiguousSessionError as error:
+        raise AmbiguousSessionError(value, [*family, *error.candidates]) from None
+    if foreign is not None and family:
+        from sessiontree.importers.foreign_listing import resolve_foreign
+
+        raise AmbiguousSessionError(value, [*family, resolve_foreign(value)])
+    if len(family) > 1:
+        raise AmbiguousSessionError(value, family)
+    if family:
+        return Target(family[0].path, family[0].id)
+    return foreign or _find_kept(value)
+
+
+def _find_in_profiles(value: str, scope: Scope) -> list[SessionInfo]:
+    """The sessions of the rest of pi's family that this id or name means."""
+    from sessiontree.discovery.resume import resolve_session
+
+    found: list[SessionInfo] = []
+    for store in scope.others:
+        try:
+            path = resolve_session(value, scope.cwd, profile=store.profile).path
+        except AmbiguousSessionError as error:
+            found += error.candidates
+        except SessionNotFoundError:
+            continue
+        else:
+            info = store.get_info(path)
+            found += [info] if info is not None else []
+    return found
 
 
 def _find_foreign(value: str) -> Target | None:

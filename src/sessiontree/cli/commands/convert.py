@@ -48,7 +48,7 @@ def _hand_over(found: Target, scope: Scope, target: str, cwd: str | None) -> Non
 
     if found.agent == target:
         output.fail(f"It is a session of {target} already: sessiontree open {found.id}")
-    source = found.agent or scope.profile.name
+    source = found.agent or scope.agent_at(found.path)
     with open_target(found, scope) as view:
         report = hand_over(view, target, source_agent=source, cwd=cwd)
     _tell(target, report.session_id, report.path, report.lines())

@@ -12,11 +12,9 @@ import click
 from sessiontree.cli import output
 from sessiontree.cli.options import with_scope
 from sessiontree.cli.resolve import find_target, session_argument
-from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
 from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
-    from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.native_agent import NativeCommand
 
 
@@ -95,37 +93,11 @@ def _find(value: str | None, scope: Scope) -> _Found:
 
     if scope.files is None:
         output.fail("open works on session files. Use: sessiontree -r ID")
-    try:
-        target = find_target(value, scope, foreign=True)
-    except SessionNotFoundError:
-        found = _find_in_profiles(value, scope) if value else []
-        if not found:
-            raise
-        if len(found) > 1:
-            raise AmbiguousSessionError(value or "", found) from None
-        return _found_own(found[0].path, owner_of(found[0].path, scope).name, scope)
+    target = find_target(value, scope, foreign=True)
     if target.agent is not None:
         session = resolve_foreign(target.path, target.agent)
         return _Found(target.agent, target.path, session.id, session.cwd, is_foreign=True)
     return _found_own(target.path, owner_of(target.path, scope).name, scope)
-
-
-def _find_in_profiles(value: str, scope: Scope) -> list[SessionInfo]:
-    """The sessions of other profiles that this id or name means."""
-    from sessiontree.discovery.resume import resolve_session
-
-    found: list[SessionInfo] = []
-    for store in scope.others:
-        try:
-            path = resolve_session(value, scope.cwd, profile=store.profile).path
-        except AmbiguousSessionError as error:
-            found += error.candidates
-        except SessionNotFoundError:
-            continue
-        else:
-            info = store.get_info(path)
-            found += [info] if info is not None else []
-    return found
 
 
 def _found_own(path: str, agent: str, scope: Scope) -> _Found:

@@ -100,7 +100,7 @@ def _read_one(value: str, scope: Scope, since: datetime | None) -> UsageTable:
     target = find_target(value, scope, foreign=True)
     now = clock.now()
     with open_target(target, scope) as view:
-        agent = target.agent or scope.profile.name
+        agent = target.agent or scope.agent_at(target.path)
         session = UsedSession(view.id, target.path, agent, view.cwd, view.name or "", now, now)
         paid = PaidSession(session, Kin(view.id), [paid_calls(view.tree.entries)])
     return count_usage([paid], since=since)
