@@ -26,7 +26,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "usage": ("commands.usage", "Show tokens and cost, by session, model, day or agent."),
     "export": ("commands.export", "Write a session as Markdown, HTML, JSON or a bundle."),
     "import": ("commands.import_", "Import sessions of other agents, or a bundle."),
-    "convert": ("commands.convert", "Copy a session into another profile's format."),
+    "convert": ("commands.convert", "Copy a session into another agent's format."),
     "rename": ("commands.rename", "Name a session."),
     "mv": ("commands.mv", "Move a session to another project folder."),
     "relink": ("commands.relink", "Update sessions after their project folder moved."),
