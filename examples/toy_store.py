@@ -213,7 +213,7 @@ class ToyStore:
         def read_text() -> str:
             return said_text(self.read(ref).tree.entries)
 
-        found = msgspec.json.decode(figures, type=Figures)
+        found = msgspec.convert(codec.decode(figures), Figures)
         return found.to_info(ref, codec.decode(header), self.dialect, read_text)
 
     def exists(self, ref: Ref) -> bool:
@@ -301,13 +301,13 @@ class ToyStore:
             item = TrashedSession(f"t{row[0]}", ref, row[1], title, row[4], now, batch or now)
             database.execute(
                 "UPDATE session SET ref = NULL, trash = ? WHERE no = ?",
-                (msgspec.json.encode(item), row[0]),
+                (codec.encode(msgspec.to_builtins(item)), row[0]),
             )
             return item
 
     def list_trash(self) -> Sequence[TrashedSession]:
         rows = self.select("SELECT trash FROM session WHERE ref IS NULL")
-        items = [msgspec.json.decode(trash, type=TrashedSession) for (trash,) in rows]
+        items = [msgspec.convert(codec.decode(trash), TrashedSession) for (trash,) in rows]
         return sorted(items, key=lambda item: (item.removed_at, item.id), reverse=True)
 
     def restore(self, session_id: str) -> Ref:
@@ -387,6 +387,11 @@ class ToyLog:
     @property
     def warnings(self) -> list[SessionWarning]:
         return list(self._warnings)
+
+    def is_removed(self) -> bool:
+        with contextlib.suppress(PersistenceError):
+            return self.is_started and not self.store.exists(self.ref)
+        return False
 
     def warn(self, *warnings: SessionWarning) -> None:
         self._warnings += warnings
@@ -529,7 +534,7 @@ class ToyLog:
             (
                 get_cwd(self.header),
                 codec.encode(self.header),
-                msgspec.json.encode(self.figures),
+                codec.encode(msgspec.to_builtins(self.figures)),  # keeps lone surrogates
                 info.modified.timestamp(),
                 self.figures.is_answered,
                 self._epoch,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.samples import assistant, user
 
-from sessiontree import FileStore, SessionManager
-from sessiontree.errors import SessionTreeError
+from sessiontree import SessionManager, open_store
+from sessiontree.errors import ConflictError, SessionTreeError
 from sessiontree.model import codec
 from sessiontree.stores.base import SessionStore
 from sessiontree.stores.postgres.store import PostgresStore
@@ -27,6 +30,7 @@ class Life:
     def __init__(self, seed: int, store: SessionStore) -> None:
         self.dice = random.Random(seed)
         self.store = store
+        self.count = self.trashed = 0
         first = SessionManager.create(CWD, storage=store)
         self.managers = [first]
         first.append_message(user("question"))
@@ -116,6 +120,94 @@ class Life:
             own.create_branched_session(self._any(own))
             self.managers.append(own)
 
+    def _own_ids(self, session: SessionManager, who: int) -> None:
+        self.count += 1
+        entry: dict[str, Any] = {"type": "message", "message": user(self._text())}
+        entry["id"] = f"own-{self.count}"
+        aside = {"type": "custom", "customType": "aside", "parentId": self._any(session)}
+        wanted = [entry, aside, {"type": "custom", "customType": "x", "parent_id": entry["id"]}]
+        self.dice.shuffle(wanted)
+        session.append_many(wanted, to_last=self.dice.random() < 0.3)
+
+    def _a_taken_id(self, session: SessionManager, who: int) -> None:
+        entry = {"type": "custom", "customType": "x"}
+        session.append_many([entry, {**entry, "id": self._any(session)}])
+
+    def _compare_leaf(self, session: SessionManager, who: int) -> None:
+        leaf = self.dice.choice((session.leaf_id, self._any(session), None))
+        session.append_many([{"type": "custom", "customType": "c"}], expected_leaf=leaf)
+
+    def _compare_revision(self, session: SessionManager, who: int) -> None:
+        same = [each for each in self.managers if each.session_id == session.session_id]
+        revision = self.dice.choice((session.revision, self.dice.choice(same).revision, "0"))
+        entry = {"type": "message", "message": user(self._text())}
+        session.append_many([entry], expected_revision=revision)
+
+    def _conflict(self, session: SessionManager, who: int) -> None:
+        revision = session.revision
+        with SessionManager.open(session.ref, storage=self.store) as other:
+            other.append_message(user(self._text()))
+        entry = {"type": "message", "message": user(self._text())}
+        try:
+            session.append_many([entry], expected_revision=revision)
+        except ConflictError as error:
+            session.append_many(
+                [entry], expected_leaf=error.leaf_id, expected_revision=error.revision
+            )
+
+    def _persist_leaf(self, session: SessionManager, who: int) -> None:
+        session.branch(self._any(session))
+        session.persist_leaf()
+        self.managers[who] = SessionManager.open(session.ref, storage=self.store)
+
+    def _catch_up(self, session: SessionManager, who: int) -> None:
+        session.catch_up()
+
+    def _edit_the_context(self, session: SessionManager, who: int) -> None:
+        session.append_context_edit(self._any(session), {"content": self._text()})
+
+    def _call_a_tool(self, session: SessionManager, who: int) -> None:
+        call = {"type": "toolCall", "id": "call", "name": "bash", "arguments": {"n": 1}}
+        session.append_message({**assistant(""), "content": [call]})
+
+    def _change_the_call(self, session: SessionManager, who: int) -> None:
+        session.rewrite_tool_call_args("call", {"n": self.dice.randrange(100)})
+
+    def _pay(self, session: SessionManager, who: int) -> None:
+        session.append_usage("warm", "p", "m", {"input": 5, "cost": {"total": 0.25}})
+
+    def _move(self, session: SessionManager, who: int) -> None:
+        session.move_to(self.dice.choice((CWD, "/work/elsewhere")))
+
+    def _flush(self, session: SessionManager, who: int) -> None:
+        session.flush()
+        session.recover()
+
+    def _new_one(self, session: SessionManager, who: int) -> None:
+        if self.dice.random() < 0.3:
+            session.new_session()
+            session.append_message(user(self._text()))
+
+    def _go_over(self, session: SessionManager, who: int) -> None:
+        session.set_session_file(self.dice.choice(self.managers).ref)
+
+    def _delete(self, session: SessionManager, who: int) -> None:
+        own = SessionManager.create(CWD, storage=self.store)
+        own.append_message(user(self._text()))
+        if self.dice.random() < 0.7:
+            own.append_message(assistant(self._text()))
+        other = SessionManager.open(own.ref, storage=self.store)
+        is_for_good = self.dice.random() < 0.6
+        own.delete(permanently=is_for_good)
+        late: list[Callable[[], object]] = [other.close]
+        if is_for_good:  # what is only in the trash comes back by a late word
+            write = partial(other.append_message, user("late"))
+            late = [write, other.persist_leaf, other.recover, other.flush, other.close]
+        for call in late:
+            with suppress(SessionTreeError):
+                call()
+        self.trashed = len(self.store.list_trash())
+
     def _away_and_back(self, session: SessionManager, who: int) -> None:
         session.persist_leaf()
         trashed = self.store.delete(session.ref)
@@ -147,12 +239,12 @@ class Life:
         return message.get("content") if isinstance(message, dict) else data.get("summary")
 
     def _listing(self) -> object:
-        return sorted(
+        return self.trashed, sorted(
             (
                 *(info.title or "", info.message_count, info.first_message, info.status),
                 self._size_of_entries(info),
             )
-            for info in self.store.list(CWD)
+            for info in self.store.list()
         )
 
     def _size_of_entries(self, info: Any) -> int:
@@ -167,13 +259,15 @@ class Life:
 STEP_NAMES = (
     *("ask", "ask", "answer", "many", "branch", "to_the_root", "leave_a_summary", "name", "label"),
     *("compact", "record", "edit", "model", "reopen", "crash", "fork", "branched"),
-    "away_and_back",
+    *("own_ids", "a_taken_id", "compare_leaf", "compare_revision", "conflict", "persist_leaf"),
+    *("catch_up", "edit_the_context", "call_a_tool", "change_the_call", "pay", "move", "flush"),
+    *("new_one", "go_over", "delete", "away_and_back"),
 )
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_a_life_in_rows_is_a_life_in_files(seed: int, store: PostgresStore, tmp_path: Path) -> None:
-    in_rows, in_files = Life(seed, store), Life(seed, FileStore(session_dir=tmp_path))
+    in_rows, in_files = Life(seed, store), Life(seed, open_store(f"file:{tmp_path}"))
     for number in range(STEPS):
         rows, files = in_rows.step(), in_files.step()
         assert rows == files, f"seed {seed}, step {number}"

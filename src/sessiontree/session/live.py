@@ -276,7 +276,7 @@ class LiveSession:
             if self._is_deleted or not self.log.store.is_kept:
                 return
             self.log.check()
-            if self._has_moved or self.log.is_touched:
+            if (self._has_moved or self.log.is_touched) and not self.log.is_removed():
                 if self.log.settle(self._end):
                     self.log.flush()
                 self._has_moved = self.log.is_touched = False

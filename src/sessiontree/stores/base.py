@@ -150,6 +150,12 @@ class SessionLog(Protocol):
     def warnings(self) -> list[SessionWarning]:
         """The repairs that reading or writing made, in their order."""
 
+    def is_removed(self) -> bool:
+        """Whether somebody has deleted the session since it was read: to the trash, or for good.
+
+        Leaving it then writes nothing. False where that can't be told.
+        """
+
     def warn(self, *warnings: SessionWarning) -> None:
         """Tell something among the warnings."""
 

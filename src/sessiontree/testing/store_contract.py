@@ -100,6 +100,34 @@ class StoreContract:
         assert list(store.list("/work/other")) == []
         assert [info.id for info in store.list()] == [session.session_id]
 
+    def test_any_text_is_kept(self, store: SessionStore) -> None:
+        texts = (
+            "a\0b",
+            "half \ud83d surrogate",
+            "🌳 数据库",
+            "\x7f\u2028\x85",
+            '"\\',
+            "",
+            "x" * 600_000,
+        )
+        with SessionManager.create(CWD, storage=store) as session:
+            for text in texts:
+                session.append_message(user(text))
+            session.append_message(assistant("\udfff first"))
+            session.append_label_change(session.get_entries()[0].id, texts[1])
+            session.set_record(texts[1], list(texts))
+            session.set_session_name("a \ud83d name")
+        with self.reopen(store, session) as again:
+            said = [entry.data["message"]["content"] for entry in again.get_entries()[:-1][:7]]
+            assert said == list(texts)
+            assert again.get_label(again.get_entries()[0].id) == texts[1]
+            assert again.get_record(texts[1]) == list(texts)
+        (info,) = store.list(CWD)
+        assert (info.title, info.first_message) == (again.session_name, "a\0b")
+        trashed = store.delete(session.ref)
+        assert trashed is not None
+        assert store.restore(trashed.id) == session.ref
+
     def test_a_name_is_kept(self, store: SessionStore) -> None:
         with self.talk(store) as session:
             session.set_session_name("A name")
@@ -174,6 +202,30 @@ class StoreContract:
         raises(PersistenceError, session.recover)
         raises(PersistenceError, lambda: session.append_message(user("still here")))
         assert not store.exists(session.ref)
+
+    def test_leaving_a_session_does_not_take_it_out_of_the_trash(self, store: SessionStore) -> None:
+        with self.talk(store) as session:
+            first = session.get_entries()[0].id
+        windows = [self.reopen(store, session) for _ in range(3)]
+        windows[0].append_message(user("before"))
+        windows[1].branch(first)
+        store.delete(session.ref)
+        for window in windows:
+            window.close()
+        assert not store.exists(session.ref)
+        assert list(store.list()) == []
+        store.restore(session.session_id)
+        with self.reopen(store, session) as again:
+            assert len(again.get_entries()) == 3
+
+    def test_what_is_removed_from_the_trash_does_not_come_back(self, store: SessionStore) -> None:
+        with self.talk(store) as session:
+            other = self.reopen(store, session)
+            store.delete(session.ref)
+            assert store.purge(datetime.now(UTC) + timedelta(days=1)) == 1
+            raises(PersistenceError, lambda: other.append_message(user("late")))
+            raises(PersistenceError, other.recover)
+            assert not store.exists(session.ref)
 
     def test_the_trash_tells_what_is_in_it_and_is_emptied_by_time(
         self, store: SessionStore

@@ -200,6 +200,13 @@ class FileLog(SharedFile):
         """Add warnings, each of them once."""
         self._own_warnings += [warning for warning in warnings if warning not in self._own_warnings]
 
+    def is_removed(self) -> bool:
+        """Whether somebody has deleted the session since it was read: to the trash, or for good."""
+        document = self.document
+        if document is None or not self.is_gone():
+            return False
+        return self.is_deleted() or self.store.is_in_trash(self.file, document.stat)
+
     # -- errors ----------------------------------------------------------------------------
 
     @property

@@ -15,6 +15,7 @@ again from what it still has. A file that only lost its name was deleted by some
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -73,9 +74,25 @@ def leave_note(writer: SessionStorageWriter, new_path: str) -> None:
     _write_note(writer, {"customType": _MOVED, "path": new_path})
 
 
-def leave_deletion_note(writer: SessionStorageWriter) -> None:
-    """Say in a file without a name that its session is deleted for good. OSError."""
-    _write_note(writer, {"customType": _DELETED})
+def unlink_for_good(storage: SessionStorage, path: str) -> None:
+    """Remove a session's file, and tell the windows that have it open. OSError, SessionBusyError.
+
+    The lock is held, so that an append comes before, and is deleted, or after, and is refused.
+    """
+    try:
+        writer = storage.open_writer(path, create=False) if has_one_name(storage, path) else None
+    except OSError:
+        writer = None  # it may not be written to
+    if writer is None:
+        storage.unlink(path)
+        return
+    try:
+        writer.lock()
+        storage.unlink(path)
+        with contextlib.suppress(OSError):
+            _write_note(writer, {"customType": _DELETED})
+    finally:
+        writer.close()
 
 
 def _write_note(writer: SessionStorageWriter, note: dict[str, str]) -> None:

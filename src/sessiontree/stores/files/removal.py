@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
-from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Ref
 from sessiontree.stores.files import trash
-from sessiontree.stores.files.moved_file import has_one_name, leave_deletion_note
+from sessiontree.stores.files.moved_file import unlink_for_good
 from sessiontree.stores.files.references import find_references, references_in
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def remove(store: FileStore, ref: Ref) -> None:
     try:
         for path in (file, paths.draft_path(file)):
             if path in pieces:
-                _unlink(storage, path)
+                unlink_for_good(storage, path)
         for piece in pieces:
             if piece == paths.artifacts_dir(file):
                 storage.remove_dir(piece)
@@ -58,27 +57,6 @@ def remove(store: FileStore, ref: Ref) -> None:
         trash.forget_copy(file)
         _remove_blobs(store, named_blobs, os.path.dirname(file))
         _forget(file)
-
-
-def _unlink(storage: SessionStorage, path: str) -> None:
-    """Remove the session's file, and tell the windows that have it open. OSError, SessionBusyError.
-
-    The lock is held, so that an append comes before, and is deleted, or after, and is refused.
-    """
-    try:
-        writer = storage.open_writer(path, create=False) if has_one_name(storage, path) else None
-    except OSError:
-        writer = None  # it may not be written to
-    if writer is None:
-        storage.unlink(path)
-        return
-    try:
-        writer.lock()
-        storage.unlink(path)
-        with contextlib.suppress(OSError):
-            leave_deletion_note(writer)
-    finally:
-        writer.close()
 
 
 def _blobs_of(pieces: list[str], folders: list[str]) -> set[str]:

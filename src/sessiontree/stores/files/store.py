@@ -20,7 +20,7 @@ from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, get_cwd, get_scope
 from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Dialect, Profile, get_profile
-from sessiontree.storage.base import SessionStorage, require_storage
+from sessiontree.storage.base import FileStat, SessionStorage, require_storage
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import (
@@ -436,6 +436,15 @@ class FileStore:
         except OSError as error:
             raise PersistenceError.from_os_error(ref, error) from error
         return None
+
+    def is_in_trash(self, path: str, found: FileStat) -> bool:
+        """Whether this very file, which was at ``path``, is in the trash."""
+        from sessiontree.stores.files import trash
+
+        try:
+            return trash.holds_file(self.profile, path, found, storage=self.storage)
+        except OSError:
+            return False
 
     def list_trash(self) -> Sequence[TrashItem]:
         """List the profile's trash, what was removed last first. PersistenceError."""

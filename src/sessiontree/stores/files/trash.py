@@ -22,9 +22,10 @@ from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.model import codec
 from sessiontree.model.ids import format_timestamp
 from sessiontree.profiles import Profile
-from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import TrashedSession
+from sessiontree.stores.files.moved_file import unlink_for_good
 from sessiontree.stores.files.reader import require_session
 
 MANIFEST = "manifest.json"
@@ -112,11 +113,26 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
     """Remove an item of the trash for good. Raises PersistenceError."""
     store = storage if storage is not None else FileSessionStorage()
     try:
+        for old, name in item.pieces:
+            kept = os.path.join(item.folder, name)
+            if old in (item.path, paths.draft_path(item.path)) and store.exists(kept):
+                unlink_for_good(store, kept)  # a window that has it open must not write it again
         store.remove_dir(item.folder)
     except OSError as error:
         raise PersistenceError.from_os_error(item.folder, error) from error
     if isinstance(store, FileSessionStorage) and not store.exists(item.path):
         forget_copy(item.path)
+
+
+def holds_file(profile: Profile, path: str, found: FileStat, *, storage: SessionStorage) -> bool:
+    """Whether this very file, which was at ``path``, is in the trash. OSError."""
+    name = os.path.basename(path)
+    for folder in storage.list_dirs(profile.trash_dir):
+        for place in (f"0-{name}", f"1-{name}"):  # a draft may lie there behind its session
+            with contextlib.suppress(FileNotFoundError):
+                if storage.stat(os.path.join(folder, place)).is_same_file(found):
+                    return True
+    return False
 
 
 def forget_copy(path: str) -> None:

@@ -180,6 +180,16 @@ class PostgresLog:
         """The session's name in errors and warnings."""
         return f"{self.store.url}#{self.ref}"
 
+    def is_removed(self) -> bool:
+        """Whether somebody has deleted the session since it was read: to the trash, or for good."""
+        if self.place is None:
+            return False
+        sid = self.place.sid
+        try:
+            return bool(self._send(Statement(statements.IS_REMOVED, (sid, sid))))
+        except SessionTreeError:
+            return False
+
     # -- errors ----------------------------------------------------------------------------
 
     @property

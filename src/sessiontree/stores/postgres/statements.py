@@ -106,6 +106,10 @@ USE_BLOBS = (
 
 LOCK = f"SELECT sid FROM st_session WHERE sid = %s AND {OURS} FOR NO KEY UPDATE"
 IS_GONE = f"SELECT 1 FROM st_gone WHERE sid = %s AND {OURS}"
+IS_REMOVED = (
+    f"SELECT 1 FROM st_session WHERE sid = %s AND deleted IS NOT NULL AND {OURS} "
+    f"UNION ALL SELECT 1 FROM st_gone WHERE sid = %s AND {OURS}"
+)
 BRING_BACK = f"UPDATE st_session SET deleted = NULL WHERE sid = %s AND {OURS}"
 PURGE = "SELECT st_purge(%s)"
 DISCARD = (
