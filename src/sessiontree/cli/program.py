@@ -46,8 +46,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 _INTRODUCTION = """\
-Find, branch and resume your coding-agent sessions: Sessiontree's own and those of pi, omp and
-xcsh."""
+Find, branch and resume the sessions of your coding agents: pi, omp, Claude Code, Codex and
+others."""
 
 _EXAMPLES = (
     ("sessiontree", "start a new session in this folder"),

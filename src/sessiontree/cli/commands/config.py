@@ -122,7 +122,7 @@ def set_command(setting: Setting, value: str) -> None:
 @config_command.command("unset")
 @_SETTING
 def unset_command(setting: Setting) -> None:
-    """Remove a setting from config.toml, so that its default holds."""
+    """Remove a setting from config.toml, so that its default applies."""
     config = _config()
     settings.save_setting(config.path, setting.key, None)
     was_set = setting.key in config.in_file

@@ -32,8 +32,8 @@ def gc_command(scope: Scope, yes: bool, trash_days: int | None, verbose: bool) -
     """List, or with --yes remove, blobs that no session uses and leftovers of crashes.
 
     gc keeps a blob that is younger than an hour, or that a session, draft, trashed session or
-    quarantined file of any profile uses. It knows sessions in folders of their own if they were
-    started with --session-dir; otherwise name the folder with --session-dir now.
+    quarantined file of any profile uses. It knows a folder outside the profile if
+    a session was started there with --session-dir; otherwise name it with --session-dir now.
 
     \b
     Examples:

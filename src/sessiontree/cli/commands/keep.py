@@ -63,7 +63,7 @@ def keep_command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Copy new and changed sessions of every agent to a folder of Sessiontree's own.
+    """Copy new and changed sessions of every agent to Sessiontree's own folder.
 
     Claude Code deletes sessions after 30 days. Kept sessions stay in ls --all-agents, search,
     show, export, import and usage. The copies are compressed, and only what is new is added.

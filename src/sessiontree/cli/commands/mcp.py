@@ -31,7 +31,7 @@ def mcp_command(scope: Scope, http: bool, port: int, no_redact: bool) -> None:
     write.
 
     Agents start this command themselves; docs/mcp.md has the line for each. Likely passwords and
-    keys are redacted unless you say --no-redact.
+    keys are redacted unless you pass --no-redact.
 
     \b
     Examples:

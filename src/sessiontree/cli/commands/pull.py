@@ -13,7 +13,7 @@ from sessiontree.stores import open_store
 @click.command("pull", short_help="Bring sessions here from another store.")
 @click.argument("url", metavar="URL")
 @click.argument("sessions", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_projects", is_flag=True, help="Those of all projects.")
+@click.option("--all", "all_projects", is_flag=True, help="Bring the sessions of all projects.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_scope
 def pull_command(
@@ -21,8 +21,8 @@ def pull_command(
 ) -> int:
     """Bring this project's sessions, or those with these IDs, here from the store at URL.
 
-    Only what is missing here comes over, byte for byte, blobs too. You can stop it at any time and
-    run it again.
+    It copies only what is missing here, byte for byte, with blobs. You can stop it at any time
+    and run it again.
 
     \b
     Examples:

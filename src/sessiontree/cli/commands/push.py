@@ -17,7 +17,7 @@ _SHOWN = 10
 @click.command("push", short_help="Bring sessions to another store, such as a database.")
 @click.argument("url", metavar="URL")
 @click.argument("sessions", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_projects", is_flag=True, help="Those of all projects.")
+@click.option("--all", "all_projects", is_flag=True, help="Bring the sessions of all projects.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_scope
 def push_command(
@@ -25,8 +25,8 @@ def push_command(
 ) -> int:
     """Bring this project's sessions, or those with these IDs, to the store at URL.
 
-    Only what is missing there goes over, byte for byte, blobs too. You can stop it at any time and
-    run it again.
+    It copies only what is missing there, byte for byte, with blobs. You can stop it at any time
+    and run it again.
 
     \b
     Examples:

@@ -19,10 +19,10 @@ from sessiontree.scope import Scope
 )
 @with_scope
 def relink_command(scope: Scope, old: str, new: str | None, yes: bool) -> None:
-    """Take the sessions of a project along when its folder was moved or renamed.
+    """Update a project's sessions after its folder was moved or renamed.
 
-    NEW_FOLDER is this folder unless given. Folders below OLD_FOLDER go along. Only shows what it
-    would do, until --yes.
+    NEW_FOLDER is this folder unless given. Sessions of folders below OLD_FOLDER are updated, too.
+    Without --yes, relink only shows what it would do.
 
     \b
     Examples:

@@ -79,7 +79,7 @@ def search_command(
     A session matches if it contains every word. Use "quotes" for a phrase, prefix* for a prefix,
     -word to exclude. Exits with 1 if nothing matches.
 
-    Filters narrow it, in the query itself: agent:codex, dir:shop, date:7d (or 2026-01, or
+    Filters in the query narrow the search: agent:codex, dir:shop, date:7d (or 2026-01, or
     2026-01..2026-03), role:user, model:opus, is:named, in:tools. Filters alone list sessions.
 
     \b

@@ -25,8 +25,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def store_command() -> None:
     """Set up and look after a PostgreSQL database of sessions.
 
-    URL is postgresql://USER@HOST/DATABASE; without one --store counts, or SESSIONTREE_STORE. A
-    password is better kept in a passfile or PGPASSWORD than in the URL.
+    URL is postgresql://USER@HOST/DATABASE; without one, the command uses --store
+    or SESSIONTREE_STORE. Keep a password in a passfile or PGPASSWORD rather than in the URL.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def _tell_made(database: Database, made: list[int]) -> None:
 @_URL
 @_JSON
 def status_command(url: str | None, as_json: bool) -> int:
-    """Tell what is in the store, and whether this version can use it."""
+    """Show what is in the store, and whether this version can use it."""
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import read_status
 
@@ -172,7 +172,7 @@ def policy_command(
 @_URL
 @_JSON
 def vacuum_command(url: str | None, as_json: bool) -> None:
-    """Follow the retention policy, note the words of new messages, drop unused blobs.
+    """Delete what is too old, index new messages, remove unused blobs.
 
     Safe at any time, such as every hour by cron.
     """
@@ -216,7 +216,7 @@ def check_command(url: str | None, repair: bool, as_json: bool) -> int:
 @click.argument("right", type=click.Choice(("owner", "writer", "reader")))
 @click.option("--tenant", metavar="NAME", help="The role sees this tenant's sessions, no others.")
 def grant_command(url: str, role: str, right: str, tenant: str | None) -> None:
-    """Let a role of the server use the store.
+    """Let a database role use the store.
 
     A writer may do all that sessions need; a reader may look; an owner may also upgrade and grant.
     Without --tenant the role sees what it saw before: any tenant, unless it was bound to one.

@@ -56,9 +56,9 @@ def usage_command(
 
     With an ID, one row per model; without, one row per session of this project (--all: of all
     projects; --all-agents: of every agent, one row per agent). Summaries, tools that call a model
-    and other recorded calls count too. What several files hold counts once: forks, resumed
-    sessions, imports. CACHED tokens were read from the provider's cache, STORED tokens written to
-    it. A cost with ~ is estimated by list prices, where the transcript names none.
+    and other recorded calls count too. Messages that forks, resumed sessions and imports share
+    count once. CACHED tokens were read from the provider's cache, STORED tokens written to it. A
+    cost with ~ is estimated by list prices, where the transcript names none.
 
     \b
     Examples:

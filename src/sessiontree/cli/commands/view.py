@@ -26,11 +26,11 @@ _LEAST_SECRET = 16
 @click.option("--port", metavar="N", type=Count(), default=0,
               help="Listen on this port; by default a free one.")  # fmt: skip
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1",
-              help=f"Listen there; others need a password ({PASSWORD_VARIABLE}).")  # fmt: skip
+              help=f"Listen here; other machines then need {PASSWORD_VARIABLE}.")  # fmt: skip
 @click.option("--allow-host", "names", metavar="NAME", multiple=True,
               help="A host name that browsers use for this server.")  # fmt: skip
 @click.option("--login-header", metavar="HEADER",
-              help=f"Who a proxy has logged in ({SECRET_VARIABLE}).")  # fmt: skip
+              help=f"A proxy names the user in this header ({SECRET_VARIABLE}).")  # fmt: skip
 @click.option("--writer", "writers", metavar="NAME", multiple=True,
               help="With --login-header: only these may change sessions.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Allow no changes.")
