@@ -148,7 +148,7 @@ class ToyStore:
 
     def read(self, ref: Ref) -> ToyLog:
         log = self._load(ref, "flush")
-        log.stop(PersistenceError(ref, "was opened to be read only"))
+        log.stop(PersistenceError(ref, "is open for reading only"))
         return log
 
     def _load(self, ref: Ref, durability: Durability) -> ToyLog:

@@ -325,7 +325,7 @@ def in_force(config: Config, environ: MutableMapping[str, str] | None = None) ->
 def save_setting(path: str, key: str, value: Value | None) -> None:
     """Set a setting in the file, or remove it (None); comments and all other lines stay.
 
-    Raises ConfigError if the file is no TOML or spells the setting in a way that only its author
+    Raises ConfigError if the file is not TOML or spells the setting in a way that only its author
     can change, and OSError.
     """
     from sessiontree.storage.file import FileSessionStorage

@@ -3,9 +3,9 @@
     SessionTreeError
     ├── NotASessionError         the file is something else; it was not touched
     ├── EntryNotFoundError       no entry of that id in this session
-    ├── EntryExistsError         an entry of that id is there already
+    ├── EntryExistsError         an entry with that ID already exists
     ├── ConflictError            others have written since what the caller expected
-    ├── SessionExistsError       a session of that id is there already
+    ├── SessionExistsError       a session with that ID already exists
     ├── InvalidIdError           no session can have that id
     ├── StoreError               no store can be opened by that URL
     │   └── MissingSchemaError   its database lacks our tables, or has older ones
@@ -108,7 +108,7 @@ class EntryExistsError(SessionTreeError):
 
     def __init__(self, entry_id: str) -> None:
         self.entry_id = entry_id
-        super().__init__(f"Entry {entry_id} is there already")
+        super().__init__(f"Entry {entry_id} already exists")
 
 
 class ConflictError(SessionTreeError):
@@ -132,7 +132,7 @@ class SessionExistsError(SessionTreeError):
     def __init__(self, session_id: str, ref: str) -> None:
         self.session_id = session_id
         self.ref = ref
-        super().__init__(f'Session "{session_id}" is there already: {ref}')
+        super().__init__(f'Session "{session_id}" already exists: {ref}')
 
 
 class InvalidIdError(SessionTreeError, ValueError):

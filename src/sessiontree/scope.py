@@ -150,7 +150,7 @@ class Scope:
     ) -> SearchResults:
         """Find the sessions in question that contain the words of a query, best first.
 
-        ``accept`` is asked about each session that has them.
+        ``accept`` decides about each session that has them.
         """
         cwd = self.cwd if self.reach == "project" else None
         if self._is_of_agents:

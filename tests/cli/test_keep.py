@@ -49,7 +49,7 @@ def test_a_session_that_its_agent_deletes_stays(machine: Machine, claude: Path) 
     result = machine.run("keep", "--restore", ONE[:8])
     assert result.lines[0] == f"Restored: find the quokka  {ONE}"
     assert claude.read_bytes() == content
-    assert machine.run("keep", "--restore", ONE).lines[0].startswith("It is there already")
+    assert machine.run("keep", "--restore", ONE).lines[0].startswith("Already there")
     claude.write_bytes(b"{}\n" + content)
     refused = machine.run("keep", "--restore", ONE)
     assert (refused.code, refused.out) == (1, "")

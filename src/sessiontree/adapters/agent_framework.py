@@ -158,7 +158,7 @@ class SessiontreeHistoryProvider(HistoryProvider):
     # -- its own ---------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Let go of all sessions. The provider can be used again."""
+        """Close all sessions. The provider can be used again."""
         await self._sessions.aclose()
 
     async def __aenter__(self) -> Self:

@@ -136,7 +136,7 @@ class SessiontreeSessionStore:
         return name if self.scope is None else f"{self.scope}/{name}"
 
     async def aclose(self) -> None:
-        """Let go of all sessions. The store can be used again."""
+        """Close all sessions. The store can be used again."""
         await self._sessions.aclose()
 
     async def __aenter__(self) -> Self:

@@ -209,7 +209,7 @@ class SessiontreeSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event to a session, and to this copy of it.
 
-        An event that is there already is not appended again. Raises SessionNotFoundError of ADK,
+        An event that already exists is not appended again. Raises SessionNotFoundError of ADK,
         and StaleSessionError where a change of somebody else would be lost.
         """
         if event.partial:
@@ -235,7 +235,7 @@ class SessiontreeSessionService(BaseSessionService):
         return f"{self._app_scope(app_name)}/{_quoted(user_id)}"
 
     async def aclose(self) -> None:
-        """Let go of all sessions. The service can be used again."""
+        """Close all sessions. The service can be used again."""
         await self._sessions.aclose()
 
     async def close(self) -> None:

@@ -409,7 +409,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     # -- its own ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of all sessions. The saver can be used again."""
+        """Close all sessions. The saver can be used again."""
         self._sessions.close()
 
     async def aclose(self) -> None:

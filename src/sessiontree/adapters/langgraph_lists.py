@@ -42,7 +42,7 @@ class Coder:
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
         self.is_plain = isinstance(serde, JsonPlusSerializer)
-        """Whether what it writes is not a secret: an encrypting one hides what was said."""
+        """Whether what it writes is not a secret: an encrypting one hides the messages."""
 
     def dump(self, value: Any) -> Dumped:
         """Serialize a value. Raises what the serializer raises."""

@@ -484,7 +484,7 @@ class Thread(LearnedSession):
         self._versions = {entry_id: dict(versions)}
 
     def note_listed(self, ns: str, channel: str, entry_id: str, listed: Listed) -> None:
-        """Know the list of a channel, and the entry that it stands in."""
+        """Know the list of a channel, and the entry that holds it."""
         listed.new, listed.kept = {}, 0
         self._listed[ns, channel] = (entry_id, listed)
 

@@ -181,7 +181,7 @@ class Put:
         if shown is None:
             shown = thread.shown(self._start)
         if self._above is None:
-            shown = {**shown}  # of another namespace, which goes on from there
+            shown = {**shown}  # of another namespace, which continues there
         else:
             thread.drop_shown(self._start)
         for digest in self._gone:
@@ -417,7 +417,7 @@ class PutWrites:
 
 
 def delete_entries(thread: Thread, keys: Sequence[str]) -> list[Wanted]:
-    """The entry that says that checkpoints are no more."""
+    """The entry that marks checkpoints as removed."""
     if not keys:
         return []
     data = {"keys": [*keys]}

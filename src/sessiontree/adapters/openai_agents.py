@@ -186,7 +186,7 @@ class SessiontreeSession:
         await compaction.run_compaction(args, wrapper=wrapper)
 
     async def aclose(self) -> None:
-        """Let go of the session. It can be used again."""
+        """Close the session. It can be used again."""
         await self._sessions.aclose()
 
     async def __aenter__(self) -> Self:

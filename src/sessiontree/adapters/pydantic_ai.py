@@ -176,7 +176,7 @@ class SessiontreeConversationStore(ConversationStore):
             raise LookupError(f"No conversation has an entry {head_id!r}") from error
 
     async def aclose(self) -> None:
-        """Let go of open sessions. The store can be used again."""
+        """Close open sessions. The store can be used again."""
         await self._sessions.aclose()
 
     async def __aenter__(self) -> Self:
@@ -288,7 +288,7 @@ class _ElsewhereError(Exception):
 
 
 class _conflict_if_missing:  # noqa: N801 - used like a function
-    """A conversation that is not there, where one was expected, was deleted by somebody."""
+    """A conversation that was expected and is missing: somebody deleted it."""
 
     def __init__(self, conversation_id: str) -> None:
         self._conversation_id = conversation_id

@@ -98,13 +98,13 @@ class _Slot:
     thread: DiskThread = field(default_factory=DiskThread)
 
     def leave(self) -> None:
-        """Let go of a session that is not to be written to."""
+        """Close a session that is not to be written to."""
         manager, self.manager = self.manager, None
         if manager is not None:
             manager.abandon()
 
     def close(self) -> None:
-        """Let go of the session, with all of it on the medium; raises what hinders that.
+        """Close the session, with all of it on the medium; raise what prevents that.
 
         No leaf is kept, as closing a manager would: where the conversation stands has been said by
         the one that moved it, and others may have continued since.
@@ -279,7 +279,7 @@ class OpenSessions:
             return idle
 
     def close(self) -> None:
-        """Let go of all sessions; they can be used again, which opens them."""
+        """Close all sessions; using one again opens it."""
         with self._lock:
             slots = [*self._slots.values()]
             self._slots.clear()

@@ -252,7 +252,7 @@ class SessiontreeSessionRepository(SessionRepository):
     # -- its own ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of all sessions. The repository can be used again."""
+        """Close all sessions. The repository can be used again."""
         self._sessions.close()
 
     def __enter__(self) -> Self:
@@ -465,7 +465,7 @@ def _number_of(entry: Entry, data: dict[str, Any]) -> int | None:
 def _edited(
     group: Sequence[Entry], messages: Sequence[WireMessage]
 ) -> list[tuple[str, dict[str, Any] | None]]:
-    """What stands in place of each entry of a message; all in the last one if they do not match."""
+    """What replaces each entry of a message; all in the last one if they do not match."""
     before = [get_object(wire(entry), "message").get("role") for entry in group]
     if before == [message["role"] for message in messages]:
         contents = [{"content": message["content"]} for message in messages]

@@ -50,7 +50,7 @@ def pack(value: Any, message: Any = None) -> Any:
     """A JSON value with what ``message`` has of it replaced by pointers.
 
     ``message`` is a wire message, or a list of those that stand for the object together. Raises
-    TypeError for what is no JSON value, ValueError for one nested too deeply.
+    TypeError for what is not a JSON value, ValueError for one nested too deeply.
     """
     try:
         return _pack(value, _texts(message), _objects(message))
@@ -120,7 +120,7 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
     for base in _BASES:
         if isinstance(value, base):
             return _pack(base(value), texts, objects)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _key(key: Any) -> str:

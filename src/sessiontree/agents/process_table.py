@@ -101,7 +101,7 @@ class PsutilTable:
 
     def look(self, pid: int) -> Seen | None:
         try:
-            # A new one each time: psutil keeps in it what it was told before.
+            # A new one each time: psutil keeps earlier results in it.
             process = self._psutil.Process(pid)
             with process.oneshot():
                 is_dead = process.status() in (

@@ -192,7 +192,7 @@ class _Command:
         return len(living - {self._popen.pid})
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         if self._transport is not None:
             self._transport.close()
         elif self._popen.stdout is not None:

@@ -12,7 +12,7 @@ _HELP = "r redact · k keep · a redact all of this kind · o keep all of this k
 
 
 class Review:
-    """Shows a finding in its context and asks; remembers what was said of a whole kind.
+    """Shows a finding in its context and asks; remembers the answer for a whole kind.
 
     Enter redacts. The end of the input stops the export: nothing is written then.
     """

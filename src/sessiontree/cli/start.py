@@ -199,7 +199,7 @@ def _read_prompt(given: str | None) -> str | None:
 
 
 def _readable(argument: str | None) -> str | None:
-    """An argument as text: bytes that are no UTF-8 arrive as half surrogate pairs."""
+    """An argument as text: bytes that are not UTF-8 arrive as half surrogate pairs."""
     if argument is None:
         return None
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

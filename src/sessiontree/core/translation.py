@@ -66,7 +66,7 @@ class EntryTranslator:
         return "usage" in self._known
 
     def must_look_at(self, line: bytes) -> bool:
-        """Whether a message is to be said otherwise perhaps; nearly all are said alike by all."""
+        """Whether agents may spell a message differently; nearly all are spelled alike."""
         return not self._has_system_messages and b'"system"' in line
 
     def translate(self, entry: WireEntry) -> WireEntry:

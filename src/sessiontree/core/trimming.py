@@ -155,7 +155,7 @@ def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> di
 def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Every object and array below ``root`` with its JSON pointer, parents first.
 
-    The last is the name of the array that it stands right in; "" if it stands in none.
+    The last is the name of the array that it is right in; "" if it is in none.
     """
     stack: list[tuple[str, Any, str]] = [("", root, "")]
     while stack:
@@ -186,7 +186,7 @@ _IMAGE_PLACES = ("content", "frames")
 
 
 def _is_image(node: dict[str, Any], place: str) -> bool:
-    """Whether this is an image, by the rules of the array it stands in.
+    """Whether this is an image, by the rules of the array that holds it.
 
     Blocks of content say so; in omp's other arrays the media type does.
     """

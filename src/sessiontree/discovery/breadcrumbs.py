@@ -212,7 +212,7 @@ def _root_session(storage: SessionStorage, path: str) -> str:
 # -- which directory it was ------------------------------------------------------------------------
 #
 # Living omp writes the folder's device and inode as a further line of the breadcrumb. Ours has two
-# lines, for every reader there is; the same words stand in a hidden file beside it.
+# lines, for every reader there is; the same words are in a hidden file beside it.
 
 
 def _identity(cwd: str | os.PathLike[str]) -> tuple[int, int] | None:

@@ -90,7 +90,7 @@ def export_bundle(
     store = choose_store(storage, profile)
     if os.path.exists(target):
         if not overwrite:
-            raise PersistenceError(target, "is there already; choose another name")
+            raise PersistenceError(target, "already exists; choose another name")
         if not os.path.isfile(target):
             raise PersistenceError(target, "not a regular file")
     try:

@@ -47,7 +47,7 @@ Decide = Callable[[Finding], bool]
 class Redactor:
     """Replaces secrets and keeps count. One for each export.
 
-    With ``decide`` each finding is asked about, once for each value; what it refuses stays, and
+    ``decide`` is called for each finding, once for each value; what it refuses stays, and
     ``kept`` counts it.
     """
 
@@ -86,7 +86,7 @@ class Redactor:
         """A copy of a JSON value with the secrets of all its strings and keys replaced.
 
         A string under a name that says "secret" is one, whatever it looks like. Image data is
-        passed over: it is no text. What is nested beyond any reason is replaced whole.
+        passed over: it is not text. What is nested beyond any reason is replaced whole.
         """
         if depth > _MAX_DEPTH:
             self.counts["too-deep"] += 1

@@ -112,7 +112,7 @@ class TranscriptBuilder:
     ) -> str:
         """Add an entry whose first record is named in ``source``; return its id.
 
-        With ``is_place`` it stands where that record stands in the conversation, and has the id
+        With ``is_place`` its place is that of the record in the conversation, and has the id
         that a message made of the record would have: more records may show that it is one.
         """
         role = "" if kind in SAID or is_place else kind

@@ -192,7 +192,7 @@ _SLOT_FIELDS = frozenset(("type", "v", "title", "source", "updatedAt", "pad"))
 
 
 def apply_title_slot(header: Header, slot: TitleSlot | None) -> None:
-    """Replace the header's title by the slot's; an empty one means that there is no title."""
+    """Replace the header's title by the slot's; an empty one means no title."""
     if slot is None:
         return
     header.pop("title", None)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from sessiontree.model.ids import parse_timestamp
 
 WireMessage = dict[str, Any]
-"""Any message of any role, as it stands in the file."""
+"""Any message of any role, as the file has it."""
 
 Role = Literal[
     "user",

@@ -15,7 +15,7 @@ The whole contract, in the order in which you would build an agent:
 2. **Running.** ``prompt(messages)`` appends the messages, calls the model, runs its tools, calls
    the model again, and returns when there is nothing left to do. Between two model calls it takes
    what ``steering`` holds; when the model has nothing more to do it takes what ``follow_ups``
-   holds and goes on. ``prompt([])`` goes on from the messages as they are (after a retry). A
+   holds and goes on. ``prompt([])`` continues from the messages as they are (after a retry). A
    second prompt during a run raises `AgentBusyError`. ``is_running`` is true before ``prompt``
    first awaits.
 

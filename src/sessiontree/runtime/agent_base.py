@@ -72,11 +72,11 @@ class Draft:
         return "".join(b["text"] for b in self.message["content"] if b["type"] == "text")
 
     async def add_text(self, text: str) -> None:
-        """Go on with the answer's text."""
+        """Add to the answer's text."""
         await self._grow("text", text)
 
     async def add_thinking(self, text: str) -> None:
-        """Go on with what the model thinks."""
+        """Add to what the model thinks."""
         await self._grow("thinking", text)
 
     async def add_tool_call(

@@ -326,7 +326,7 @@ class AgentSession:
     async def catch_up(self) -> int:
         """Read what other processes appended to this session; how many entries that were.
 
-        While the agent is idle, the conversation goes on from them if they carry its path on.
+        While the agent is idle, the conversation continues from them if they carry its path on.
         """
         return await catching_up.catch_up(self._wiring)
 
@@ -348,14 +348,14 @@ class AgentSession:
         return await switching.switch(self._wiring, move)
 
     async def fork(self) -> bool:
-        """Copy the session into a new file and go on there; False if a hook said no.
+        """Copy the session into a new file and continue there; False if a hook said no.
 
         Raises NothingToForkError for a session that is not on disk.
         """
         return await switching.switch(self._wiring, targets.fork(self._wiring))
 
     async def copy_session(self, path: str | os.PathLike[str]) -> bool:
-        """Copy the session in a file into this project and go on there, or leave no copy.
+        """Copy the session in a file into this project and continue there, or leave no copy.
 
         False if a hook said no. Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """
@@ -375,7 +375,7 @@ class AgentSession:
     async def navigate_tree(
         self, target_id: str, *, summarize: bool = False, instructions: str | None = None
     ) -> Navigation:
-        """Go on from another entry of the same file, or not at all. EntryNotFoundError.
+        """Continue from another entry of the same file, or not at all. EntryNotFoundError.
 
         A user's prompt (or custom message) gives its text for the editor, and the leaf goes before
         it. ``summarize`` keeps notes on the branch that is left; `abort` calls all of it off.

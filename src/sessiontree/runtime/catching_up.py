@@ -13,7 +13,7 @@ from sessiontree.session.manager import SessionManager
 async def catch_up(wiring: Wiring) -> int:
     """Read what others appended; how many entries that were.
 
-    If they carry our path on, session and agent go on from the last of them. If they are on
+    If they carry our path on, session and agent continue from the last of them. If they are on
     another branch, we stay where we are.
     """
     async with wiring.operating.hold("catching up"):

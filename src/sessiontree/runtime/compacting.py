@@ -1,7 +1,7 @@
 """Summaries by the agent itself, and compaction with them.
 
 Owns who writes a summary (the agent's one-shot call, or a hook), when compaction happens by itself,
-and what becomes of the agent afterwards. The decisions are `core.compaction`'s, the words
+and what the agent does afterwards. The decisions are `core.compaction`'s, the words
 `core.summaries`'.
 """
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
-"""One message as it stands in the session file (roles ``user``, ``assistant``, …)."""
+"""One message as the session file has it (roles ``user``, ``assistant``, …)."""
 
 SwitchReason = Literal["new", "fork", "resume"]
 

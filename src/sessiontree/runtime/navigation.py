@@ -1,4 +1,4 @@
-"""Going on from another place: in the same file (`navigate`), or in a new one (`find_prompt`).
+"""Continue from another place: in the same file (`navigate`), or in a new one (`find_prompt`).
 
 Owns where the leaf goes for a chosen entry, the summary of what is left behind, and the way back
 when something fails. New files are made by `switching`.

@@ -173,7 +173,7 @@ class Wiring:
         await self._on_disk(self.recording.flush)
 
     async def recover(self) -> None:
-        """Try to save again after a failure. Raises what still stands in the way."""
+        """Try to save again after a failure. Raises what still prevents it."""
         count = len(self.recording.pending)
         await self._on_disk(self.recording.recover)
         if self.is_failing:

@@ -254,7 +254,7 @@ class ServedSessions:
         include_tools: bool = False,
         limit: int = 20,
     ) -> Hits:
-        """Find sessions by what was said in them, best first."""
+        """Find sessions by the words in their messages, best first."""
         if self._index is not None:
             self._index.wait(INDEXING_S)
             among = None
@@ -362,7 +362,7 @@ class RowWatch:
             return None
 
     def close(self) -> None:
-        """Let go of what waiting takes."""
+        """Free what waiting takes."""
         if self._watch is not None:
             self._watch.close()
 

@@ -170,7 +170,7 @@ class LiveSession:
         self._known = len(tree.entries)
 
     def move_leaf(self, entry_id: str | None) -> None:
-        """The conversation goes on from this entry; EntryNotFoundError, and the latched error."""
+        """Continue the conversation from this entry; EntryNotFoundError, and the latched error."""
         self.log.check()
         if entry_id is not None:
             self.tree.get(entry_id)

@@ -411,7 +411,7 @@ class SessionManager:
         return self._session.append_many(entries, expected_leaf, expected_revision, to_last=to_last)
 
     def append_message(self, message: WireMessage) -> str:
-        """Add a message of the user, the model or a tool, as it stands in the file."""
+        """Add a message of the user, the model or a tool, as the file has it."""
         if not isinstance(message, dict):
             # It could be written, but readers of sessions pass over such a message.
             raise TypeError(f"A message is a dictionary, not {type(message).__name__}")
@@ -568,11 +568,11 @@ class SessionManager:
     # -- the leaf --------------------------------------------------------------------------
 
     def branch(self, id: str) -> None:  # noqa: A002 - the name is fixed
-        """Go on from an earlier entry. EntryNotFoundError; PersistenceError until ``recover``."""
+        """Continue at an earlier entry. EntryNotFoundError; PersistenceError until ``recover``."""
         self._session.move_leaf(id)
 
     def reset_leaf(self) -> None:
-        """Go on from before the first entry. PersistenceError until ``recover``."""
+        """Continue from before the first entry. PersistenceError until ``recover``."""
         self._session.move_leaf(None)
 
     def put_leaf_back(self, leaf_id: str | None) -> None:
@@ -595,7 +595,7 @@ class SessionManager:
         *,
         usage: Any = None,
     ) -> str:
-        """Go on from an earlier entry with a summary of what was left. EntryNotFoundError.
+        """Continue at an earlier entry with a summary of what was left. EntryNotFoundError.
 
         None stands for before the first entry; ``usage`` is what the summary cost.
         """
@@ -754,7 +754,7 @@ class SessionManager:
     def _switch(self, session: LiveSession) -> None:
         """Leave the old session, then use the new one; a failing leave changes nothing.
 
-        A session whose writing had failed before has said so, and does not hold us back.
+        A session whose writing had failed before has reported it, and does not stop this.
         """
         try:
             if self._session.log.has_failed:

@@ -51,7 +51,7 @@ class SessionStorageReader(Protocol):
         """Up to ``length`` bytes from ``offset``; fewer only at the end."""
 
     def close(self) -> None:
-        """Let go of the file: whatever is asked after that is an OSError. May be repeated."""
+        """Close the file: every later call raises OSError. May be repeated."""
 
 
 class FileRange(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class SessionStorageWriter(Protocol):
         """
 
     def unlock(self) -> None:
-        """Let go of one ``lock``."""
+        """Release one ``lock``."""
 
     def owns(self, found: FileStat) -> bool:
         """Whether this is the writer's own file."""
@@ -114,7 +114,7 @@ class SessionStorageWriter(Protocol):
         """Everything written is on the medium; for a new file its folder entry too."""
 
     def close(self) -> None:
-        """Let go of the file and its lock: whatever is done after that is an OSError.
+        """Close the file and release its lock: every later call raises OSError.
 
         ``unlock``, ``flush`` and ``close`` itself do nothing then.
         """
@@ -212,7 +212,9 @@ def require_storage(storage: object) -> None:
     """
     missing = [name for name in _METHODS if not callable(getattr(storage, name, None))]
     if missing:
-        raise TypeError(f"{type(storage).__name__} is no SessionStorage: no {', '.join(missing)}")
+        raise TypeError(
+            f"{type(storage).__name__} is not a SessionStorage: no {', '.join(missing)}"
+        )
 
 
 def read_chunks(

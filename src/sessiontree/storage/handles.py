@@ -29,7 +29,7 @@ class Handle:
     __slots__ = ("_once", "close", "number")
 
     close: Callable[[], None]
-    """Let go of the file. May be repeated: it is done once, as the number may be reused."""
+    """Close the file. May be repeated: it is done once, as the number may be reused."""
 
     def __init__(self, path: str, flags: int, mode: int = 0o600) -> None:
         numbers: list[int] = []

@@ -216,7 +216,7 @@ class PackWriter:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file; what was not committed takes no room on the disk."""
+        """Close the file; what was not committed takes no room on the disk."""
         if self._handle is not None:
             with contextlib.suppress(OSError):  # else the next writer does it
                 os.ftruncate(self._handle.number, self._committed.get(self._no, 0))

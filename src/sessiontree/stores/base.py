@@ -197,7 +197,7 @@ class SessionLog(Protocol):
         """Remove a copy that will not be used, whatever is in it. Best effort."""
 
     def delete(self, *, permanently: bool = False) -> None:
-        """Let go of the session and delete it; every later write raises PersistenceError."""
+        """Close and delete the session; every later write raises PersistenceError."""
 
     def flush(self) -> None:
         """Everything appended is on the medium when this returns."""
@@ -206,7 +206,7 @@ class SessionLog(Protocol):
         """Forget a latched error and save what could not be trusted to be saved. May raise it."""
 
     def close(self) -> None:
-        """Let go of the session; its entries stay readable."""
+        """Close the session; its entries stay readable."""
 
 
 @runtime_checkable
@@ -398,4 +398,4 @@ class SessionStore(Protocol):
         """A folder on this machine for what belongs to a session beside its entries, if any."""
 
     def close(self) -> None:
-        """Let go of connections. Open logs may stop working."""
+        """Close connections. Open logs may stop working."""

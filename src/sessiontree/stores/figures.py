@@ -85,7 +85,7 @@ class Figures(msgspec.Struct, rename="camel"):
     def to_info(
         self, ref: Ref, header: Header, dialect: Dialect, read_text: Callable[[], str]
     ) -> SessionInfo:
-        """The listing's line. ``read_text`` gives what was said, when somebody asks for it."""
+        """The listing's line. ``read_text`` gives the messages' text when it is needed."""
         created = to_datetime(parse_timestamp(get_timestamp(header)))
         modified = to_datetime(self.last_message_ms) or created or now()
         return SessionInfo(

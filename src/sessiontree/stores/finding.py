@@ -54,7 +54,7 @@ def search(
     By default the sessions of all agents are searched, where they lie; ``agents`` narrows it to
     some by their names, ``profile`` to one of pi's family, ``storage`` to a store or its URL,
     ``cwd`` to a project, ``scope`` to one of the store's scopes.
-    Words may stand in messages and in the session's name; where only the name has them, the hit's
+    Words may be in messages and in the session's name; where only the name has them, the hit's
     role is ``name`` and it has no entry id. With a ``role`` (what users, the model or tools said:
     ``user``, ``assistant``, ``tool``) names don't count; with ``since`` those of sessions written
     to from then on do. Calls of tools and their output count only with ``include_tools`` or a role

@@ -58,7 +58,7 @@ class Payloads:
         ]
 
     def take_notes(self, before: Payloads) -> None:
-        """Go on with what was noted of the source that this one has taken the place of."""
+        """Continue with what was noted of the source that this one replaces."""
         self.missing, self.edited = before.missing, before.edited
 
     def is_plain(self, block: bytes) -> bool:

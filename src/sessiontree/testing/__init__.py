@@ -6,7 +6,7 @@
 - ``StoreFaultContract``: what a store keeps when calls fail, with a second fixture, ``faults``.
 - ``FaultyStorage``: any storage, with failures where and when a test wants them.
 - ``fixed_clock``: time that stands still, or moves by a fixed step.
-- ``ScriptedAgent``: an agent that says what it was told to say (imported when it is named).
+- ``ScriptedAgent``: an agent that follows a script (imported when it is named).
 
 Production code must not import this package.
 """

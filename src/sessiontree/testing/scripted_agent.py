@@ -1,4 +1,4 @@
-"""`ScriptedAgent`: an agent that says what it was told to say, for tests and demonstrations.
+"""`ScriptedAgent`: an agent that follows a script, for tests and demonstrations.
 
 No model, no network, no randomness. It keeps the whole contract of `agent`, including aborts in the
 middle of an answer or a tool, so that what works with it works with a real agent.

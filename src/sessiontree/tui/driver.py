@@ -20,7 +20,7 @@ def thrifty_driver() -> type[Driver] | None:
         from textual.drivers import linux_driver
     except ImportError:  # no Unix
         return None
-    # Textual decodes keys strictly, so that one byte that is no UTF-8 (Alt with a letter in an old
+    # Textual decodes keys strictly, so that one byte that is not UTF-8 (Alt with a letter in an old
     # terminal, noise on a line) would end the program. It has no other way to say so.
     setattr(linux_driver, "getincrementaldecoder", _lenient_decoder)  # noqa: B010
 

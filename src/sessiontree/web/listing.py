@@ -28,7 +28,7 @@ PAGE = 60
 """Sessions to show at once; more come as the reader scrolls."""
 HITS = 20
 """The same of a search, where each is read for its snippet."""
-_PLACEHOLDER = "Search what was said ( / ), or filter: agent:pi date:7d is:named"
+_PLACEHOLDER = "Search messages ( / ), or filter: agent:pi date:7d is:named"
 _TITLE_CHARACTERS = 300
 _MOST_PROJECTS = 200
 SORTS = {

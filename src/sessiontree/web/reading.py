@@ -213,7 +213,7 @@ class Reading:
         return found
 
     def close(self) -> None:
-        """Let go of the session's file."""
+        """Close the session's file."""
         with self.lock:
             self.is_closed = True
             self._watch.close()

@@ -274,7 +274,7 @@ def test_a_blob_that_is_damaged_here_is_replaced_by_the_good_one(home: Path, bun
 def test_a_file_that_is_there_is_not_overwritten(session: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.zip"
     path.write_text("precious")
-    with pytest.raises(PersistenceError, match="is there already"):
+    with pytest.raises(PersistenceError, match="already exists"):
         export_bundle(session, path)
     assert path.read_text() == "precious"
     export_bundle(session, path, overwrite=True)

@@ -67,7 +67,7 @@ def test_what_a_storage_lacks_is_named_at_once() -> None:
     with pytest.raises(TypeError) as caught:
         require_storage(Minimal())
     assert str(caught.value) == (
-        "Minimal is no SessionStorage: no sync_dir, list_names, list_dirs, open_reader, touch, "
+        "Minimal is not a SessionStorage: no sync_dir, list_names, list_dirs, open_reader, touch, "
         "remove_dir"
     )
 
@@ -80,7 +80,7 @@ def test_a_method_that_can_not_be_called_is_missing() -> None:
 
 
 def test_a_path_is_no_storage() -> None:
-    with pytest.raises(TypeError, match="str is no SessionStorage: no ensure_dir, sync_dir, "):
+    with pytest.raises(TypeError, match="str is not a SessionStorage: no ensure_dir, sync_dir, "):
         require_storage("/a/folder")
 
 
@@ -95,5 +95,5 @@ def test_a_path_is_no_storage() -> None:
     ],
 )
 def test_a_manager_refuses_what_is_no_storage(begin: Callable[[Any], object]) -> None:
-    with pytest.raises(TypeError, match="Minimal is no SessionStorage"):
+    with pytest.raises(TypeError, match="Minimal is not a SessionStorage"):
         begin(Minimal())

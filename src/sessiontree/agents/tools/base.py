@@ -18,7 +18,7 @@ Effect = Literal["read", "write", "run"]
 """What a call can do to the project; everything but ``read`` needs a confirmation."""
 
 Block = dict[str, Any]
-"""A content block as it stands in a session file."""
+"""A content block as a session file has it."""
 
 PreviewKind = Literal["command", "diff", "content", "text"]
 """What a preview is: a shell command, a unified diff, the whole content of a file, or words."""

@@ -37,7 +37,7 @@ class Permission:
                 return cls(question.tool_name, reach)
 
     def covers(self, question: Confirmation) -> bool:
-        """Whether the call that is asked about is allowed by this."""
+        """Whether this allows the call in question."""
         if question.tool_name != self.tool_name:
             return False
         match self.reach:
@@ -78,5 +78,5 @@ class Permissions:
         self._given.clear()
 
     def cover(self, question: Confirmation) -> bool:
-        """Whether some permission covers the call that is asked about."""
+        """Whether some permission covers the call in question."""
         return any(permission.covers(question) for permission in self._given)

@@ -47,7 +47,7 @@ def _hand_over(found: Target, scope: Scope, target: str, cwd: str | None) -> Non
     from sessiontree.export.handover import hand_over, resume_command
 
     if found.agent == target:
-        output.fail(f"It is a session of {target} already: sessiontree open {found.id}")
+        output.fail(f"This session already belongs to {target}: sessiontree open {found.id}")
     source = found.agent or scope.agent_at(found.path)
     with open_target(found, scope) as view:
         report = hand_over(view, target, source_agent=source, cwd=cwd)

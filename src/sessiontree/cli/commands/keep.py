@@ -184,7 +184,9 @@ def _show_status(agents: str, as_json: bool) -> None:
         )
     how = ", ".join(schedules)
     output.write_line(
-        f"Runs by itself: {how}" if how else "Runs only by hand: sessiontree keep --install HOW"
+        f"Runs by itself: {how}"
+        if how
+        else "Runs only when you start it: sessiontree keep --install HOW"
     )
     _write_expiring(status)
 
@@ -253,7 +255,7 @@ def _restore(value: str, version: int, as_json: bool) -> None:
         output.write_json({"id": info.id, "written": done.written, "present": done.present})
         return
     if not done.written:
-        output.write_line("It is there already: ", (tables.short_path(info.path), "bold"))
+        output.write_line("Already there: ", (tables.short_path(info.path), "bold"))
         return
     output.write_line("Restored: ", (tables.session_name(info), "bold"), f"  {info.id}")
     for path in done.written[:_MOST_SHOWN]:

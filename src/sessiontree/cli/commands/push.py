@@ -76,6 +76,6 @@ def _write(made: Transfer, target: SessionStore) -> None:
     ]
     output.write_line((", ".join(told), "bold"), f"  {target.url}")
     for name, reason in made.failed[:_SHOWN]:
-        output.write_message((f"Left: {name}: {reason}", "yellow"))
+        output.write_message((f"Not copied: {name}: {reason}", "yellow"))
     if len(made.failed) > _SHOWN:
         output.write_message((f"and {len(made.failed) - _SHOWN} more", "yellow"))

@@ -203,7 +203,7 @@ def check_command(url: str | None, repair: bool, as_json: bool) -> int:
     if as_json:
         output.write_json([dataclasses.asdict(finding) for finding in found])
     elif not found:
-        output.write_line("Everything is as it should be")
+        output.write_line("No problems found")
     else:
         for finding in found:
             output.write_line(finding.what, " (repaired)" if finding.is_repaired else "")

@@ -85,7 +85,7 @@ class AgentAdapter(ABC):
     dialect: Dialect = "omp"
     """Where names come first: of pi's family, its profile's (see ``model.dialects``)."""
     can_read_on = True
-    """Whether ``read`` can go on from a ``known`` reading; without, a grown file is read whole."""
+    """Whether ``read`` can continue a ``known`` reading; without, a grown file is read whole."""
     is_interpreted = False
     """Whether ``interpret`` makes other lines of a file than it holds."""
 

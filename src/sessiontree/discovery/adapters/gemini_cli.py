@@ -168,7 +168,7 @@ def _base(home: StrPath | None) -> str:
 
 
 def _list_sessions(chats: str) -> list[FileStat]:
-    """A folder's sessions; of a session in both formats, the newer one goes on from the other."""
+    """A folder's sessions; of a session in both formats, the newer one continues the other."""
     found = {
         each.path: each
         for suffix in _SUFFIXES

@@ -153,7 +153,7 @@ class LinesReader:
         return self._held()[offset : offset + length]
 
     def close(self) -> None:
-        """Let go of the lines."""
+        """Free the lines."""
         self._data = None
 
     def _held(self) -> bytes:
@@ -210,7 +210,7 @@ def column_names(database: sqlite3.Connection, table: str) -> set[str]:
 
 
 def decode_column(row: Mapping[str, Any], key: str) -> Any:
-    """The value of a column that holds JSON; what is no JSON as it is."""
+    """The value of a column that holds JSON; what is not JSON as it is."""
     value = row.get(key)
     if not isinstance(value, str):
         return value

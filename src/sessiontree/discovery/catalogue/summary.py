@@ -249,7 +249,7 @@ class _Scan:
         summary, value = self.summary, item.value
         finder = self._finder
         if not finder.take(value):
-            # "" means that there is no title, whatever the header says.
+            # "" means no title, whatever the header says.
             summary.header_title = finder.slot.title if finder.slot is not None else None
             return
         self.is_in_head = False

@@ -57,7 +57,7 @@ class KeptReader:
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Let go of what is in memory."""
+        """Free what is in memory."""
         self._is_closed = True
         self._cache.clear()
 

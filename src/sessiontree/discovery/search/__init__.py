@@ -71,14 +71,14 @@ def search(
 ) -> SearchResults:
     """Find the sessions that contain the words of a query, best first; any text is a query.
 
-    Words may stand in messages and in the session's name; where only the name has them, the hit's
+    Words may be in messages and in the session's name; where only the name has them, the hit's
     role is ``name`` and it has no entry id. With a ``role`` names don't count; with ``since`` those
     of sessions written to from then on do.
     ``cwd`` narrows it to a project, ``agents`` to some agents (without: all), ``profile`` to one of
     pi's family, ``role`` to what users, the model or tools (``tool``) said, ``since`` to what was
     said from then on. Calls of tools and their output count only with ``include_tools`` or a role
     of theirs. The index is brought up to date for at most ``max_indexing_s`` (None: until done).
-    ``folders`` stands for a project: just the sessions in these; ``accept`` is asked about each
+    ``folders`` stands for a project: just the sessions in these; ``accept`` decides about each
     session that has the words; ``on_progress`` hears of sessions indexed or read, and their number.
     Copies of a session (``session.copy_of``) follow it at once, and count with it in ``limit``.
     """

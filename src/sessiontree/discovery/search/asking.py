@@ -1,7 +1,7 @@
 """Ask the index which sessions match, and where.
 
 The index answers for files, term by term. A session may have several files (its parts), and a term
-may stand in what was said, in what tools printed, or in the name. So the answers for a term are
+may be in messages, in what tools printed, or in the name. So the answers for a term are
 joined by session first, and then sessions by term. Where the index can't be sure (a phrase in tool
 output, a time), the session becomes a candidate that is read before it is shown.
 """
@@ -22,7 +22,7 @@ from sessiontree.storage.base import FileStat
 
 # More than any number of occurrences in messages: bm25 stays below 2.2 times the rarity.
 _NAME_WEIGHT = 3.0
-# What a tool printed says less about a session than what was said once.
+# What a tool printed says less about a session than a message does.
 _TOOL_WEIGHT = 0.5
 
 

@@ -4,7 +4,7 @@
 with the users' words in one column and the model's in the other. The table is contentless: it holds
 words and positions, not the text. Each segment has a byte range in its session file, and hits are
 read from there. ``names`` keeps the sessions' names in a second table, and ``tools`` what tools
-were asked and printed (see ``tool_words``): so a search of what was said stays exact and quick.
+were asked and printed (see ``tool_words``): so a search of messages stays exact and quick.
 
 **Agents.** Every agent's sessions are indexed where they lie, through their adapters (see
 ``discovery.adapters``). A session's parts are rows of their own; the search joins them.

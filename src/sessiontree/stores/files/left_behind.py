@@ -69,7 +69,7 @@ class OldFiles:
         return max((old.wait_s() for old in self.files), default=0.0)
 
     def close(self, used: SessionStorageReader | None) -> None:
-        """Let go of all of them but for the file that is in use."""
+        """Close all of them except the file in use."""
         for old in list(self.files):
             self._let_go_of(old, used)
 
@@ -153,7 +153,7 @@ def gather(storage: SessionStorage, path: str, old: LeftBehind) -> None:
 
 
 def _start_of_line(reader: SessionStorageReader, end: int) -> int:
-    """Where the line begins that ``end`` stands in; ``end`` itself if it is behind a newline."""
+    """Where the line begins that ``end`` is in; ``end`` itself if it is behind a newline."""
     size = 4096
     while size < end:
         found = reader.read_at(end - size, size).rfind(b"\n")

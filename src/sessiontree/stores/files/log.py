@@ -219,7 +219,7 @@ class FileLog(SharedFile):
         if self._error is not None:
             raise without_frames(self._error)
         if self._is_read_only:
-            raise PersistenceError(self.path, "was opened to be read only")
+            raise PersistenceError(self.path, "is open for reading only")
 
     def stop(self, error: PersistenceError) -> None:
         """Refuse to write until ``recover``; later operations raise the first error."""
@@ -576,7 +576,7 @@ class FileLog(SharedFile):
             raise
 
     def close(self) -> None:
-        """Let go of the file; entries stay readable, unless it was only read. PersistenceError.
+        """Close the file; entries stay readable, unless it was only read. PersistenceError.
 
         Reading one that was not read before opens the file again.
         """
@@ -592,7 +592,7 @@ class FileLog(SharedFile):
             raise PersistenceError.from_os_error(self.file, error) from error
 
     def delete(self, *, permanently: bool = False) -> None:
-        """Let go of the file and delete the session; every later write raises PersistenceError.
+        """Close the file and delete the session; every later write raises PersistenceError.
 
         Raises PersistenceError.
         """
@@ -726,7 +726,7 @@ class FileLog(SharedFile):
         move_log(self, cwd, self.store.folder_for(cwd, scope))
 
     def write_to(self, path: str, commit: Callable[[], object]) -> None:
-        """Write the session to ``path``, run ``commit``, then go on there; inside ``settle``.
+        """Write the session to ``path``, run ``commit``, then continue there; inside ``settle``.
 
         ``commit`` takes the old file's name away. If anything fails before, the log stays where it
         is, and the new file is the caller's to remove. Raises OSError.
@@ -760,7 +760,7 @@ class FileLog(SharedFile):
             work()
 
     def _continue_in(self, path: str, before: SessionDocument, written: WrittenFile) -> None:
-        """Go on with the file just written; if it cannot be read now, then when it is needed."""
+        """Continue with the file just written; read it later if it can't be read now."""
         if written.refusal is not None:
             told = f"{path} could not keep its rights ({written.refusal}); it is private now"
             before.warnings.append(SessionWarning(told))
@@ -799,7 +799,7 @@ class FileLog(SharedFile):
         """Change the title where it stands; only inside ``settle``."""
         document = self._document()
         if document.slot is None or not document.slot.is_in_place:
-            raise PersistenceError(self.file, "has no title slot any more")
+            raise PersistenceError(self.file, "no longer has a title slot")
         self._open_writer().overwrite(0, slot.encode())
         document.slot = slot
         if document.end <= 64:

@@ -81,7 +81,7 @@ class _Move:
         for file in {self.path, self._new_file}:
             clear_link(self._storage, file)
             if self._storage.exists(file) and not _is_leftover(self._log, file):
-                raise PersistenceError(file, "is there already; the session was not moved")
+                raise PersistenceError(file, "already exists; the session was not moved")
         self._old_file = self._log.file
         self._is_used = isinstance(self._storage, FileSessionStorage) and may_be_written(
             self._old_file, get_cwd(self._log.header)

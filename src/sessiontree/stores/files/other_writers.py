@@ -379,7 +379,7 @@ class SharedFile:
         document = self._document()
         document.path = document.payloads.path = self.file
         self._changes.warnings.append(
-            SessionWarning(f"{moved_from} was moved by another program; it goes on as {moved_to}")
+            SessionWarning(f"{moved_from} was moved by another program; it continues as {moved_to}")
         )
         return True
 
@@ -523,7 +523,7 @@ def _has_line(tree: SessionTree, line: bytes) -> bool:
 
 
 def _is_above(tree: SessionTree, entry_id: str) -> bool:
-    """Whether the last entry goes on from this one."""
+    """Whether the last entry continues this one."""
     return any(entry.id == entry_id for entry in tree.path(tree.last_id))
 
 

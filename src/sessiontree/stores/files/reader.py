@@ -66,7 +66,7 @@ from sessiontree.stores.files.document import (
 _HEAD_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 30
 _SESSION_SUFFIXES = (".jsonl", ".jsonl.draft")
-# One of these stands in every line that is an entry: most lines of other files need no closer look.
+# Every line that is an entry has one of these: most lines of other files need no closer look.
 _ENTRY_MARKS = (b'"parentId"', b'"message"')
 
 OnHead = Callable[[Header, int, FileStat], object]
@@ -415,7 +415,7 @@ def load_entries_from_file(
 ) -> list[dict[str, Any]]:
     """The records of a session file, header first, as plain objects and not migrated.
 
-    [] for a missing file and for one whose first record is not a header. Lines that are no JSON
+    [] for a missing file and for one whose first record is not a header. Lines that are not JSON
     object are skipped and reported to ``on_skip`` (line, reason). A title slot is applied to the
     header's ``title``. Raises PersistenceError for what is there and cannot be read.
     """

@@ -47,7 +47,7 @@ def parse_address(url: str) -> Address:
         host = parts.netloc.rpartition("@")[2]
         given = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
-        raise StoreError(f"{hide_password(url)} is no URL of a database") from None
+        raise StoreError(f"{hide_password(url)} is not the URL of a database") from None
     shown = hide_password(url).partition("#")[0]
     if parts.scheme not in SCHEMES or parts.fragment:
         raise StoreError(f"{shown}: use postgresql://user@host/database")

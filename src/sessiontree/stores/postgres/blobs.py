@@ -111,7 +111,7 @@ class DatabaseBlobs:
     def drop_unused(self) -> int:
         """Remove what no session has named for a day; how many there were.
 
-        Objects only if this process was told how to reach them. Raises PersistenceError.
+        Objects only if this process knows how to reach them. Raises PersistenceError.
         """
         dropped = self._db.run(_DROP, (self._objects is not None,))
         for place, tenant, digest in dropped:

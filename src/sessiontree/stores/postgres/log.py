@@ -202,7 +202,7 @@ class PostgresLog:
         if self._error is not None:
             raise without_frames(self._error)
         if self._is_read_only:
-            raise PersistenceError(self.name, "was opened to be read only")
+            raise PersistenceError(self.name, "is open for reading only")
 
     def _stop(self, error: PersistenceError) -> None:
         if self._error is None:
@@ -248,7 +248,7 @@ class PostgresLog:
 
     @with_paused_gc
     def _take_whole(self, found: tuple[Row, list[Row]]) -> SessionTree:
-        """Go on with a session as it was just read; its tree."""
+        """Continue with a session as it was just read; return its tree."""
         row, rows = found
         sid, epoch, revision, header_revision, header_line, _, is_answered, _ = row
         lines = self._new_lines()
@@ -540,7 +540,7 @@ class PostgresLog:
         """The server has no row of the session any more: write all that is known of it."""
         sid = self._place().sid
         if self._is_read_only:
-            raise PersistenceError(self.name, "is not there any more")
+            raise PersistenceError(self.name, "no longer exists")
         if self._send(Statement(statements.IS_GONE, (sid,))):
             raise PersistenceError(self.name, "was deleted for good")
         self.place = None
@@ -570,7 +570,7 @@ class PostgresLog:
     def take_copied(
         self, sid: int, entries: Sequence[Entry], lengths: Sequence[int], header_line: bytes
     ) -> None:
-        """Go on with a copy that was just written with these entries, in this order."""
+        """Continue with a copy that was just written with these entries, in this order."""
         self.place = place = Place(sid, len(entries))
         self._header_line = header_line
         rows = [
@@ -818,7 +818,7 @@ class PostgresLog:
                 self._send(Statement(statements.PURGE, ([self.place.sid],)))
 
     def delete(self, *, permanently: bool = False) -> None:
-        """Let go of the session and delete it; every later write raises PersistenceError."""
+        """Close and delete the session; every later write raises PersistenceError."""
         self.check()
         if self.place is not None:
             self.store.delete(self.ref, permanently=permanently)
@@ -826,7 +826,7 @@ class PostgresLog:
         self._error = PersistenceError(self.name, "was deleted here")
 
     def close(self) -> None:
-        """Let go of the session; its entries stay readable."""
+        """Close the session; its entries stay readable."""
         if self._has_written and self.place is not None and self._error is None:
             self._has_written = False
             self.store.index_soon(self.place.sid)

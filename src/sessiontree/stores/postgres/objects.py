@@ -54,7 +54,7 @@ def parse_bucket(url: str) -> Bucket:
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:
-        raise StoreError(f"{VARIABLE}: {shown} is no URL") from None
+        raise StoreError(f"{VARIABLE}: {shown} is not a URL") from None
     unknown = sorted(given.keys() - {"endpoint", "region"})
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or unknown or parts.fragment:
         raise StoreError(f"{VARIABLE}: use s3://bucket/prefix?endpoint=…&region=…, not {shown}")

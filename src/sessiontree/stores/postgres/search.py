@@ -1,6 +1,6 @@
 """Search in PostgreSQL: the database finds candidates by their words, their lines decide.
 
-A session matches if each wanted term stands in a message or in its name and no unwanted one does
+A session matches if each wanted term is in a message or in its name and no unwanted one is
 (``discovery.search``). The word index answers that for single words; a phrase, or a word longer
 than the index keeps, is looked for in the lines of the few that are shown. A term of more messages
 than ``MOST_ROWS`` gives its share only through the other terms, or through as many as that: no word

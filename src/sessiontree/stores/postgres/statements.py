@@ -13,7 +13,7 @@ from sessiontree.stores.postgres.rows import scope_key
 from sessiontree.stores.postgres.spelling import spell_key
 
 IS_THERE = "ST001"
-"""What ``st_append`` raises for an entry that is there already."""
+"""What ``st_append`` raises for an entry that already exists."""
 
 OURS = "tenant = (SELECT st_tenant())"
 

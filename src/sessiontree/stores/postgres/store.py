@@ -259,7 +259,7 @@ class PostgresStore:
         parameters = (log.place.sid, told, codec.encode(made.header), words, *rows)
         (verdict,) = self.database.run(statements.COPY, parameters)[0]
         if verdict == "missing":
-            raise PersistenceError(log.name, "is not there any more; it was not copied")
+            raise PersistenceError(log.name, "no longer exists; it was not copied")
         if verdict != "ok":
             message = f"could not be copied: there is a session {made.ref} already"
             raise PersistenceError(log.name, message)
@@ -508,7 +508,7 @@ class PostgresStore:
         return None
 
     def close(self) -> None:
-        """Let go of connections that are idle."""
+        """Close idle connections."""
         self.database.pool.close()
 
 

@@ -47,7 +47,7 @@ class Todo:
 
 
 def said_todos(result: Mapping[str, Any]) -> list[Todo] | None:
-    """The list in a tool's result; None if that is no todo tool's."""
+    """The list in a tool's result; None if it is not a todo tool's."""
     details = result.get("details")
     if result.get("toolName") not in _TOOLS or result.get("isError") or not details:
         return None

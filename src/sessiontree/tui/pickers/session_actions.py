@@ -26,8 +26,8 @@ from sessiontree.stores.files.store import FileStore
 from sessiontree.tui import safe_text
 
 Breadth = Literal["folder", "project", "all", "agents"]
-"""What Tab switches between: the folder that the open session lies in (if it is no usual one), this
-project, all projects, all projects of all agents."""
+"""What Tab switches between: the open session's folder (unless it is a usual one), this project,
+all projects, all projects of all agents."""
 Progress = Callable[[int, int], object]
 
 _GLANCE = 40
