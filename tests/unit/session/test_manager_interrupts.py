@@ -46,6 +46,8 @@ def _quick_and_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logger, "disabled", True)
     # as many steps as there are processes, which come and go
     monkeypatch.setattr("sessiontree.stores.files.move.may_be_written", lambda *_: False)
+    # nor may the steps of a time's spelling come and go with the milliseconds
+    monkeypatch.setattr("time.time_ns", lambda: 1_771_237_230_123_456_789)
 
 
 @pytest.fixture
