@@ -19,7 +19,7 @@ _ENDINGS = (
     *(".pyi", ".rst", ".sh", ".toml", ".ts", ".txt", ".yaml", ".yml"),
 )
 _FOLDERS = (sys.prefix, sys.base_prefix + "/lib", "/usr/include", "/usr/share")
-_MOST_MISTAKES_PER_MEGABYTE = 2.0
+_MOST_MISTAKES_PER_MEGABYTE = 1.0
 
 
 def _ordinary_files(rng: random.Random) -> Iterator[str]:

@@ -75,7 +75,7 @@ TOKEN_NAME = any_case("(?<=to.)en")
 KEY_NAME = any_case("ey") + f"(?:[_-](?:{any_case('data|base')}))?"
 KEY_OF_SECRETS = any_case(
     "(?:api|access|secret|private|master|signing|encryption|account|shared|session|service|license|"
-    "deploy|preshared|webhook|consumer|subscription|admin|bot)[_-]?"
+    "deploy|preshared|webhook|consumer|subscription|admin|bot|auth)[_-]?"
 )
 NO_KEY_OF_SECRETS = any_case(
     "(?<!public)(?<!primary)(?<!foreign)(?<!sort)(?<!cache)(?<!partition)(?<!idempotency)"
@@ -85,18 +85,25 @@ NO_KEY_OF_SECRETS = any_case(
 ENDS = any_case("ord|swd|ase|ass|pwd|psk|ret|ken|key|ial|als|uth")
 _AFTER_NAME = r"\\{0,8}[\"'`\]]{0,2}(?:[?+!]|\s?\|\|)?\s{0,20}"
 # A second argument (define, getenv, setdefault), and what counts if nothing is set.
-_SECOND = r"(?:(?<=[\"']),|\|\||\?\?)\s{0,3}(?=\\{0,8}[\"'])"
+_SECOND = r"(?:(?<=[\"']),[ \t]{0,20}|(?:\|\||\?\?)\s{0,3})(?=\\{0,8}[\"'])"
 # The name of a type in quotes, "AWS::ApiGateway::ApiKey", says what a thing is, not what it holds.
 NAME_OF_TYPE = r"[\"'](?:\w{1,60}::){1,4}\w{0,60}\Z"
 # The block of a variable in Terraform.
-_DEFAULT = r"[\"']\s{0,3}\{[^{}]{0,300}?(?<=[\s{])default\s{0,20}"
-_VALUE_OF_NAME = r"\\{0,8}[\"']?,?\s{1,40}(?:- )?\\{0,8}[\"']?[vV]alue\\{0,8}[\"']?\s{0,3}"
+_DEFAULT = r"\\{0,8}[\"']\s{0,3}\{[^{}]{0,300}?(?<=[\s{])default\s{0,20}"
+# A name and its value as fields of one object, with a field or two between them.
+_VALUE_OF_NAME = (
+    r"\\{0,8}[\"']?(?:,\s{0,40}|\s{1,40})(?:- )?"
+    r"(?:\\{0,8}[\"']?\w{1,20}\\{0,8}[\"']?[:=]\s?\\{0,8}[\"']?\w{1,20}\\{0,8}[\"']?,?\s{0,40}){0,2}"
+    r"\\{0,8}[\"']?[vV]alue\\{0,8}[\"']?\s{0,3}"
+)
 
 
-# What may stand between "=" or ":" and a value: the rest of another sign, a type, an opening.
+# What may stand between "=" or ":" and a value: the rest of another sign, a type, an opening, a
+# constructor.
 _BEFORE_VALUE = (
     r"(?:(?<=:)=|(?<==)[=>]{1,2}|(?<=:)\s?&?(?:'static )?[A-Za-z]\w{2,15}(?: ?\| ?None)? ?=)?"
     r"\s{0,20}(?:(?:\(|[|>][+-]?|\\{1,2}n?)\s{1,40}|\()?"
+    r"(?:(?:[A-Z]\w{1,30}(?:::|\.))?(?:from|new|of|Some|String|SecretStr|SecretString)\((?=\\{0,8}[\"'`]))?"
 )
 # An argument, an attribute.
 _CODE = r"(?:[a-z_.]+|[a-z]+(?:[A-Z][a-z]+)+)\d{0,2}[,)]|[a-z_]\w*(?:\.[a-z_]\w*)+(?:\s|\Z)"
@@ -161,6 +168,22 @@ def set_by_command(marks: str, name: str, before: str, *examples: str) -> Rule:
     )
 
 
+def defined(marks: str, name: str, before: str, *examples: str) -> Rule:
+    """A text that is given to a name in C: ``#define NAME "value"``."""
+    name, before = name.upper(), before.upper()
+    return Rule(
+        kind="secret",
+        marks=marks,
+        head=rf"(?<![A-Za-z0-9_])\w{{0,39}}_{before}",
+        tail=rf"(?:{name})[ \t]{{1,20}}\\{{0,8}}\"([^\s\"'\\]{{6,500}})",
+        near=rf"(?<=_{before}.)(?=(?:{name})[ \t]{{1,20}}[\\\"])",
+        context=r"#\s{0,3}define\s+\Z",
+        width=50,
+        is_real=is_token,
+        examples=examples,
+    )
+
+
 def token(
     kind: str, begins: str, tail: str, *examples: str, is_real: Callable[[str], bool] = is_anything
 ) -> list[Rule]:
@@ -192,5 +215,7 @@ URLSAFE = r"[A-Za-z0-9_\-]"
 # An option that may give a secret: a letter, or a word for one.
 _SAYS_SECRET = any_case("(?:pass|pwd|secret|token|key|user)")
 OPTION = rf"(?<![\w\-].)(?=[upPUaw]|-[a-zA-Z\-]{{0,40}}?{_SAYS_SECRET}|[a-zA-Z]{{1,8}}[u ])"
+# What the rare rules with the mark "p" go on with: asked once for all of them.
+RARE_AFTER_P = r"(?=assw(?:or)?d\s|lus\s|i[0-9a-f]{32})"
 ADDRESS = r"(?=//[^\s/\"'<>\\]{0,350}@|//(?:hooks\.slack|(?:\w{1,10}\.)?discord))"
 COMMAND = r"[^|;&\n]{0,150}(?<=\s)\Z"  # the rest of a command, up to one of its options

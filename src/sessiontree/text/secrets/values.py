@@ -11,7 +11,8 @@ import re
 _PLACEHOLDER = re.compile(
     r"(?i)(?:x+|\*+|\.+|-+|_+|•+|<.*|%.*%|none|null|nil|true|false|undefined|string|str|"
     r"(?:your|my|the|an?|some|dummy|fake|example|test|change_?me|placeholder|redacted|"
-    r"secret|password|passwd|token|hidden|insert|enter|replace)(?:[_\-. ].*)?|os\.environ.*|"
+    r"secret|password|passwd|token|hidden|insert|enter|replace|put your unique phrase here)"
+    r"(?:[_\-. ].*)?|os\.environ.*|"
     r"process\.env.*|(?:os\.)?getenv.*|env[.:].*|vault:.*|op://.*|ref\+.*|\[redacted.*)"
 )
 _WORD = r"\d{0,3}(?:[a-z]*|[A-Z]*|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*)\d{0,3}"
