@@ -56,7 +56,12 @@ from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines
 from sessiontree.stores.files.move import move_log
-from sessiontree.stores.files.moved_file import has_one_name, leave_note
+from sessiontree.stores.files.moved_file import (
+    find_staging,
+    has_one_name,
+    leave_note,
+    put_in_place,
+)
 from sessiontree.stores.files.other_writers import ReplacedMeanwhileError, SharedFile
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known, merge_replaced
@@ -735,14 +740,20 @@ class FileLog(SharedFile):
         old = LeftBehind(document.payloads.reader, document.end)
         file = self._draft_path(path) if self.is_draft else path
         self.filer.keep_rejected(document, file)
-        written = self.filer.write_file(file, self._head(), self.tree.entries)
+        staged = find_staging(self._storage, file)
+        try:
+            written = self.filer.write_file(staged, self._head(), self.tree.entries)
 
-        def finish() -> None:
-            append_lines(self._storage, file, old)
-            commit()
+            def finish() -> None:
+                append_lines(self._storage, staged, old)
+                put_in_place(self._storage, staged, file)
+                commit()
 
-        is_alone = has_one_name(self._storage, self.file)
-        self._keep_omp_out(finish)
+            is_alone = has_one_name(self._storage, self.file)
+            self._keep_omp_out(finish)
+        finally:
+            if staged != file:
+                self._storage.unlink(staged)
         if is_alone:
             with contextlib.suppress(OSError):
                 leave_note(writer, path)

@@ -17,7 +17,7 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model.header import get_cwd, set_fields
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.open_elsewhere import may_be_written
-from sessiontree.stores.files.moved_file import clear_link, is_withdrawn, take_name_away
+from sessiontree.stores.files.moved_file import find_staging, is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class _Move:
         self._has_artifacts = False
         self._old_file: str | None = None
         self._is_used = False
+        self._had_link = False
         self.is_done = False
         self.path = os.path.join(folder, os.path.basename(log.path))
 
@@ -79,9 +80,13 @@ class _Move:
             return
         self._storage.ensure_dir(self._folder)
         for file in {self.path, self._new_file}:
-            clear_link(self._storage, file)
+            if find_staging(self._storage, file) != file:  # a link that an earlier move left
+                if file != self._new_file:
+                    self._storage.unlink(file)
+                continue
             if self._storage.exists(file) and not _is_leftover(self._log, file):
                 raise PersistenceError(file, "already exists; the session was not moved")
+        self._had_link = find_staging(self._storage, self._new_file) != self._new_file
         self._old_file = self._log.file
         self._is_used = isinstance(self._storage, FileSessionStorage) and may_be_written(
             self._old_file, get_cwd(self._log.header)
@@ -113,7 +118,11 @@ class _Move:
         if self._has_artifacts and not self._storage.exists(self._old_artifacts):
             with contextlib.suppress(OSError):
                 self._storage.rename(paths.artifacts_dir(self.path), self._old_artifacts)
-        self._storage.unlink(self._new_file)
+        if not self._had_link:
+            self._storage.unlink(self._new_file)
+        elif self._old_file is not None and not os.path.islink(self._new_file):
+            # others have found the session through a link there, and go on doing so
+            take_name_away(self._storage, self._new_file, self._old_file, leave_link=True)
 
 
 def _is_leftover(log: FileLog, path: str) -> bool:

@@ -23,6 +23,7 @@ from sessiontree.model import codec
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, SessionStorageWriter
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import leads_beside
+from sessiontree.storage.temp_files import make_temp_path
 
 _MOVED = "sessiontree.moved"
 _DELETED = "sessiontree.deleted"
@@ -44,13 +45,25 @@ def take_name_away(storage: SessionStorage, path: str, new_path: str, *, leave_l
         raise
 
 
-def clear_link(storage: SessionStorage, path: str) -> None:
-    """Remove the link that an earlier move left at a place where the session goes back to.
+def find_staging(storage: SessionStorage, path: str) -> str:
+    """Find where to write the file of a session that goes to ``path``; mostly that is there.
 
-    Written through, it would be the file that the move is about to remove. OSError.
+    An earlier move may have left a link at a place where the session goes back to. Other programs
+    write through it until the very moment in which the new file takes its place: without it they
+    would begin a file of their own there, which the move would then replace. So the new file waits
+    beside it.
     """
-    if isinstance(storage, FileSessionStorage) and os.path.islink(path) and leads_beside(path):
-        os.unlink(path)
+    return make_temp_path(path) if _is_link_of_move(storage, path) else path
+
+
+def put_in_place(storage: SessionStorage, staged: str, path: str) -> None:
+    """Let the file that was written beside a link take its place. OSError."""
+    if staged != path:
+        storage.rename(staged, path)
+
+
+def _is_link_of_move(storage: SessionStorage, path: str) -> bool:
+    return isinstance(storage, FileSessionStorage) and os.path.islink(path) and leads_beside(path)
 
 
 def is_withdrawn(storage: SessionStorage, path: str) -> bool:

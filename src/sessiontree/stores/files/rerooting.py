@@ -21,6 +21,7 @@ from sessiontree.model.lines import Record, read_line
 from sessiontree.storage import omp_lock
 from sessiontree.storage.base import (
     FileRange,
+    FileStat,
     Piece,
     SessionStorage,
     SessionStorageReader,
@@ -28,7 +29,13 @@ from sessiontree.storage.base import (
 )
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines, gather
-from sessiontree.stores.files.moved_file import clear_link, has_one_name, leave_note, take_name_away
+from sessiontree.stores.files.moved_file import (
+    find_staging,
+    has_one_name,
+    leave_note,
+    put_in_place,
+    take_name_away,
+)
 from sessiontree.stores.files.reader import require_session
 
 _HEAD_BYTES = 1 << 16
@@ -82,17 +89,24 @@ def _move_locked(
         if isinstance(parent, str) and parent in new_paths:
             header["parentSession"] = new_paths[parent]
         head = before + codec.encode(header)
-        _write_new(storage, reader, old, head, after, path, new_path)
         if new_path == path:
+            _rewrite(storage, reader, old, head, after, path)
             return
-        _move_artifacts(storage, path, new_path)
+        staged = find_staging(storage, new_path)
+        try:
+            _write_new(storage, reader, head, after, old.end, path, new_path, staged)
+            _move_artifacts(storage, path, new_path)
 
-        def finish() -> None:
-            append_lines(storage, new_path, old)
-            take_name_away(storage, path, new_path, leave_link=leave_link)
+            def finish() -> None:
+                append_lines(storage, staged, old)
+                put_in_place(storage, staged, new_path)
+                take_name_away(storage, path, new_path, leave_link=leave_link)
 
-        is_alone = has_one_name(storage, path)
-        omp_lock.hold(path, finish)
+            is_alone = has_one_name(storage, path)
+            omp_lock.hold(path, finish)
+        finally:
+            if staged != new_path:
+                storage.unlink(staged)
         if is_alone:
             with contextlib.suppress(OSError):
                 leave_note(writer, new_path)
@@ -100,35 +114,55 @@ def _move_locked(
         writer.close()
 
 
-def _write_new(
+def _rewrite(
     storage: SessionStorage,
     reader: SessionStorageReader,
     old: LeftBehind,
     head: bytes,
     after: int,
     path: str,
-    new_path: str,
 ) -> None:
-    stat, end = reader.stat(), old.end
-    if new_path != path:
-        clear_link(storage, new_path)
-    if new_path != path and storage.exists(new_path):
-        if not _has_content(storage, new_path, _content(reader, head, after, end)):
-            raise PersistenceError(path, f"{new_path} is in the way")
-        return
+    """Another header in the same place."""
 
     def growth() -> bytes:
         lines = old.read()
         old.take()
         return lines
 
+    stat, pieces = reader.stat(), _pieces(reader, head, after, old.end)
+    storage.write_atomic(path, pieces, growth=growth)
+    _keep_time(storage, path, stat)
+
+
+def _write_new(
+    storage: SessionStorage,
+    reader: SessionStorageReader,
+    head: bytes,
+    after: int,
+    end: int,
+    path: str,
+    new_path: str,
+    staged: str,
+) -> None:
+    if staged == new_path and storage.exists(new_path):
+        if not _has_content(storage, new_path, _content(reader, head, after, end)):
+            raise PersistenceError(path, f"{new_path} is in the way")
+        return
+    stat = reader.stat()
     storage.ensure_dir(os.path.dirname(new_path))
-    pieces: list[Piece] = [head, FileRange(reader, after, end - after)]
-    storage.write_atomic(new_path, pieces, growth=growth if new_path == path else None)
+    storage.write_atomic(staged, _pieces(reader, head, after, end))
+    _keep_time(storage, staged, stat)
+
+
+def _pieces(reader: SessionStorageReader, head: bytes, after: int, end: int) -> list[Piece]:
+    return [head, FileRange(reader, after, end - after)]
+
+
+def _keep_time(storage: SessionStorage, path: str, stat: FileStat) -> None:
+    """Listings and --continue go by the time of a file; being moved is not being worked on."""
     if isinstance(storage, FileSessionStorage):
-        # listings and --continue go by mtime; being moved is not being worked on
         with contextlib.suppress(OSError):
-            os.utime(new_path, ns=(stat.mtime_ns, stat.mtime_ns))
+            os.utime(path, ns=(stat.mtime_ns, stat.mtime_ns))
 
 
 def _move_artifacts(storage: SessionStorage, path: str, new_path: str) -> None:
