@@ -2,7 +2,8 @@
 
 A gateway may repeat the key it was given in an error or in an answer, and a tool may print it. What
 an agent records and shows goes through here, so the key reaches neither a session file nor a
-screen. Only values that this process knows are masked; guessing at what looks like a secret is the
+screen. So with the password of the store, which others read.
+Only values that this process knows are masked; guessing at what looks like a secret is the
 business of exports and ``doctor --secrets``. Pure but for reading the environment once.
 """
 
@@ -13,13 +14,18 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from sessiontree.scope import STORE_VARIABLE
 
 HIDDEN = "[key hidden]"
 
 _KEY_VARIABLE = re.compile(
     r"(?:\w_(?:API_KEY|ADMIN_KEY|AUTH_TOKEN|OAUTH_TOKEN|OIDC_TOKEN)|HF_TOKEN"
-    r"|AWS_(?:SECRET_ACCESS_KEY|SESSION_TOKEN|BEARER_TOKEN_\w+))$"
+    r"|AWS_(?:SECRET_ACCESS_KEY|SESSION_TOKEN|BEARER_TOKEN_\w+)|^PGPASSWORD)$"
+)
+_PASSWORD = re.compile(
+    r"://([^/@\s:]*:([^@\s]*))@|(?:[?&]|^)((?:ssl)?password=([^&\s]*))", re.IGNORECASE
 )
 _LEAST_LENGTH = 8
 # What people set for servers that ask for a key and do not check it; masking it would only puzzle.
@@ -37,8 +43,17 @@ _NO_KEYS = frozenset(
 
 
 def find_keys(environ: Mapping[str, str]) -> list[str]:
-    """The values of all variables that are called like a provider's key."""
-    return [value for name, value in environ.items() if _KEY_VARIABLE.search(name)]
+    """The values of all variables that are called like a provider's key, and the store's password.
+
+    With the user's name before it, because a password may be too short to be a key.
+    """
+    keys = [value for name, value in environ.items() if _KEY_VARIABLE.search(name)]
+    url = environ.get(STORE_VARIABLE, "")
+    for said in (url, unquote(url)):  # a URL may be in a URL
+        for found in _PASSWORD.finditer(said):
+            whole, password = found[1] or found[3], found[2] or found[4] or ""
+            keys += [whole, password, unquote(password)] if password else []
+    return list(dict.fromkeys(keys))
 
 
 class KeyMask:

@@ -25,6 +25,28 @@ def test_a_provider_key_is_known_by_its_variable(name: str) -> None:
     assert find_keys({name: KEY, "PATH": "/bin", "API_KEYS_FILE": "keys.txt"}) == [KEY]
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://anna:hunter%2F2s@db/agents",
+        "postgresql://db/agents?user=anna&password=hunter%2F2s",
+        "postgresql://db/agents?listen=postgresql%3A%2F%2Fanna%3Ahunter%252F2s%40direct%2Fagents",
+    ],
+)
+def test_the_password_of_the_store_is_a_key(url: str) -> None:
+    mask = KeyMask(find_keys({"SESSIONTREE_STORE": url, "PGPASSWORD": "hunter/2s"}))
+    printed = f"SESSIONTREE_STORE={url}\nPGPASSWORD=hunter/2s\nhunter%2F2s hunter%252F2s"
+    assert "hunter" not in mask.text(printed)
+    assert "agents" in mask.text(printed)
+    assert find_keys({"SESSIONTREE_STORE": "postgresql://anna@db/agents"}) == []
+
+
+def test_a_short_password_of_the_store_is_hidden_with_its_user() -> None:
+    url = "postgresql://anna:blue@db/blue"
+    mask = KeyMask(find_keys({"SESSIONTREE_STORE": url}))
+    assert mask.text(url) == f"postgresql://{HIDDEN}@db/blue"
+
+
 def test_every_spelling_of_a_key_is_replaced() -> None:
     mask = KeyMask([KEY, ODD])
     for key in (KEY, ODD):

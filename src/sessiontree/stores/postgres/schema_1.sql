@@ -55,7 +55,12 @@ BEGIN
         ELSE pg_catalog.format('role %%s is of several tenants: name one by ?tenant=', p_role) END;
 END $$;
 CREATE FUNCTION %1$I.st_tenant() RETURNS pg_catalog.text LANGUAGE plpgsql STABLE AS $$
-BEGIN RETURN %1$I.st_tenant_of(current_user); END $$;
+DECLARE bound pg_catalog.text;
+BEGIN
+    -- asked several times by each statement, so the usual case without a call
+    SELECT m.tenant INTO bound FROM %1$I.st_member m WHERE m.role OPERATOR(pg_catalog.=) current_user;
+    RETURN coalesce(bound, %1$I.st_tenant_of(current_user));
+END $$;
     $create$, current_schema());
 END $do$;
 
