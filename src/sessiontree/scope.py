@@ -14,7 +14,7 @@ profile or the store. Sessions of all agents are read where they lie (see ``disc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -31,11 +31,13 @@ if TYPE_CHECKING:  # loaded when the store is asked for: a program's help is the
     from sessiontree.discovery.search.times import Since
     from sessiontree.discovery.selection import Selection
     from sessiontree.discovery.usage import UsageTable
-    from sessiontree.stores.base import SessionStore
+    from sessiontree.stores.base import ListMark, SessionStore
     from sessiontree.stores.files.store import FileStore
 
 STORE_VARIABLE = "SESSIONTREE_STORE"
 """The environment's store, for the program."""
+
+_PAGE = 500
 
 Reach = Literal["project", "all"]
 Progress = Callable[[int, int], object]
@@ -131,6 +133,17 @@ class Scope:
         near = self.cwd if self.session_dir is not None else cwd
         return self.store.list(near, scope=self.key, limit=limit, on_progress=on_progress)
 
+    def pages(self, on_progress: Progress | None = None) -> Iterator[SessionList]:
+        """List them a page at a time; files are one page. Raises what the store raises."""
+        if self.files is not None:
+            yield self.list(on_progress)
+            return
+        cwd = self.cwd if self.reach == "project" and self.key is None else None
+        mark: ListMark | None = None
+        while page := self.store.list(cwd, scope=self.key, limit=_PAGE, before=mark):
+            yield page
+            mark = page[-1].modified, page[-1].path
+
     @property
     def _is_of_agents(self) -> bool:
         """Whether agents are asked for; a store, or one folder, has none but its own."""
@@ -178,9 +191,11 @@ class Scope:
             on_progress=on_progress,
         )
         if accept is not None:
+            is_all = found.total is not None
             found[:] = [hit for hit in found if accept(hit.session)]
-            found.total = len(found)
-            del found[limit:]
+            found.total = len(found) if is_all else None
+            if limit is not None:
+                del found[limit:]
         return found
 
     def agent_of(self, info: SessionInfo) -> str:

@@ -15,11 +15,13 @@ from tests.cli.conftest import Machine, make_machine
 from tests.postgres_server import Server, own_server
 from tests.samples import assistant, user
 
-from sessiontree import SessionManager
+from sessiontree import FileStore, SessionManager, scope
 from sessiontree.errors import SessionTreeError, StoreError
+from sessiontree.serving.filtered_search import FilteredSearch
 from sessiontree.stores import open_store
 from sessiontree.stores.postgres.address import parse_address
 from sessiontree.stores.postgres.store import PostgresStore
+from sessiontree.stores.transfer import transfer
 
 PASSWORD = "hunter2/@:%&"
 SPELLINGS = (PASSWORD, quote(PASSWORD, safe=""), "hunter2")
@@ -238,3 +240,36 @@ def test_what_two_machines_write_both_see(machine_on: Machine, url: str, tmp_pat
     hits = other.run("search", "first", "--json").json
     assert [hit["id"] for hit in hits] == [mine]
     assert machine_on.run("doctor").lines == ["Checked 1 session: no damage found"]
+
+
+def test_filters_hold_as_they_do_for_files(
+    machine_on: Machine, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FileStore(session_dir=tmp_path / "sessions")
+    for number in range(12):
+        cwd = f"/work/{'even' if number % 2 == 0 else 'odd'}"
+        with SessionManager.create(cwd, id=f"s{number}", storage=files) as session:
+            session.append_message(user(f"word {number}"))
+            answer = assistant("数据 of it")
+            answer["model"] = f"model-{number % 3}"
+            session.append_message(answer)
+            if number % 4 == 0:
+                session.set_session_name(f"name {number}")
+    store = open_store(url)
+    assert not transfer(files, store, files.list()).failed
+    for query in (
+        *("model:model-1", "word model:model-1", "-model:model-1", "数据 model:model-2 dir:even"),
+        *("dir:odd", "is:named", "is:named word", "date:>2020-01-01", "date:<2020-01-01"),
+        *("agent:omp", "word role:assistant", "in:tools word", "dir:even is:named -model:model-0"),
+    ):
+        shown = machine_on.run("search", query, "-n", "0", "--json").json
+        found = {each["id"] for each in shown}
+        here = scope.choose_scope(session_dir=files.root).reaching("all")
+        hits = FilteredSearch.of(query, here).search(limit=None)
+        assert found == {hit.session.id for hit in hits}, query
+        assert query in ("date:<2020-01-01", "word role:assistant", "agent:omp") or found, query
+    monkeypatch.setattr(scope, "_PAGE", 3)
+    asked = FilteredSearch.of("dir:even", scope.choose_scope(url=url).reaching("all"))
+    first = asked.search(limit=2)
+    assert (len(first), first.total) == (2, None)
+    assert len(asked.search(limit=None)) == 6

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 from sessiontree.clock import now_ms
 from sessiontree.discovery.adapters import agent_names
@@ -21,6 +21,7 @@ from sessiontree.discovery.search.times import to_datetime
 from sessiontree.discovery.sources import Source, find_sources
 from sessiontree.errors import SessionTreeError
 from sessiontree.scope import Progress, Scope
+from sessiontree.stores.usage import read_models
 from sessiontree.text.words import clean_line, to_local
 
 
@@ -29,20 +30,25 @@ class FilterError(SessionTreeError, ValueError):
 
 
 class ModelReader:
-    """The models that answered in a session, from the catalogue; each agent is read once."""
+    """The models that answered in a session: from the catalogue, where each agent is read once.
+
+    A store, and a folder of no agent, are in none: there the session is read.
+    """
 
     def __init__(self) -> None:
         self._by_path: dict[str, Sequence[str]] = {}
         self._is_read = False
 
-    def read(self, info: SessionInfo) -> Sequence[str]:
+    def read(self, info: SessionInfo, scope: Scope) -> Sequence[str]:
         """The models of a session; none if its file is of no agent."""
-        if not self._is_read:
+        if scope.files is not None and not self._is_read:
             self._is_read = True
             for source in self._sources:
                 for path, answers in source.survey_answers().items():
                     whole = source.places.parts.get(path, path)
                     self._by_path[whole] = [*self._by_path.get(whole, ()), *answers.models]
+        if info.path not in self._by_path and not (scope.files is not None and scope.agents):
+            self._by_path[info.path] = read_models(scope.store_of(info.path), info.path)
         return self._by_path.get(info.path, ())
 
     @cached_property
@@ -70,7 +76,8 @@ class FilteredSearch:
     def accepts(self, info: SessionInfo) -> bool:
         """Whether the filters leave this session."""
         agent = self.scope.agent_of(info)
-        return self.filters.accepts(info, agent, self.today, self.models.read)
+        read = partial(self.models.read, scope=self.scope)
+        return self.filters.accepts(info, agent, self.today, read)
 
     def search(
         self,
@@ -103,14 +110,19 @@ class FilteredSearch:
     def _list(
         self, scope: Scope, since: datetime | None, limit: int | None, progress: Progress | None
     ) -> SearchResults:
-        """List what the filters leave."""
-        listed = scope.list(progress)
-        left = [info for info in listed if self.accepts(info)]
-        if since is not None:
-            left = [info for info in left if info.modified >= since]
+        """List what the filters leave: of a store no more pages than it takes."""
+        left: list[SessionInfo] = []
+        is_all = True
+        for page in scope.pages(progress):
+            if limit is not None and len(left) >= limit:
+                is_all = False
+                break
+            left += [info for info in page if self.accepts(info)]
+            if since is not None:
+                left = [info for info in left if info.modified >= since]
         hits = [_make_hit(info, scope.agent_of(info)) for info in left[:limit]]
         results = SearchResults(hits)
-        results.total = len(left)
+        results.total = len(left) if is_all else None
         return results
 
     def near_miss(self, *, include_tools: bool = False) -> NearMiss:

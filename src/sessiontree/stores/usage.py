@@ -47,6 +47,18 @@ def read_paid_logs(
     return made, unreadable
 
 
+def read_models(store: SessionStore, ref: str) -> list[str]:
+    """The models that answered in a session; none if it can't be read."""
+    try:
+        log = store.read(ref)
+    except SessionTreeError:
+        return []
+    try:
+        return [*paid_calls(log.tree.entries).models]
+    finally:
+        log.close()
+
+
 def paid_calls(entries: Iterable[Entry]) -> Answers:
     """The usage that entries record."""
     answers = Answers()

@@ -133,6 +133,7 @@ def parse_filters(text: str, agent_names: Sequence[str] = ()) -> Filters:
             continue
         if read:
             filters.append(Filter(key, tuple(read), part["minus"] is not None))
+    filters.sort(key=lambda each: each.key == "model")  # what may read the session comes last
     return Filters(" ".join(words).strip(), tuple(filters), problem)
 
 
