@@ -23,7 +23,7 @@ from tests.samples import TIME, assistant, header, lines, message, user
 from tests.torture import record
 
 from sessiontree import SessionManager
-from sessiontree.maintenance.renaming import rename_session
+from sessiontree.maintenance.annotations import rename_session
 from sessiontree.stores.files.store import FileStore
 
 from .living import CHECKOUT, Peer, peer_environment

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sessiontree.discovery.talked import set_time
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
-from sessiontree.maintenance.renaming import rename_session
+from sessiontree.maintenance.annotations import rename_session
 from sessiontree.serving.sessions import Row, ServedSessions, make_key
 from sessiontree.session.manager import SessionManager
 from sessiontree.stores.base import SessionStore, TrashedSession

@@ -13,7 +13,7 @@ import pytest
 from tests.samples import ONE_TURN, header, user, write
 
 from sessiontree import PersistenceError, SessionManager
-from sessiontree.maintenance.renaming import rename_session
+from sessiontree.maintenance.annotations import rename_session
 from sessiontree.profiles import get_profile
 from sessiontree.storage.atomic import move_across_devices
 from sessiontree.stores.files.store import FileStore

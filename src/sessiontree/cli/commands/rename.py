@@ -27,7 +27,7 @@ def rename_command(scope: Scope, session: str, name: tuple[str, ...], clear: boo
     if bool(wanted) == clear:
         raise click.UsageError("Give either a NAME or --clear.", click.get_current_context())
     target = find_target(session, scope)
-    from sessiontree.maintenance.renaming import rename_session
+    from sessiontree.maintenance.annotations import rename_session
 
     warnings: list[object] = []
     shown = rename_session(scope.store, target.path, wanted, warnings.append)

@@ -19,7 +19,7 @@ from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
 from sessiontree.discovery.sources import find_sources
 from sessiontree.discovery.texts import read_all_text
 from sessiontree.errors import SessionTreeError
-from sessiontree.maintenance.renaming import rename_session
+from sessiontree.maintenance.annotations import rename_session
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
 from sessiontree.stores.files.store import FileStore

@@ -29,7 +29,7 @@ from sessiontree import MemorySessionStorage, search
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.search import SearchResults, index, update_search_index
 from sessiontree.discovery.search.query import Term
-from sessiontree.maintenance.renaming import rename_session
+from sessiontree.maintenance.annotations import rename_session
 from sessiontree.profiles import get_profile
 from sessiontree.storage import sqlite
 from sessiontree.storage.file import FileSessionStorage
