@@ -17,8 +17,8 @@ from tests.samples import user as prompt
 
 from sessiontree import NotASessionError, SessionManager
 from sessiontree.export.convert import convert_session
-from sessiontree.maintenance.checkup import check_profile, repair_findings
 from sessiontree.maintenance.annotations import rename_session
+from sessiontree.maintenance.checkup import check_profile, repair_findings
 from sessiontree.profiles import Profile
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.rerooting import reroot_session

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiontree.cli import output
-from sessiontree.clock import now
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.text.words import to_utc
 
@@ -54,11 +53,12 @@ class Day(click.ParamType[datetime]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
         from sessiontree.discovery.search.filters import read_days
+        from sessiontree.serving.filtered_search import local_day
 
         if isinstance(value, datetime):
             return value
         try:
-            first, _ = read_days(str(value), now().astimezone().date())
+            first, _ = read_days(str(value), local_day())
             return to_utc(datetime.combine(first, time.min))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a day such as 2026-01-31, 7d or yesterday.", param, ctx)

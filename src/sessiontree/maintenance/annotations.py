@@ -1,17 +1,18 @@
-"""Rename a session that this process does not have open.
+"""Rename or label a session that this process does not have open.
 
-This does not use a ``SessionManager``, which would write a breadcrumb: this terminal's ``-c`` would
-then open the renamed session. A file keeps its mtime, because other agents sort by it and a new
-name is not activity.
+This leaves no breadcrumb, because this terminal's ``-c`` would then open that session. A file keeps
+its mtime, because agents sort by it and a new name or label is not activity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sessiontree.discovery.talked import set_time
 from sessiontree.model.lines import SessionWarning
 from sessiontree.session.live import LiveSession
+from sessiontree.session.manager import SessionManager
 from sessiontree.session.name import rename_live
 from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.stores.files.store import FileStore
@@ -28,19 +29,38 @@ def rename_session(
     ``on_warning`` receives a warning for each thing that reading or writing had to repair. Raises
     SessionTreeError, or OSError if a file does not exist.
     """
-    before = None
-    if isinstance(store, FileStore):
-        before = store.storage.stat(ref)
-        store = store.like(has_given_profile=False)  # the file's place or content says whose it is
-    live = LiveSession(store.open(ref))
-    try:
-        rename_live(live, name)
-        live.flush()
-    finally:
-        live.close()
-    if on_warning is not None:
-        for warning in live.warnings:
-            on_warning(warning)
-    if before is not None and isinstance(store, FileStore):
-        set_time(store.storage, ref, before.mtime_ns)
+    with _kept_time(store, ref) as own:
+        live = LiveSession(own.open(ref))
+        try:
+            rename_live(live, name)
+            live.flush()
+        finally:
+            live.close()
+        if on_warning is not None:
+            for warning in live.warnings:
+                on_warning(warning)
     return live.name
+
+
+def label_entry(store: SessionStore, ref: Ref, entry_id: str, label: str | None) -> None:
+    """Label an entry of a session, or remove its label (None). Raises as `rename_session` does."""
+    with (
+        _kept_time(store, ref) as own,
+        SessionManager(own.open(ref), leaves_breadcrumb=False) as manager,
+    ):
+        manager.append_label_change(entry_id, label)
+        manager.flush()
+
+
+@contextmanager
+def _kept_time(store: SessionStore, ref: Ref) -> Iterator[SessionStore]:
+    """The store to open a session with; a file has its old mtime again afterwards.
+
+    The file's place or content says which profile it belongs to.
+    """
+    if not isinstance(store, FileStore):
+        yield store
+        return
+    before = store.storage.stat(ref)
+    yield store.like(has_given_profile=False)
+    set_time(store.storage, ref, before.mtime_ns)

@@ -1,7 +1,7 @@
 """Changes that the viewer makes: names, labels, and what is in the trash.
 
 Only sessions of pi's family and of databases; other agents' are never written. A new name or label
-is no activity: a file keeps its time, so that no list changes its order.
+does not change a file's time, and so no list's order.
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessiontree.discovery.talked import set_time
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
-from sessiontree.maintenance.annotations import rename_session
+from sessiontree.maintenance.annotations import label_entry, rename_session
 from sessiontree.serving.sessions import Row, ServedSessions, make_key
-from sessiontree.session.manager import SessionManager
 from sessiontree.stores.base import SessionStore, TrashedSession
-from sessiontree.stores.files.store import FileStore
 from sessiontree.text.words import clean_line
 
 LONGEST = 500
@@ -47,16 +44,8 @@ def rename(served: ServedSessions, row: Row, name: str) -> str:
 
 
 def label(served: ServedSessions, row: Row, entry_id: str, text: str) -> None:
-    """Label an entry, or take its label away. Raises SessionTreeError."""
-    store = _store_of(served, row)
-    before = store.storage.stat(row.ref) if isinstance(store, FileStore) else None
-    if isinstance(store, FileStore):
-        store = store.like(has_given_profile=False)
-    with SessionManager(store.open(row.ref), leaves_breadcrumb=False) as manager:
-        manager.append_label_change(entry_id, clean_line(text)[:LONGEST] or None)
-        manager.flush()
-    if before is not None and isinstance(store, FileStore):
-        set_time(store.storage, row.ref, before.mtime_ns)
+    """Label an entry, or remove its label. Raises SessionTreeError."""
+    label_entry(_store_of(served, row), row.ref, entry_id, clean_line(text)[:LONGEST] or None)
     served.forget()
 
 
