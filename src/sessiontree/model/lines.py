@@ -1,8 +1,26 @@
 """Read entries from bytes leniently, one line at a time (docs/format.md#damage).
 
-A block of whole lines is decoded at once if every line is one well-formed entry. Otherwise each
-line is read by itself, and every whole object in it is salvaged. The rest is reported with its line
-number and byte range, so that a rewrite can keep these bytes.
+**What a file may hold.** Writers append one line with one write, so usually every line is one JSON
+object. Otherwise something happened to the file, and each has a shape of its own:
+
+- a torn line: its writer was killed or the disk was full. The next writer began a new line, or,
+  if it knew nothing of the torn one, glued its own object to it;
+- several objects on one line: a newline was lost;
+- zero bytes: the file's length survived a power cut and its data did not;
+- anything else: an editor, a merge, another program.
+
+**What is made of it.** A line that is one object is a `Record`. In any other line every whole
+object is salvaged. Behind debris only a whole entry or header counts (`_is_record`): the inner
+objects of a torn entry, such as its message, look like objects, too. What remains is a
+`SkippedText` with its place and reason. So each byte is in an entry, is blank, or is reported, and
+a rewrite can keep the bytes that were not understood (``stores/files/writer.py``).
+
+**The fast path.** A block of whole lines is decoded in one call if every line is one well-formed
+entry (`_scan_block`); one line that differs sends its block to the slow path, which gives the same
+entries for regular lines. Payloads are not decoded on either path.
+
+**Hostile files.** Time grows with the bytes: a line may hold any number of beginnings that lead
+nowhere, so the search for objects in it ends after ``_MAX_FAILURES`` of them.
 """
 
 from __future__ import annotations
@@ -75,7 +93,7 @@ class Scan(msgspec.Struct):
 def parse_jsonl_lenient(
     data: bytes | str, on_skip: Callable[[int, str], object] | None = None
 ) -> list[dict[str, Any]]:
-    """Every JSON object of a JSONL text, in order; what is none is passed to ``on_skip``."""
+    """Every JSON object of a JSONL text, in order; ``on_skip`` hears of other text."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     found = []
     for line_number, (offset, line) in enumerate(split_lines(raw), 1):

@@ -1,10 +1,20 @@
 """Moving a live agent to another session, or not at all.
 
-Owns the fifteen steps (docs/switching.md), their order, and the way back. Everything that can fail
-on the way works on a fresh `SessionManager`; the old one is closed only after the last step.
-Whatever fails after step 3 (also a cancelled task) leaves session, agent, project folder, queues,
-model, thinking level, mode and listeners as they were. What can't be brought back is a generation
-that step 4 stopped: it is recorded as aborted in the session it belongs to.
+Owns the fifteen steps (docs/switching.md), their order, and the way back.
+
+**States.** In steps 1 and 2 nothing changes. Steps 3 to 6 leave: the agent stops and its queues
+are cleared, but the old session stays in use. Step 7 opens the new one beside it, in a fresh
+`SessionManager`; the end of step 9 puts it into use, by one assignment (``wiring.recording``).
+Steps 10 to 15 bring the agent into the new session's state. Then the breadcrumb is written and, in
+the background, the old session is closed.
+
+**Failures.** Whatever fails after step 3 (also a cancelled task) leaves session, agent, project
+folder, queues, model, thinking level, mode and listeners as they were: `Snapshot` is taken before
+anything changes, and `put_back` restores each part even if another refuses. What can't be brought
+back is a generation that step 4 stopped: its session records it as aborted.
+
+**Crashes.** Both files are whole at every step, since entries are only appended. The breadcrumb is
+written last, so ``-c`` opens the old session until all steps have succeeded.
 
 A handler of ``session_switch`` (step 10) receives the new session before the last steps are done.
 If one of those fails, a second ``session_switch`` reports the way back.
