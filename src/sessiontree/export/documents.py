@@ -263,7 +263,7 @@ def _images(content: object) -> list[Mapping[str, Any]]:
 
 def _assistant(message: Mapping[str, Any]) -> str:
     model = as_text(message.get("model"))
-    return f"Assistant ({model})" if model else "Assistant"
+    return f"Agent ({model})" if model else "Agent"
 
 
 def _tally(view: SessionView) -> tuple[int, Usage]:

@@ -105,13 +105,13 @@ def test_the_conversation_reads_in_order_under_its_title(tmp_path: Path) -> None
         "- Session: `0199a3f2c0de1234`\n- Project: `/work/pi`\n- Started: 2026-02-16 10:20 UTC\n"
         "- Messages: 5\n- Used: 1,200 tokens, $0.25\n"
         "\n## User · 2026-02-16 10:00 UTC\n\nWhy does login fail?\n"
-        "\n## Assistant (m-1) · 2026-02-16 10:01 UTC\n\n"
+        "\n## Agent (m-1) · 2026-02-16 10:01 UTC\n\n"
         "<details><summary>Thinking</summary>\n\nmaybe the cookie\n\n</details>\n\n"
         "Let me look.\n\nTool `bash`\n\n```sh\nls\n```\n\n"
         'Tool `read`\n\n```json\n{"path":"a.py","n":1}\n```\n'
         "\n<details><summary>bash result</summary>\n\n```\na.py\n```\n\n</details>\n"
         "\n<details><summary>read failed</summary>\n\n*(no output)*\n\n</details>\n"
-        "\n## Assistant (m-1) · 2026-02-16 10:04 UTC\n\nThe *cookie*.\n"
+        "\n## Agent (m-1) · 2026-02-16 10:04 UTC\n\nThe *cookie*.\n"
     )
 
 
@@ -145,7 +145,7 @@ def test_what_a_compaction_hides_is_shown_with_its_summary(tmp_path: Path) -> No
     )
     document = _markdown(path)
     assert [text.split(" · ")[0] for tag, text in _headings(document) if tag == "h2"] == [
-        "User", "Assistant (m-1)", "Compaction", "User",
+        "User", "Agent (m-1)", "Compaction", "User",
     ]  # fmt: skip
     assert "*9000 tokens were summarised:*\n\n#### Goal\nlogin" in document
     assert "first question" in document

@@ -129,7 +129,7 @@ class Articles:
             facts.append(f"{used.total_tokens:,} tokens")
         if used is not None and used.cost:
             facts.append(f"${used.cost:.4f}" if used.cost < 0.01 else f"${used.cost:.2f}")
-        return _article(place, "assistant", _heading(place, "Assistant", facts) + body)
+        return _article(place, "assistant", _heading(place, "Agent", facts) + body)
 
     def _blocks(self, content: object) -> Iterator[str]:
         if isinstance(content, str):
