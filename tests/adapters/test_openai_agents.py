@@ -10,7 +10,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from agents import Agent, RunContextWrapper, Runner, Usage, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    ModelResponse,
+    RunContextWrapper,
+    Runner,
+    Usage,
+    function_tool,
+    set_tracing_disabled,
+)
 from agents.memory import (
     OpenAIResponsesCompactionAwareSession,
     OpenAIResponsesCompactionSession,
@@ -319,8 +327,6 @@ async def test_the_runner_talks_calls_tools_and_continues(kept: MemoryStore) -> 
 
 
 async def test_what_a_run_used_is_counted(kept: MemoryStore) -> None:
-    from agents.usage import Usage
-
     session = SessiontreeSession("s", storage=kept)
     wrapper: Any = SimpleWrapper()
     wrapper.usage = Usage(requests=1, input_tokens=100, output_tokens=20, total_tokens=120)
@@ -385,6 +391,30 @@ async def test_without_a_model_nothing_is_compacted(session: SessiontreeSession)
     assert texts(await session.get_items()) == ["one", "two"]
 
 
+def answering(*answers: Any) -> ScriptedModel:
+    """A model that gives these answers, each a text or an item, in responses of their own ID."""
+    items = [assistant_message(each) if isinstance(each, str) else each for each in answers]
+    responses = [
+        ModelResponse(output=[item], usage=Usage(), response_id=f"resp_{number}")
+        for number, item in enumerate(items)
+    ]
+    return ScriptedModel(cast("Any", responses))
+
+
+async def test_a_compaction_that_waited_for_a_tool_is_made_after_it(kept: MemoryStore) -> None:
+    session = SessiontreeSession(
+        "s",
+        storage=kept,
+        compaction_model="gpt-5",
+        compaction_client=cast("Any", Compactor(SUMMARY)),
+        should_compact=lambda found: (found["response_id"] or "") == "resp_0",
+    )
+    call = function_call("look", {"where": "attic"}, call_id="c1")
+    agent = Agent(name="a", model=answering(call, "It is empty."), tools=[look])
+    await Runner.run(agent, "Look!", session=session)
+    assert await session.get_items() == [SUMMARY]
+
+
 async def test_the_runner_compacts_when_it_is_time(kept: MemoryStore) -> None:
     client = Compactor(SUMMARY)
     session = SessiontreeSession(
@@ -394,14 +424,7 @@ async def test_the_runner_compacts_when_it_is_time(kept: MemoryStore) -> None:
         compaction_client=cast("Any", client),
         should_compact=lambda found: len(found["compaction_candidate_items"]) >= 2,
     )
-    from agents.items import ModelResponse
-    from agents.usage import Usage
-
-    answers = [
-        ModelResponse(output=[assistant_message(text)], usage=Usage(), response_id=f"resp_{number}")
-        for number, text in enumerate(["one", "two"])
-    ]
-    agent = Agent(name="a", model=ScriptedModel(cast("Any", answers)))
+    agent = Agent(name="a", model=answering("one", "two"))
     await Runner.run(agent, "first", session=session)
     assert len(await session.get_items()) == 2
     await Runner.run(agent, "second", session=session)
@@ -446,3 +469,24 @@ async def test_the_sdks_encryption_works_around_it(kept: MemoryStore) -> None:
     await outer.add_items([ask("a secret")])
     assert await outer.get_items() == [ask("a secret")]
     assert "secret" not in json.dumps(await inner.get_items())
+
+
+async def test_what_is_encrypted_is_compacted_by_the_runner(kept: MemoryStore) -> None:
+    from agents.extensions.memory import EncryptedSession
+
+    inner = SessiontreeSession("s", storage=kept)
+    client = Compactor(SUMMARY)
+    compacting = OpenAIResponsesCompactionSession(
+        "s",
+        cast("Any", inner),
+        client=cast("Any", client),
+        should_trigger_compaction=lambda found: len(found["compaction_candidate_items"]) >= 2,
+    )
+    outer = EncryptedSession("s", cast("Any", compacting), encryption_key="a key for tests")
+    agent = Agent(name="a", model=answering("one", "two", "three"))
+    await Runner.run(agent, "first", session=outer)
+    await Runner.run(agent, "second", session=outer)
+    assert await outer.get_items() == [SUMMARY]
+    await Runner.run(agent, "third", session=outer)
+    assert texts((await outer.get_items())[1:]) == ["third", "three"]
+    assert "third" not in json.dumps(await inner.get_items())

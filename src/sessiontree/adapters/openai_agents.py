@@ -94,6 +94,8 @@ class SessiontreeSession:
         self._compaction_model = compaction_model
         self._compaction_client = compaction_client
         self._should_compact = should_compact
+        self._deferred: str | None = None
+        """The response after which a compaction was due, but had to wait for a tool's output."""
         self._spent: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
 
     # -- the protocol ----------------------------------------------------------------------
@@ -150,6 +152,7 @@ class SessiontreeSession:
             append(manager, go_back)
             return popped[0] if popped else None
 
+        self._deferred = None
         return cast("TResponseInputItem | None", await self._run(pop, None))
 
     async def clear_session(
@@ -162,6 +165,7 @@ class SessiontreeSession:
         def clear(manager: SessionManager) -> None:
             append(manager, lambda: [_leaf_at(None)] if manager.leaf_id is not None else [])
 
+        self._deferred = None
         await self._run(clear, None)
 
     async def run_compaction(
@@ -176,14 +180,9 @@ class SessiontreeSession:
         """
         if self._compaction_model is None:
             return
-        compaction = OpenAIResponsesCompactionSession(
-            self.session_id,
-            cast("Any", self),
-            client=self._compaction_client,
-            model=self._compaction_model,
-            should_trigger_compaction=self._should_compact,
-        )
+        compaction = self._compaction(self._compaction_model)
         await compaction.run_compaction(args, wrapper=wrapper)
+        self._deferred = compaction._get_deferred_compaction_response_id()
 
     async def aclose(self) -> None:
         """Close the session. It can be used again."""
@@ -194,6 +193,31 @@ class SessiontreeSession:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    # -- what the Runner asks of a session that compacts -----------------------------------
+
+    async def _defer_compaction(self, response_id: str, store: bool | None = None) -> None:
+        """Note that a compaction is due, which has to wait until the model has seen an output."""
+        if self._compaction_model is None:
+            return
+        compaction = self._compaction(self._compaction_model)
+        await compaction._defer_compaction(response_id, store)
+        self._deferred = compaction._get_deferred_compaction_response_id()
+
+    def _get_deferred_compaction_response_id(self) -> str | None:
+        """The response of a compaction that is due; the next one is then made in any case."""
+        return self._deferred
+
+    def _compaction(self, model: str) -> OpenAIResponsesCompactionSession:
+        made = OpenAIResponsesCompactionSession(
+            self.session_id,
+            cast("Any", self),
+            client=self._compaction_client,
+            model=model,
+            should_trigger_compaction=self._should_compact,
+        )
+        made._deferred_response_id = self._deferred
+        return made
 
     # -- what the SDK's compaction asks of a session that replaces atomically --------------
 
@@ -207,8 +231,17 @@ class SessiontreeSession:
         await self._sessions.run(self.session_id, replace)
         return True
 
-    async def _get_compaction_snapshot(self, limit: int) -> _CompactionSnapshot | None:
-        """The last ``limit`` items, and a way to replace an end of them if it is still the end."""
+    async def _get_compaction_snapshot(
+        self,
+        limit: int,
+        *,
+        prune_prefix: Callable[[TResponseInputItem], bool] | None = None,  # noqa: ARG002
+    ) -> _CompactionSnapshot | None:
+        """The last ``limit`` items, and a way to replace an end of them if it is still the end.
+
+        ``prune_prefix`` says what else may be deleted: encrypted items that have expired, which no
+        reader gets. They stay where they are.
+        """
 
         def read(manager: SessionManager) -> tuple[list[tuple[Entry, Item]], bool]:
             newest = [*islice(_newest_first(manager.get_branch()), limit + 1)]
