@@ -23,6 +23,7 @@ import the driver by its module and name, so it must stand at the top of a modul
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -307,6 +308,26 @@ class AsyncAdapterOnFiles(AdapterOnFiles):
         await task
         assert await driver.texts("s") == ["quick", "slow"]
         await driver.close()
+
+
+    async def test_the_event_loop_never_waits_for_an_adapter_that_is_dropped(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        driver = self.make(url)
+        await driver.add("s", "said")
+        loop_thread, waited, closed = threading.get_ident(), [], threading.Event()
+        flush = SessionManager.flush
+
+        def noting_flush(self: SessionManager) -> None:
+            waited.append(threading.get_ident() == loop_thread)
+            flush(self)
+            closed.set()
+
+        monkeypatch.setattr(SessionManager, "flush", noting_flush)
+        del driver
+        gc.collect()
+        assert await asyncio.to_thread(closed.wait, 30)
+        assert not any(waited)
 
 
 def _command(*arguments: str) -> str:

@@ -143,7 +143,7 @@ class OpenSessions:
         self._keep_open = keep_open
         self._slots: OrderedDict[tuple[str | None, str], _Slot] = OrderedDict()
         self._lock = threading.Lock()
-        self._finalizer = weakref.finalize(self, _close_all, self._slots)
+        self._finalizer = weakref.finalize(self, _close_dropped, self._slots)
 
     # -- using a session -------------------------------------------------------------------
 
@@ -290,9 +290,23 @@ class OpenSessions:
         await asyncio.to_thread(self.close)
 
 
-def _close_all(slots: OrderedDict[tuple[str | None, str], _Slot]) -> None:
-    with suppress(SessionTreeError):
-        _close([*slots.values()])
+def _close_dropped(slots: OrderedDict[tuple[str | None, str], _Slot]) -> None:
+    """Close the sessions of an adapter that nobody has any more.
+
+    Where it was dropped there may be an event loop, so that is done elsewhere; not at the end of
+    the program, which would not wait for a thread any more.
+    """
+
+    def close() -> None:
+        with suppress(SessionTreeError):
+            _close([*slots.values()])
+
+    if not slots:
+        return
+    if threading.main_thread().is_alive():
+        threading.Thread(target=close, name="sessiontree-close").start()
+    else:
+        close()
 
 
 def _close(slots: Sequence[_Slot]) -> None:
