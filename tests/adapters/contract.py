@@ -309,7 +309,6 @@ class AsyncAdapterOnFiles(AdapterOnFiles):
         assert await driver.texts("s") == ["quick", "slow"]
         await driver.close()
 
-
     async def test_the_event_loop_never_waits_for_an_adapter_that_is_dropped(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -182,7 +182,7 @@ class SessiontreeSession:
             return
         compaction = self._compaction(self._compaction_model)
         await compaction.run_compaction(args, wrapper=wrapper)
-        self._deferred = compaction._get_deferred_compaction_response_id()
+        self._deferred = compaction._get_deferred_compaction_response_id()  # noqa: SLF001
 
     async def aclose(self) -> None:
         """Close the session. It can be used again."""
@@ -194,15 +194,15 @@ class SessiontreeSession:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    # -- what the Runner asks of a session that compacts -----------------------------------
+    # -- what the Runner asks of a session that compacts, by names that only the SDK knows --
 
     async def _defer_compaction(self, response_id: str, store: bool | None = None) -> None:
         """Note that a compaction is due, which has to wait until the model has seen an output."""
         if self._compaction_model is None:
             return
         compaction = self._compaction(self._compaction_model)
-        await compaction._defer_compaction(response_id, store)
-        self._deferred = compaction._get_deferred_compaction_response_id()
+        await compaction._defer_compaction(response_id, store)  # noqa: SLF001
+        self._deferred = compaction._get_deferred_compaction_response_id()  # noqa: SLF001
 
     def _get_deferred_compaction_response_id(self) -> str | None:
         """The response of a compaction that is due; the next one is then made in any case."""
@@ -216,7 +216,7 @@ class SessiontreeSession:
             model=model,
             should_trigger_compaction=self._should_compact,
         )
-        made._deferred_response_id = self._deferred
+        made._deferred_response_id = self._deferred  # noqa: SLF001
         return made
 
     # -- what the SDK's compaction asks of a session that replaces atomically --------------
