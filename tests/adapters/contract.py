@@ -314,19 +314,19 @@ class AsyncAdapterOnFiles(AdapterOnFiles):
     ) -> None:
         driver = self.make(url)
         await driver.add("s", "said")
-        loop_thread, waited, closed = threading.get_ident(), [], threading.Event()
+        loop_thread, threads, is_closing = threading.get_ident(), set(), threading.Event()
         flush = SessionManager.flush
 
         def noting_flush(self: SessionManager) -> None:
-            waited.append(threading.get_ident() == loop_thread)
+            threads.add(threading.get_ident())
+            is_closing.set()
             flush(self)
-            closed.set()
 
         monkeypatch.setattr(SessionManager, "flush", noting_flush)
         del driver
         gc.collect()
-        assert await asyncio.to_thread(closed.wait, 30)
-        assert not any(waited)
+        assert await asyncio.to_thread(is_closing.wait, 30)
+        assert loop_thread not in threads
 
 
 def _command(*arguments: str) -> str:

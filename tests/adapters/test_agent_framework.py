@@ -335,7 +335,9 @@ class Scripted(FunctionInvocationLayer[Any], BaseChatClient[Any]):
             input_token_count=10, output_token_count=2, cache_read_input_token_count=4
         )
         return ChatResponse(
-            messages=[Message("assistant", [self.answers.pop(0)])], usage_details=usage
+            messages=[Message("assistant", [self.answers.pop(0)], author_name="helper")],
+            usage_details=usage,
+            model="scripted-1",
         )
 
 
@@ -362,6 +364,7 @@ async def test_an_agent_talks_calls_tools_and_continues(kept: MemoryStore) -> No
     with opened(kept) as manager:
         answers = manager.build_session_context().messages
     assert answers[2]["toolName"] == "look"
+    assert (answers[1]["agentName"], answers[1]["model"]) == ("helper", "scripted-1")
     spent: list[Any] = [answers[at].get("usage") for at in (1, 3, 5)]
     assert spent[0] is None
     # of a run with two answers, the last one has what both used

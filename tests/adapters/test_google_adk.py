@@ -629,7 +629,7 @@ async def test_an_agent_talks_calls_tools_and_continues(kept: MemoryStore) -> No
     ]
     assert messages[1]["content"][0]["name"] == messages[2]["toolName"] == "remember"
     assert messages[2]["content"] == [{"type": "text", "text": "noted cheese"}]
-    assert messages[1]["model"] == "scripted-1"
+    assert (messages[1]["agentName"], messages[1]["model"]) == ("helper", "scripted-1")
     usage = messages[1]["usage"]
     assert (usage["input"], usage["output"], usage["cacheRead"]) == (6, 2, 4)
 

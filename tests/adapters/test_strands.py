@@ -430,7 +430,19 @@ def test_an_agent_talks_calls_tools_and_continues(kept: MemoryStore) -> None:
     with SessionManager.open(ref, storage=kept) as manager:
         messages = manager.build_session_context().messages
     assert messages[2]["toolName"] == "look"
+    assert messages[1]["agentName"] == "helper"
     assert (messages[1]["usage"]["input"], messages[1]["usage"]["output"]) == (10, 2)
+
+
+def test_each_agent_of_a_session_is_named(kept: MemoryStore) -> None:
+    repository = SessiontreeSessionRepository(storage=kept)
+    for name in ("ann", "ben"):
+        repository.create_message("s", name, SessionMessage(say(f"I am {name}."), 0))
+    ref = kept.locate("s")
+    assert ref is not None
+    with SessionManager.open(ref, storage=kept) as manager:
+        said = [entry.data["message"] for entry in manager.get_entries() if entry.type == "message"]
+    assert [message["agentName"] for message in said] == ["ann", "ben"]
 
 
 def test_a_graph_keeps_its_state(kept: MemoryStore) -> None:

@@ -60,6 +60,19 @@ def test_a_conversation_reads_in_order_with_tools_in_short(machine: Machine) -> 
     assert result.err == "Hidden: 1 long output cut (--full) · 1 thought (--full)\n"
 
 
+def test_an_answer_names_its_agent_and_no_model_that_nobody_knows(machine: Machine) -> None:
+    answer = assistant("It rains.")
+    answer["message"] |= {"agentName": "forecaster", "model": "unknown"}
+    machine.session(A, entries=[user("And the weather?"), answer])
+    headings = [line for line in machine.run("show", A).lines if line.startswith("Agent")]
+    (heading,) = headings
+    assert heading.startswith("Agent  forecaster · 20")
+    machine.run("export", A, "-o", "out.md")
+    assert "## Agent (forecaster) · " in (machine.project / "out.md").read_text()
+    machine.run("export", A, "-o", "out.html")
+    assert "forecaster" in (machine.project / "out.html").read_text()
+
+
 def test_full_shows_everything(machine: Machine) -> None:
     machine.session(A, title="Login", entries=_rich())
     result = machine.run("show", A, "--full")

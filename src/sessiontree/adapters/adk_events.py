@@ -52,7 +52,8 @@ def _answer(event: Event, blocks: list[Block], error: str, at_ms: int) -> WireMe
         blocks,
         at_ms,
         provider=PROVIDER,
-        model=as_text(event.get("model_version")) or None,
+        model=as_text(event.get("model_version")),
+        agent=as_text(event.get("author")),
         usage=_usage(event.get("usage_metadata")),
     )
     if error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 from itertools import islice
@@ -43,12 +44,20 @@ from sessiontree.stores import Storage
 from sessiontree.stores.base import StrPath
 
 if TYPE_CHECKING:
-    from agent_framework import AgentSession, SessionContext, SupportsAgentRun
+    from agent_framework import AgentResponse, AgentSession, SessionContext, SupportsAgentRun
 
 HARNESS = PROVIDER
 
-_usage: ContextVar[Mapping[str, Any] | None] = ContextVar("usage", default=None)
-"""What the run used whose messages are being saved."""
+
+@dataclass(frozen=True)
+class _Run:
+    """What is known of the run whose messages are being saved."""
+
+    usage: Mapping[str, Any] | None = None
+    model: str | None = None
+
+
+_run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 _CLOSE = 50
 """How many messages may be between the call of a tool and its result."""
@@ -131,10 +140,10 @@ class SessiontreeHistoryProvider(HistoryProvider):
         If they begin with the end of the conversation, only those behind it are appended.
         """
         given = [message.to_dict() for message in messages]
-        usage = _usage.get()
+        run = _run.get() or _Run()
 
         def save(manager: SessionManager) -> None:
-            append(manager, lambda: _entries(manager, given, usage))
+            append(manager, lambda: _entries(manager, given, run))
 
         if given:
             await self._sessions.run(self._key(session_id), save)
@@ -149,11 +158,12 @@ class SessiontreeHistoryProvider(HistoryProvider):
     ) -> None:
         """Save what a run said, with what it used."""
         response = context.response
-        token = _usage.set(response.usage_details if response is not None else None)
+        usage = response.usage_details if response is not None else None
+        token = _run.set(_Run(usage, _model_of(response)))
         try:
             await super().after_run(agent=agent, session=session, context=context, state=state)
         finally:
-            _usage.reset(token)
+            _run.reset(token)
 
     # -- its own ---------------------------------------------------------------------------
 
@@ -171,12 +181,20 @@ class SessiontreeHistoryProvider(HistoryProvider):
         return session_id or self.DEFAULT_SESSION_ID
 
 
+def _model_of(response: AgentResponse[Any] | None) -> str | None:
+    """The model that gave a response: its raw form says it, or the parts that were streamed."""
+    raw = None if response is None else response.raw_representation
+    for each in reversed(raw if isinstance(raw, list) else [raw]):
+        model = getattr(each, "model", None)
+        if isinstance(model, str):
+            return model
+    return None
+
+
 # -- writing -----------------------------------------------------------------------------------
 
 
-def _entries(
-    manager: SessionManager, given: Sequence[dict[str, Any]], usage: Mapping[str, Any] | None
-) -> list[Wanted]:
+def _entries(manager: SessionManager, given: Sequence[dict[str, Any]], run: _Run) -> list[Wanted]:
     """What is to be appended, as the session is now."""
     count = max(len(given) + 1, _CLOSE)
     before = [
@@ -191,8 +209,8 @@ def _entries(
     now, made = manager.store.clock(), []
     answers = [at for at, message in enumerate(fresh) if message.get("role") == "assistant"]
     for at, message in enumerate(fresh):
-        spent = usage if answers and at == answers[-1] else None
-        messages = messages_of(message, now, tools, spent)
+        spent = run.usage if answers and at == answers[-1] else None
+        messages = messages_of(message, now, tools, spent, run.model)
         readable.complete(messages, manager.store.dialect)
         made += entries_of(HARNESS, message, messages)
     return [*made]

@@ -29,6 +29,7 @@ def messages_of(
     at_ms: int,
     tool_names: Mapping[str, str],
     usage: Mapping[str, Any] | None = None,
+    model: str | None = None,
 ) -> list[WireMessage]:
     """The messages for a framework's; ``tool_names`` has the tool of each call by its id."""
     contents = [each for each in _list(message.get("contents")) if isinstance(each, dict)]
@@ -40,7 +41,14 @@ def messages_of(
     if message.get("role") == "user":
         return [*made, readable.user(blocks, at_ms)]
     told = next((each.get("usage_details") for each in rest if each.get("type") == "usage"), usage)
-    answer = readable.assistant(blocks, at_ms, provider=PROVIDER, usage=_usage(told))
+    answer = readable.assistant(
+        blocks,
+        at_ms,
+        provider=PROVIDER,
+        model=model,
+        agent=as_text(message.get("author_name")),
+        usage=_usage(told),
+    )
     return [answer, *made]
 
 

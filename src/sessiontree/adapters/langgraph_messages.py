@@ -63,6 +63,7 @@ def _answer(message: AIMessage, blocks: list[Block], at_ms: int) -> WireMessage:
         at_ms,
         provider=provider if isinstance(provider, str) and provider else PROVIDER,
         model=text_or_none(model),
+        agent=message.name,
         usage=_usage(message.usage_metadata),
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from sessiontree.adapters.verbatim import UnpackError, pack, plain, unpack
 from sessiontree.model import codec
-from sessiontree.model.messages import WireMessage, as_text
+from sessiontree.model.messages import UNKNOWN_MODEL, WireMessage, as_text
 
 Item = dict[str, Any]
 
@@ -71,7 +71,7 @@ def _assistant(
         "role": "assistant",
         "content": blocks,
         "provider": PROVIDER,
-        "model": as_text(model) or "unknown",
+        "model": as_text(model) or UNKNOWN_MODEL,
         "stopReason": stop,
         "timestamp": now_ms,
     }

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from sessiontree.adapters.verbatim import plain
-from sessiontree.model.messages import WireMessage, as_text
+from sessiontree.model.messages import AGENT_NAME, UNKNOWN_MODEL, WireMessage, as_text
 
 Block = dict[str, Any]
 
@@ -33,18 +33,21 @@ def assistant(
     *,
     provider: str,
     model: str | None = None,
+    agent: str | None = None,
     usage: Mapping[str, int] | None = None,
 ) -> WireMessage:
-    """A model's answer, and its cost (``usage``)."""
+    """A model's answer, the agent that gives it (``agent``), and its cost (``usage``)."""
     calls = any(block["type"] == "toolCall" for block in blocks)
     message: WireMessage = {
         "role": "assistant",
         "content": [*blocks],
         "provider": provider,
-        "model": model or "unknown",
+        "model": model or UNKNOWN_MODEL,
         "stopReason": "toolUse" if calls else "stop",
         "timestamp": at_ms,
     }
+    if agent:
+        message[AGENT_NAME] = agent
     if usage:
         message["usage"] = usage_of(**usage)
     return message

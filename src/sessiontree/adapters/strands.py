@@ -62,6 +62,8 @@ HARNESS = PROVIDER
 SESSION = "strands.session"
 AGENT = "strands.agent"
 MULTI_AGENT = "strands.multi-agent"
+_NAMELESS = "default"
+"""The ID that Strands gives to an agent without one."""
 
 R = TypeVar("R")
 
@@ -390,7 +392,7 @@ class _Session(LearnedSession):
         if parent is None:
             parent = f"{entry_id}.agent"
             made.append({**self.agent_entry(agent_id, {}), "id": parent})
-        messages = self._readable(value)
+        messages = self._readable(agent_id, value)
         made += entries_of(HARNESS, value, messages, entry_id=entry_id, parent_id=parent)
         return made
 
@@ -404,7 +406,7 @@ class _Session(LearnedSession):
         }
         group = self._group(thread.numbers[number])
         parent, made = thread.tip, []
-        for target, content in _edited(group, self._readable(value)):
+        for target, content in _edited(group, self._readable(agent_id, value)):
             entry_id = fresh_id(self._manager)
             edit = {"type": "context_edit", "targetId": target, "parentId": parent, "id": entry_id}
             made.append({**edit, "replacement": content})
@@ -418,11 +420,12 @@ class _Session(LearnedSession):
         count = wire(path[-1]).get(COUNT, 1)
         return path[-count:] if isinstance(count, int) and count > 0 else path[-1:]
 
-    def _readable(self, value: dict[str, Any]) -> list[WireMessage]:
+    def _readable(self, agent_id: str, value: dict[str, Any]) -> list[WireMessage]:
         manager = self._manager
         at_ms = readable.milliseconds(value.get("created_at"), manager.store.clock())
         said = value.get("redact_message") or value["message"]
-        messages = messages_of(said, at_ms, self._tools)
+        agent = agent_id if agent_id != _NAMELESS else None
+        messages = messages_of(said, at_ms, self._tools, agent)
         readable.complete(messages, manager.store.dialect)
         return messages
 

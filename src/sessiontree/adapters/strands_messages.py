@@ -18,14 +18,14 @@ PROVIDER = "strands"
 
 
 def messages_of(
-    message: Mapping[str, Any], at_ms: int, tool_names: Mapping[str, str]
+    message: Mapping[str, Any], at_ms: int, tool_names: Mapping[str, str], agent: str | None = None
 ) -> list[WireMessage]:
     """The messages for one of Strands; ``tool_names`` has the tool of each call by its id."""
     blocks = [block for block in _list(message.get("content")) if isinstance(block, dict)]
     if message.get("role") == "assistant":
         said = [made for block in blocks for made in _blocks(block)]
         usage = _usage(message.get("metadata"))
-        return [readable.assistant(said, at_ms, provider=PROVIDER, usage=usage)]
+        return [readable.assistant(said, at_ms, provider=PROVIDER, agent=agent, usage=usage)]
     made: list[WireMessage] = []
     rest: list[Block] = []
     for block in blocks:

@@ -24,7 +24,7 @@ from sessiontree.export.view import SessionView
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import as_text, text_of
+from sessiontree.model.messages import answered_by, as_text, text_of
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z?")
 
@@ -262,8 +262,8 @@ def _images(content: object) -> list[Mapping[str, Any]]:
 
 
 def _assistant(message: Mapping[str, Any]) -> str:
-    model = as_text(message.get("model"))
-    return f"Agent ({model})" if model else "Agent"
+    names = answered_by(message)
+    return f"Agent ({', '.join(names)})" if names else "Agent"
 
 
 def _tally(view: SessionView) -> tuple[int, Usage]:

@@ -5,6 +5,7 @@ Unknown roles, blocks and fields are data: pass them on unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 from sessiontree.model.ids import parse_timestamp
@@ -153,6 +154,18 @@ def said_ms(role: object, timestamp: object, entry_timestamp: object) -> int | N
 def as_text(value: object) -> str:
     """A value of a file as text: itself if it is one, else empty. Anything may stand anywhere."""
     return value if isinstance(value, str) else ""
+
+
+AGENT_NAME = "agentName"
+"""The field of an answer that names the agent who gives it, where there may be several."""
+UNKNOWN_MODEL = "unknown"
+"""The model of an answer whose source does not say it; agents rely on there being one."""
+
+
+def answered_by(message: Mapping[str, Any]) -> list[str]:
+    """The name of the agent that gives an answer and that of its model, as far as it says them."""
+    named = [as_text(message.get(key)) for key in (AGENT_NAME, "model")]
+    return [name for name in named if name and name != UNKNOWN_MODEL]
 
 
 def text_or_none(value: object) -> str | None:

@@ -24,7 +24,7 @@ from sessiontree.core.usage import PAID_TYPES, arguments_text, blocks_of, total_
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import as_text, text_of
+from sessiontree.model.messages import answered_by, as_text, text_of
 from sessiontree.scope import Scope
 from sessiontree.text.words import clean_line, make_name
 
@@ -266,7 +266,7 @@ class Printer:
                 self._heading("You", "green", entry)
                 self._content(message.get("content"))
             case "assistant":
-                self._heading("Agent", "cyan", entry, as_text(message.get("model")))
+                self._heading("Agent", "cyan", entry, *answered_by(message))
                 self._content(message.get("content"), output.write_markdown)
                 self._ending(message)
             case "toolResult":

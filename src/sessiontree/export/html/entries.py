@@ -26,7 +26,7 @@ from sessiontree.export.html import markup
 from sessiontree.export.html.code import Colours, draw_change, draw_diff, language_of
 from sessiontree.export.html.prose import Prose
 from sessiontree.model.entries import WireEntry
-from sessiontree.model.messages import as_text, text_of
+from sessiontree.model.messages import answered_by, as_text, text_of
 
 _LINE_STATES = frozenset(("model_change", "thinking_level_change", "mode_change", "context_edit"))
 _LINE_CHARACTERS = 90
@@ -123,7 +123,7 @@ class Articles:
             return ""
         if not text_of(content).strip():  # nothing but calls: they need no name above them
             return _article(place, "calls", _label(place) + body)
-        facts = [as_text(message.get("model"))]
+        facts = answered_by(message)
         used = usage_of_entry(data)
         if used is not None and used.total_tokens:
             facts.append(f"{used.total_tokens:,} tokens")
