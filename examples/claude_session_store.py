@@ -2,7 +2,7 @@
 
 Needs no key and no network: a scripted agent stands for Claude Code. It writes the records that the
 command line writes, through the store, and is killed. Another process resumes the conversation,
-rewinds it, and prints it as a tree.
+rewinds it, and `sessiontree tree` prints both branches.
 
     pip install "sessiontree[claude]"
     python examples/claude_session_store.py
@@ -35,7 +35,6 @@ from claude_agent_sdk import (
 
 from sessiontree import SessionManager
 from sessiontree.adapters.claude_agent_sdk import SessiontreeSessionStore
-from sessiontree.core.tree import SessionTreeNode
 
 PROJECT = os.getcwd()
 SESSION_ID = "7d1c0f5e-2b0a-4c55-9d0a-5e6f7a8b9c01"
@@ -89,22 +88,7 @@ async def resume(url: str) -> None:
             print(f"The SDK lists: {listed.summary}")
         scope = store.scope_of(KEY["project_key"])
     (info,) = SessionManager.list(None, scope=scope, storage=url)
-    with SessionManager.open(info.path, storage=url) as session:
-        print(f"Sessiontree lists: {session.session_name}")
-        for root in session.get_tree():
-            show(root, "")
-
-
-def show(node: SessionTreeNode, indent: str) -> None:
-    """Print the messages at and below a node; a branch is indented."""
-    message = node.entry.data.get("message")
-    if message is not None:
-        content = message["content"]
-        text = content if isinstance(content, str) else content[0]["text"]
-        print(f"{indent}{message['role']}: {text}")
-    deeper = indent + "  " if len(node.children) > 1 else indent
-    for child in node.children:
-        show(child, deeper)
+    print(f"Sessiontree lists: {info.title}", flush=True)
 
 
 def main() -> None:
@@ -115,6 +99,8 @@ def main() -> None:
         killed = subprocess.run([sys.executable, __file__, url], check=False)
         print(f"The first process ended with {killed.returncode}.")
         asyncio.run(resume(url))
+        tree = [sys.executable, "-m", "sessiontree", "--store", url, "tree", SESSION_ID]
+        subprocess.run(tree, check=True)
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ def test_the_openai_agents_program_is_killed_resumes_and_takes_a_turn_back(tmp_p
 def test_the_claude_program_is_killed_resumes_and_rewinds(tmp_path: Path) -> None:
     printed = run("claude_session_store.py", tmp_path)
     assert "Resumed with 2 messages." in printed
-    assert "\n  user: Fix it.\n" in printed
-    assert "\n  user: Only show me the line.\n" in printed
+    assert "Sessiontree lists: Login" in printed
+    assert re.search(r"├─ ○ \S+ you Fix it\.", printed)
+    assert re.search(r"└─ ● \S+ you Only show me the line\.", printed)
 
 
 def test_the_strands_program_is_killed_resumes_and_branches(tmp_path: Path) -> None:
