@@ -291,7 +291,7 @@ class OpenSessions:
 
 
 def _close_dropped(slots: OrderedDict[tuple[str | None, str], _Slot]) -> None:
-    """Close the sessions of an adapter that nobody has any more.
+    """Close the sessions of an adapter that was dropped without being closed.
 
     Where it was dropped there may be an event loop, so that is done elsewhere; not at the end of
     the program, which would not wait for a thread any more.
