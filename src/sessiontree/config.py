@@ -328,21 +328,30 @@ def save_setting(path: str, key: str, value: Value | None) -> None:
     Raises ConfigError if the file is not TOML or spells the setting in a way that only its author
     can change, and OSError.
     """
-    from sessiontree.storage.file import FileSessionStorage
+    from sessiontree.storage.locks import hold_folder
 
     setting = find_setting(key)
     checked = None if value is None else setting.check(value)
     path = os.path.realpath(path)  # many keep it in a repository of their own, with a link here
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with hold_folder(folder):  # another window may be changing another setting
+        _save_held(path, key, checked)
+
+
+def _save_held(path: str, key: str, value: Value | None) -> None:
+    from sessiontree.storage.file import FileSessionStorage
+
     try:
         before = _read(path)
     except FileNotFoundError:
         before = ""
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: {_word(error)}") from error
-    after = _change(before, key, checked)
+    after = _change(before, key, value)
     wanted = {name: one for name, one in _table(path, before).items() if name != key}
-    if checked is not None:
-        wanted[key] = checked
+    if value is not None:
+        wanted[key] = value
     try:
         is_right = _table(path, after) == wanted
     except ConfigError:
@@ -350,7 +359,6 @@ def save_setting(path: str, key: str, value: Value | None) -> None:
     if not is_right:
         raise ConfigError(f"{path}: {key} can't be changed here; edit the file")
     if after != before:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         FileSessionStorage().write_atomic(path, after.encode("utf-8"))
 
 

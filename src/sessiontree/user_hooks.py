@@ -29,6 +29,7 @@ from sessiontree.model import codec
 from sessiontree.plugins import find_entry_points
 from sessiontree.runtime.hooks import Hooks
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.storage.locks import hold_folder
 from sessiontree.storage.regular import open_for_reading
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ class HookSource:
         module.__file__ = self.name
         # dataclasses and pickle look a class's module up by its name
         sys.modules[module.__name__] = module
-        exec(compile(self.code, self.name, "exec"), module.__dict__)
+        # As the text that the user was shown: a file may name an encoding of its own, in which a
+        # comment holds code.
+        text = self.code.decode("utf-8-sig")
+        exec(compile(text, self.name, "exec"), module.__dict__)
         return module
 
 
@@ -193,17 +197,19 @@ def read_project_file(project: str) -> bytes:
 
 def trust(config: Config, project: str, code: bytes) -> None:
     """Let this code run as the project's hooks. Raises HooksError, OSError."""
-    trusted = {**_load_trusted(config, is_strict=True), project_file(project): _digest(code)}
-    _save_trusted(config, trusted)
+    with _holding(config):
+        trusted = {**_load_trusted(config, is_strict=True), project_file(project): _digest(code)}
+        _save_trusted(config, trusted)
 
 
 def untrust(config: Config, project: str) -> bool:
     """Take the trust back; whether there was any. Raises HooksError, OSError."""
-    trusted = dict(_load_trusted(config, is_strict=True))
-    if trusted.pop(project_file(project), None) is None:
-        return False
-    _save_trusted(config, trusted)
-    return True
+    with _holding(config):
+        trusted = dict(_load_trusted(config, is_strict=True))
+        if trusted.pop(project_file(project), None) is None:
+            return False
+        _save_trusted(config, trusted)
+        return True
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -256,9 +262,17 @@ def _load_trusted(config: Config, *, is_strict: bool = False) -> Trusted:
     return {name: digest for name, digest in found.items() if isinstance(digest, str)}
 
 
+@contextlib.contextmanager
+def _holding(config: Config) -> Iterator[None]:
+    """Be the only one who changes the list: what another window takes back stays taken back."""
+    folder = os.path.dirname(_trust_path(config))
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with hold_folder(folder):
+        yield
+
+
 def _save_trusted(config: Config, trusted: Trusted) -> None:
     path = _trust_path(config)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     text = codec.encode(dict(sorted(trusted.items())))
     FileSessionStorage().write_atomic(path, text + b"\n", private=True)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sessiontree.config import (
+    CONFIG_VARIABLE,
     SETTINGS,
     ConfigError,
     config_dir,
@@ -190,3 +192,21 @@ def test_every_setting_can_be_set_typed_and_removed(path: Path, setting: object)
     assert load_config({}).find(setting.key) == (value, "config.toml")
     save_setting(str(path), setting.key, None)
     assert load_config({}).find(setting.key) == (None, "default")
+
+
+def test_windows_that_change_settings_at_the_same_time_lose_none(path: Path) -> None:
+    write(path, "# mine\n")
+
+    def change(key: str) -> None:
+        for number in range(1, 16):
+            save_setting(path.as_posix(), key, number if key == "attempts" else f"{key}{number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(change, ["model", "attempts", "editor", "pager"]))
+    assert load_config({CONFIG_VARIABLE: str(path.parent)}).in_file == {
+        "model": "model15",
+        "attempts": 15,
+        "editor": "editor15",
+        "pager": "pager15",
+    }
+    assert sorted(os.listdir(path.parent)) == ["config.toml"]

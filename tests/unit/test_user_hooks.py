@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,47 @@ def test_a_package_brings_hooks_by_entry_point(
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("SESSIONTREE_CONFIG_DIR", str(tmp_path / "none"))
     assert ask(load_hooks(load_config(), str(project))) == Cancel("guest")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"# coding: utf-7\n# Notes.+AAo-raise SystemExit('hidden')\n",
+        b"# coding: unicode_escape\n# Notes.\\u000araise SystemExit('hidden')\n",
+    ],
+)
+def test_a_comment_never_becomes_code_through_an_encoding(
+    config: Config, project: Path, code: bytes
+) -> None:
+    """Whoever trusted the file saw a comment."""
+    (project / ".sessiontree" / "hooks.py").write_bytes(code)
+    user_hooks.trust(config, str(project), code)
+    assert load_hooks(config, str(project)).notices == []
+
+
+def test_a_file_that_is_not_utf_8_is_named_and_does_not_run(config: Config, project: Path) -> None:
+    code = b"# coding: latin-1\nraise SystemExit('\xe9')\n"
+    (project / ".sessiontree" / "hooks.py").write_bytes(code)
+    user_hooks.trust(config, str(project), code)
+    (notice,) = load_hooks(config, str(project)).notices
+    assert "not loaded: UnicodeDecodeError" in notice
+
+
+def test_windows_that_trust_at_the_same_time_keep_what_each_has_said(
+    config: Config, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"project{number}" for number in range(24)]
+    for folder in folders:
+        user_hooks.trust(config, str(folder), b"x = 1\n")
+
+    def change(folder: Path) -> None:
+        if folder in folders[::2]:
+            assert user_hooks.untrust(config, str(folder))
+        else:
+            user_hooks.trust(config, str(folder), b"x = 2\n")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, folders))
+    trusted = json.loads(Path(config.path).with_name("trusted_hooks.json").read_text())
+    assert set(trusted) == {user_hooks.project_file(str(folder)) for folder in folders[1::2]}
+    assert len(set(trusted.values())) == 1

@@ -9,13 +9,15 @@ by O_APPEND and atomic renames alone.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sessiontree.errors import SessionBusyError
+from sessiontree.storage.handles import Handle
 
 DEFAULT_TIMEOUT_S = 10.0
 _NO_LOCKS = frozenset(
@@ -90,3 +92,22 @@ def lock(
             raise SessionBusyError(path, timeout_s)
         sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.02)
+
+
+@contextlib.contextmanager
+def hold_folder(folder: str) -> Iterator[None]:
+    """Be the only process that changes a small file in a folder: read, change, write.
+
+    The folder itself is locked, so nothing is left in it. Where that can't be done (Windows, some
+    network file systems), the work is done without. Raises SessionBusyError, OSError.
+    """
+    if os.name == "nt":  # pragma: no cover - a folder cannot be opened there
+        yield
+        return
+    handle = Handle(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # EBADF: this file system locks only what can be written
+            lock(handle.number, folder)
+        yield
+    finally:
+        handle.close()
