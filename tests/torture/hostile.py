@@ -42,6 +42,7 @@ from sessiontree.discovery.search import index
 from sessiontree.export.bundle_export import export_bundle, import_bundle
 from sessiontree.export.convert import convert_session
 from sessiontree.export.documents import render_json, render_markdown
+from sessiontree.export.handover import HANDOVER_AGENTS, hand_over, resume_command
 from sessiontree.export.redact import Redactor
 from sessiontree.export.view import open_view
 from sessiontree.importers.imports import import_session
@@ -252,12 +253,26 @@ def _convert(path: Path) -> None:
         convert_session(path, "pi")
 
 
+def _hand_over(path: Path) -> None:
+    """As a session of another agent; what was written can be read back as one."""
+    for agent in HANDOVER_AGENTS:
+        home = path.parents[3] / "home"
+        try:
+            with open_view(path) as view:
+                made = hand_over(view, agent, source_agent="sessiontree", home=home)
+        except SessionTreeError:
+            continue
+        assert Path(made.path).is_relative_to(home)
+        resume_command(made)
+        import_session(made.path, agent=agent, session_dir=path.parents[3] / "taken")
+
+
 def _check(path: Path) -> None:
     check_profile(get_profile(), deep=True, secrets=True)
     find_garbage(get_profile())
 
 
-LOOKS = [_list, _resume, _find, _export, _bundle, _convert, _check]
+LOOKS = [_list, _resume, _find, _export, _bundle, _convert, _hand_over, _check]
 
 
 def _open(path: Path) -> None:
