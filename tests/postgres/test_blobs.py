@@ -19,6 +19,7 @@ from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
 from sessiontree.errors import PersistenceError, StoreError
+from sessiontree.stores.postgres import database
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.postgres.upkeep import check, vacuum
 from sessiontree.stores.transfer import transfer
@@ -216,6 +217,26 @@ def test_a_bucket_that_cannot_be_reached_stops_the_message_that_needs_it(
     assert len(store.read(session.ref).tree.entries) == 2
     session.close()
     store.close()
+
+
+def test_more_than_the_server_takes_at_once_is_refused_in_one_line(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end the connection, and the value be sent again and again."""
+    monkeypatch.setattr(database, "MOST_BYTES", 1_000_000)
+    before = store.database.round_trips
+    with pytest.raises(PersistenceError, match=r"takes at most .* SESSIONTREE_BLOBS"):
+        store.put_blob(LARGE)
+    assert store.database.round_trips == before
+    with SessionManager.create(CWD, storage=store) as session:
+        session.append_message(user("question"))
+        session.append_message(assistant("answer"))
+        many = [{"type": "message", "message": user("x" * 400_000)}] * 3
+        with pytest.raises(PersistenceError, match="takes at most"):
+            session.append_many(many)
+        session.recover()
+        session.append_many(many[:2])
+        assert len(store.read(session.ref).tree.entries) == 4
 
 
 @pytest.mark.parametrize(

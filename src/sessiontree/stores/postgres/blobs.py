@@ -67,6 +67,7 @@ class DatabaseBlobs:
         if self._objects is not None and len(data) > objects.MOST_BYTES:
             self._put_object(self._objects, data, digest)
         else:
+            self._db.require_room(len(data), f"; {objects.VARIABLE} is for such values")
             self._db.run(_PUT, (bytes.fromhex(digest), len(data), data))
         return REF_PREFIX + digest
 

@@ -38,6 +38,9 @@ _T = TypeVar("_T")
 CLIENT_VERSION = 1
 """The newest schema that this package was written for; see ``schema``."""
 
+MOST_BYTES = 1_000_000_000
+"""As much as a statement may carry: PostgreSQL ends the connection of one that brings 1 GiB."""
+
 PATIENCE_S = 30.0
 RECHECK_S = 60.0
 """How long a client that runs may go on before it hears that the tables are not for it any more."""
@@ -142,6 +145,13 @@ class Database:
             if tries > 1:  # once at once: an idle connection may have been cut long ago
                 longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(tries, 10))
                 time.sleep(random.uniform(0, longest))
+
+    def require_room(self, size: int, advice: str = "") -> None:
+        """Raise PersistenceError for more bytes than the server takes; it would just hang up."""
+        if size > MOST_BYTES:
+            taken, given = MOST_BYTES / 1e9, size / 1e9
+            reason = f"takes at most {taken:,.1f} GB at once, and these are {given:,.1f} GB"
+            raise PersistenceError(self.address.shown, reason + advice)
 
     def may_help(self, error: BaseException | None) -> bool:
         """Whether sending it again may succeed."""

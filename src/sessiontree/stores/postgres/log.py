@@ -451,6 +451,7 @@ class PostgresLog:
                 place.header_revision,
                 expected,
             )
+        self._db.require_room(rows.size)
         is_one = len(rows.lines) == 1
         parameters = (
             spell_array(rows.ids),
