@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager
 from sessiontree.errors import PersistenceError, SessionNotFoundError, StoreError
+from sessiontree.stores.postgres import watch as watching
 from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.postgres.upkeep import check, grant, read_status, vacuum
@@ -329,6 +332,26 @@ def test_plans_tell_nothing_of_what_others_have(house: House) -> None:
         text = "\n".join(line for (line,) in plan)
         assert "Index" in text
         assert "Rows Removed" not in text
+
+
+def test_a_notification_is_for_those_who_see_the_session(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_UNASKED_S", 600)
+    url = house.server.url(house.database, user=role_of(house.bob))
+    watch = house.anna.watch(house.ref)
+    with psycopg.connect(url, autocommit=True) as own:
+        for name in (f"st_{house.sid}", f"st_{house.ref}"):
+            own.execute(f"LISTEN {name}".encode())
+        with SessionManager.open(house.ref, storage=house.anna) as session:
+            later = threading.Timer(0.5, session.append_message, [user("psst")])
+            later.start()
+            started = time.monotonic()
+            assert watch.wait(60)  # at the end of which it would look
+            assert time.monotonic() - started < 30
+            later.join()
+        assert list(own.notifies(timeout=0.2)) == []
+    watch.close()
 
 
 def test_a_search_of_a_bound_role_reads_its_own_rows_by_the_index(house: House) -> None:

@@ -16,7 +16,7 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager
 from sessiontree.errors import MissingSchemaError, SessionTreeError, StoreError
-from sessiontree.stores.postgres import database
+from sessiontree.stores.postgres import database, schema
 from sessiontree.stores.postgres.schema import Migration, read_state, upgrade
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.postgres.upkeep import grant
@@ -166,6 +166,19 @@ def test_several_who_upgrade_at_once_make_each_version_once(server: Server, name
         thread.join()
     assert made == [2]
     assert is_valid(server, name) == [(True,)]
+    store.close()
+
+
+def test_a_role_that_holds_the_lock_of_upgrades_is_told_of(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "PATIENCE_S", 1)
+    store = PostgresStore(server.url(name))
+    with psycopg.connect(server.url(name)) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (schema._LOCK_KEY,))
+        with pytest.raises(StoreError, match="could not get its locks"):
+            upgrade(store.database, [EXPAND])
+    assert upgrade(store.database, [EXPAND]) == [2]
     store.close()
 
 

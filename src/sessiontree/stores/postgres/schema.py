@@ -132,10 +132,10 @@ def _until(is_done: Callable[[], bool], database: Database, step: Migration) -> 
 def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
     """Take one step, unless it was taken."""
     with connection.transaction():
+        connection.execute(_LOCK_TIMEOUT)  # of this one, too, which every role may hold
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
         if _state(connection).version >= step.version:
             return True
-        connection.execute(_LOCK_TIMEOUT)
         _become_owner(connection)
         connection.execute(step.sql.encode())
         connection.execute(

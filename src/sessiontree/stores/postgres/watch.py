@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from sessiontree.errors import SessionTreeError
+from sessiontree.model.ids import sha256_hex
 from sessiontree.stores.postgres.address import read_ref
 from sessiontree.stores.postgres.pool import Connection, Row, connect
 from sessiontree.stores.postgres.rows import scope_key
@@ -40,6 +41,11 @@ _FOLLOW = (
 )
 
 
+def _channel(sid: int, key: str) -> str:
+    """The name by which ``st_append`` notifies: nobody guesses it who doesn't see the row."""
+    return f"st_{sha256_hex(f'{sid} {key}'.encode())[:40]}"
+
+
 class RowWatch:
     """Waits for a change of one session's row."""
 
@@ -58,7 +64,7 @@ class RowWatch:
         """Listen, if the server lets us; else looking has to do."""
         with contextlib.suppress(psycopg.Error, SessionTreeError):
             self._listener = connect(self._db.address.listen or self._db.address.conninfo)
-            self._listener.execute(f"LISTEN st_{int(sid)}")
+            self._listener.execute(f"LISTEN {_channel(sid, self._key[1])}".encode())
             self._follow()
 
     def _follow(self) -> None:
