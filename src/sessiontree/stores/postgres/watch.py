@@ -42,7 +42,7 @@ _FOLLOW = (
 
 
 def _channel(sid: int, key: str) -> str:
-    """The name by which ``st_append`` notifies: nobody guesses it who doesn't see the row."""
+    """The name by which ``st_append`` notifies; it is guessed only by those who see the row."""
     return f"st_{sha256_hex(f'{sid} {key}'.encode())[:40]}"
 
 
