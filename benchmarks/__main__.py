@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import alternatives, floors_table, frameworks, peers, postgres, rivals
+from benchmarks import alternatives, floors_table, frameworks, peers, postgres, rivals, viewing
 from benchmarks.cases import QUICK, Case, Sizes, all_cases
 from benchmarks.measure import Run, measure_in_turns, measure_more
 from benchmarks.report import Row, find_better, is_close, made_by, make_row, to_json, to_markdown
@@ -84,7 +84,7 @@ def _tables(
     def faults() -> Table:
         return postgres.measure_faults(is_quick=is_quick)
 
-    for module in (floors_table, alternatives, frameworks, rivals):
+    for module in (floors_table, alternatives, frameworks, rivals, viewing):
         yield module.NAME, partial(module.measure, world, sizes, repetitions)
     yield postgres.NAME, database
     yield postgres.FAULTS, faults

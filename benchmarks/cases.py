@@ -36,6 +36,7 @@ class Sizes:
     alternatives: int = 5_000
     agents: tuple[int, int, int] = (1_000, 300, 300)
     """Sessions of Claude Code, Codex and pi."""
+    page: int = 20_000_000
 
 
 QUICK = Sizes(
@@ -50,6 +51,7 @@ QUICK = Sizes(
     imports=(10, 20, 40),
     alternatives=300,
     agents=(100, 85, 85),
+    page=1_000_000,
 )
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,13 +49,13 @@ class Rivals:
     lacking: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def ensure(cls, folder: Path) -> Rivals:
-        """Install what is missing."""
+    def ensure(cls, folder: Path, names: Iterable[str] = tuple(VERSIONS)) -> Rivals:
+        """Install those of them that are missing."""
         made = cls()
         python = folder / "venv" / "bin" / "python"
         if not python.exists():
             venv.create(folder / "venv", with_pip=True)
-        for name in VERSIONS:
+        for name in names:
             error = _install(folder, python, name)
             command = _find_command(folder, python, name)
             if command is not None and error is None:

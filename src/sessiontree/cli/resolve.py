@@ -29,6 +29,7 @@ from sessiontree.scope import Scope
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.resume import ResolvedSession
+    from sessiontree.importers.foreign import ForeignDocument
 
 _MOST_NAMED = 100
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -41,6 +42,8 @@ class Target:
     path: str
     id: str
     agent: str | None = None
+    document: ForeignDocument | None = None
+    """What its file holds, where finding out what it is meant to read it."""
 
 
 def session_argument(
@@ -209,7 +212,7 @@ def open_target(target: Target, scope: Scope) -> AbstractContextManager[Any]:
             return read_view(scope.store, target.path)
     from sessiontree.importers.foreign import load_foreign
 
-    document = load_foreign(target.path, agent=target.agent)
+    document = target.document or load_foreign(target.path, agent=target.agent)
     return nullcontext(
         SessionView(
             header={**document.header},
@@ -301,13 +304,15 @@ def _find_foreign(value: str) -> Target | None:
     from sessiontree.importers.foreign import load_foreign
     from sessiontree.importers.foreign_listing import resolve_foreign
 
+    document = None
     try:
         found = resolve_foreign(value)
         if os.sep in value:
-            load_foreign(found.path)  # a path is believed only if the file is what it seems
+            # A path is believed only if the file is what it seems.
+            document = load_foreign(found.path, agent=found.agent)
     except (SessionNotFoundError, NotASessionError, PersistenceError):
         return None
-    return Target(found.path, found.id, found.agent)
+    return Target(found.path, found.id, found.agent, document)
 
 
 def _find_kept(value: str) -> Target | None:

@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 
 from sessiontree.discovery.adapters import Agents, get_adapters
 from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places
-from sessiontree.discovery.catalogue import OnProgress, Survey, survey, survey_answers
-from sessiontree.discovery.catalogue.answers import Answers
+from sessiontree.discovery.catalogue import (
+    OnProgress,
+    PaidAnswers,
+    Survey,
+    survey,
+    survey_answers,
+)
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.kept import is_keeping
 from sessiontree.discovery.listing import SessionInfo, make_session_info
@@ -55,7 +60,7 @@ class Source:
         made.is_kept = stat.path in self.places.kept
         return made
 
-    def survey_answers(self, on_progress: OnProgress | None = None) -> dict[str, Answers]:
+    def survey_answers(self, on_progress: OnProgress | None = None) -> PaidAnswers:
         """Return what was paid for in each file, by path, reading only what has changed."""
         files = list(self.places.files())
         return survey_answers(files, self.storage, self.adapter, on_progress)

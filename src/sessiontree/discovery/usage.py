@@ -20,13 +20,14 @@ is estimated by list prices (``prices``) and kept apart in ``Sums.estimated``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from sessiontree.core.gc import with_paused_gc
-from sessiontree.discovery.catalogue import OnProgress, Unreadable
+from sessiontree.discovery.catalogue import OnProgress, PaidAnswers, Unreadable
 from sessiontree.discovery.catalogue.answers import Answer, Answers
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.families import Families, Kin, kin_of
@@ -167,12 +168,13 @@ def _last_used(row: UsageRow) -> datetime:
     return row.session.modified
 
 
-class PaidSession(msgspec.Struct):
+@dataclass(slots=True)
+class PaidSession:
     """A session with its paid calls and those of its parts, ready to be counted."""
 
     session: UsedSession
     kin: Kin
-    answers: list[Answers]
+    answers: Iterable[Answers]
 
 
 @with_paused_gc
@@ -353,15 +355,25 @@ def read_paid_sessions(
             if summary.is_headless:
                 unreadable.append(Unreadable(stat.path, "no session header"))
                 continue
-            pieces = [paid.get(each.path) for each in selected.pieces_of(stat)]
-            found = [answers for answers in pieces if answers is not None and answers.rows]
+            found = [each.path for each in selected.pieces_of(stat) if paid.models(each.path)]
             if found:
-                made.append(_make_paid(source, stat, summary, found))
+                made.append(_make_paid(source, stat, summary, _Unpacking(paid, found)))
     return made, unreadable
 
 
+class _Unpacking:
+    """The paid calls of a session's files; unpacked each time they are walked through."""
+
+    def __init__(self, paid: PaidAnswers, paths: Sequence[str]) -> None:
+        self._paid = paid
+        self._paths = paths
+
+    def __iter__(self) -> Iterator[Answers]:
+        return (self._paid[path] for path in self._paths)
+
+
 def _make_paid(
-    source: Source, stat: FileStat, summary: Summary, answers: list[Answers]
+    source: Source, stat: FileStat, summary: Summary, answers: Iterable[Answers]
 ) -> PaidSession:
     info = source.make_info(stat, summary)
     session = UsedSession(

@@ -16,6 +16,7 @@ from functools import cached_property
 from importlib import import_module
 
 from sessiontree.core.context import SessionContext, build_session_context
+from sessiontree.core.gc import with_paused_gc
 from sessiontree.core.tree import SessionTree, SessionTreeNode, plant
 from sessiontree.discovery.adapters import get_adapter, get_adapters
 from sessiontree.discovery.adapters.base import AgentAdapter
@@ -163,6 +164,7 @@ class ForeignDocument:
         return build_session_context(self.tree.entries, self.leaf_id, self.tree.by_id)
 
 
+@with_paused_gc
 def load_foreign(path: str | os.PathLike[str], *, agent: Agent | None = None) -> ForeignDocument:
     """Load the session in another agent's file into memory.
 

@@ -44,9 +44,10 @@ class ModelReader:
         if scope.files is not None and not self._is_read:
             self._is_read = True
             for source in self._sources:
-                for path, answers in source.survey_answers().items():
+                paid = source.survey_answers()
+                for path in paid:
                     whole = source.places.parts.get(path, path)
-                    self._by_path[whole] = [*self._by_path.get(whole, ()), *answers.models]
+                    self._by_path[whole] = [*self._by_path.get(whole, ()), *paid.models(path)]
         if info.path not in self._by_path and not (scope.files is not None and scope.agents):
             self._by_path[info.path] = read_models(scope.store_of(info.path), info.path)
         return self._by_path.get(info.path, ())

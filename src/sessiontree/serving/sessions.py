@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sessiontree.discovery.search.live import LiveIndex
 
 KEEP_S = 2.0
+STALE_S = 10.0
+"""An older listing is made again before it is shown; a younger one is shown, and made again."""
 INDEXING_S = 20.0
 """How long a search that was not typed just now waits for the index."""
 _LEAST_PREFIX = 4
@@ -104,6 +106,7 @@ class ServedSessions:
         self._listed = threading.Event()
         self._starting = threading.Lock()
         self._first: threading.Thread | None = None
+        self._again: threading.Thread | None = None
         self.progress = (0, 0)
         """Of the first listing, which may take a while: how many sessions are read, of how many."""
 
@@ -113,10 +116,15 @@ class ServedSessions:
         return self.scope.files is not None
 
     def list(self, *, fresh: bool = False) -> Sequence[Row]:
-        """All sessions with messages, newest first; at most ``KEEP_S`` old unless ``fresh``.
+        """All sessions with messages, newest first, as they were a moment ago unless ``fresh``.
 
-        While another thread lists them, the listing before it counts.
+        A listing is made again after ``KEEP_S``: by another thread if it is not old, so that
+        whoever types waits for none. While a thread lists them, the listing before it counts.
         """
+        age = time.monotonic() - self._listed_at
+        if not fresh and KEEP_S < age < STALE_S:
+            self._list_again()
+            return self._rows
         if not self._lock.acquire(blocking=fresh or not self._rows):
             return self._rows
         try:
@@ -132,6 +140,21 @@ class ServedSessions:
             return self._rows
         finally:
             self._lock.release()
+
+    def _list_again(self) -> None:
+        """List in the background, unless that is being done."""
+
+        def work() -> None:
+            try:
+                with suppress(SessionTreeError, OSError):  # the next request says it
+                    self.list(fresh=True)
+            finally:
+                self._again = None
+
+        with self._starting:
+            if self._again is None:
+                self._again = threading.Thread(target=work, daemon=True)
+                self._again.start()
 
     def _take_progress(self, done: int, total: int) -> None:
         self.progress = (done, total)

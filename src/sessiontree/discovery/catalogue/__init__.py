@@ -19,7 +19,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -67,6 +67,61 @@ class _Detail(msgspec.Struct, array_like=True, frozen=True, gc=False):
     state: bytes = b""
 
 
+class _PackedDetail(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The same, its answers left as they are stored."""
+
+    stamp: freshness.Stamp
+    answers: msgspec.Raw
+    state: bytes = b""
+
+
+class _Models(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The beginning of ``Answers``: what comes behind is passed over."""
+
+    models: list[str]
+
+
+class PaidAnswers(Mapping[str, Answers]):
+    """The paid calls of many files, by path.
+
+    Those of 5,000 sessions are some hundred thousand objects, so they stay packed: each file's are
+    unpacked when they are asked for.
+    """
+
+    def __init__(self, read: Callable[[str], Answers]) -> None:
+        self._read = read
+        self._held: dict[str, msgspec.Raw | Answers] = {}
+
+    def put(self, path: str, answers: msgspec.Raw | Answers) -> None:
+        """Add a file's."""
+        self._held[path] = answers
+
+    def models(self, path: str) -> Sequence[str]:
+        """The models that were paid in a file, without its calls; none of an unknown file."""
+        held = self._held.get(path)
+        if held is None or isinstance(held, Answers):
+            return held.models if held is not None else ()
+        try:
+            return _decode_models(held).models
+        except msgspec.MsgspecError:
+            return self[path].models
+
+    def __getitem__(self, path: str) -> Answers:
+        held = self._held[path]
+        if isinstance(held, Answers):
+            return held
+        try:
+            return _decode_answers(held)
+        except msgspec.MsgspecError:  # damaged in the database
+            return self._read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
 class Unreadable(msgspec.Struct, frozen=True):
     """A session file that could not be read, and why."""
 
@@ -86,6 +141,9 @@ _encode_row = msgspec.msgpack.Encoder().encode
 _decode_file = msgspec.msgpack.Decoder(_ReadFile).decode
 _decode_row = msgspec.msgpack.Decoder(_Row).decode
 _decode_detail = msgspec.msgpack.Decoder(_Detail).decode
+_decode_packed = msgspec.msgpack.Decoder(_PackedDetail).decode
+_decode_answers = msgspec.msgpack.Decoder(Answers).decode
+_decode_models = msgspec.msgpack.Decoder(_Models).decode
 _Loaded = TypeVar("_Loaded")
 _memory: dict[str, _Row] = {}
 _memory_lock = threading.Lock()
@@ -137,30 +195,48 @@ def survey_answers(
     storage: SessionStorage,
     adapter: AgentAdapter,
     on_progress: OnProgress | None = None,
-) -> dict[str, Answers]:
+) -> PaidAnswers:
     """Return what the answers in these files used, reading only what has changed.
 
     A file that vanished or can't be read is left out.
     """
-    found: dict[str, Answers] = {}
+
+    def read(path: str) -> Answers:
+        try:
+            return _read_answers(path, storage, adapter, None).answers or Answers()
+        except OSError:
+            return Answers()
+
+    found = PaidAnswers(read)
     is_cached = isinstance(storage, FileSessionStorage)
-    known = _load_details([stat.path for stat in files]) if is_cached else {}
+    paths = [stat.path for stat in files]
+    known = _load_from("details", paths, _to_packed) if is_cached else {}
     changed: dict[str, _Detail] = {}
     for done, stat in enumerate(files, 1):
-        detail = known.get(stat.path)
-        if detail is None or detail.answers is None or not detail.stamp.holds_for(stat):
+        packed = known.pop(stat.path, None)
+        if packed is None or not _has_answers(packed) or not packed.stamp.holds_for(stat):
+            before = _load_details([stat.path]).get(stat.path) if packed is not None else None
             try:
-                detail = _read_answers(stat.path, storage, adapter, detail)
+                detail = _read_answers(stat.path, storage, adapter, before)
             except OSError:
                 continue
             changed[stat.path] = detail
-        assert detail.answers is not None
-        found[stat.path] = detail.answers
+            assert detail.answers is not None
+            found.put(stat.path, detail.answers)
+        else:
+            assert packed.answers is not None
+            found.put(stat.path, packed.answers)
         if on_progress is not None:
             on_progress(done, len(files))
     if is_cached and changed:
         _store({}, [], changed)
     return found
+
+
+def _has_answers(packed: _PackedDetail | _Detail) -> bool:
+    if isinstance(packed, _Detail):
+        return packed.answers is not None
+    return memoryview(packed.answers).nbytes > 1  # nil is a byte
 
 
 def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summary]:
@@ -319,6 +395,12 @@ def _load(paths: list[str]) -> dict[str, _Row]:
 
 def _load_details(paths: list[str]) -> dict[str, _Detail]:
     return _load_from("details", paths, _to_detail)
+
+
+def _to_packed(stored: object) -> _PackedDetail | _Detail:
+    """Raises as ``_to_row`` does."""
+    data = sqlite.unseal(stored)
+    return _to_detail(stored) if data[:1] == b"[" else _decode_packed(data)
 
 
 def _load_from(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sessiontree import clock
@@ -22,7 +22,16 @@ from sessiontree.discovery.families import Kin, kin_of
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import names
-from sessiontree.discovery.search.asking import Candidate, Wanted, ask, name_bonus, rarity
+from sessiontree.discovery.search.asking import (
+    Best,
+    Candidate,
+    Numbered,
+    Wanted,
+    ask,
+    ask_for_best,
+    name_bonus,
+    rarity,
+)
 from sessiontree.discovery.search.hits import IndexProgress, SearchHit, SearchResults
 from sessiontree.discovery.search.query import Query, parse_query
 from sessiontree.discovery.search.scan import (
@@ -235,6 +244,34 @@ class Run:
             give_up(error)
         return []
 
+    def ask_for_best(
+        self,
+        numbered: Numbered,
+        most: int,
+        among: Container[str] | None,
+        copies: Mapping[str, str],
+    ) -> Best | None:
+        """Return the best of the index's matches; None where ``ask_as_it_is`` has to find them."""
+        now_ns = time.time_ns()
+        try:
+            with search_index.open_index() as index:
+                if index is not None:
+                    with index.snapshot():
+                        return ask_for_best(
+                            index,
+                            self.query,
+                            self.wanted,
+                            self.selection,
+                            numbered,
+                            lambda relevance, stat: _weigh(relevance, stat, now_ns),
+                            most,
+                            among=among,
+                            copies=copies,
+                        )
+        except sqlite.FAILURES as error:
+            give_up(error)
+        return None
+
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
         """The name of a session, if it counts."""
         since_ms = self.wanted.since_ms
@@ -375,9 +412,13 @@ class Run:
 
 
 def _score(candidate: Candidate, now_ns: int) -> float:
+    return _weigh(candidate.relevance, candidate.stat, now_ns)
+
+
+def _weigh(relevance: float, stat: FileStat, now_ns: int) -> float:
     """Return the relevance, up to doubled for new sessions; the bonus halves every month."""
-    age_days = max(0.0, (now_ns - candidate.stat.mtime_ns) / 86_400e9)
-    return candidate.relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
+    age_days = max(0.0, (now_ns - stat.mtime_ns) / 86_400e9)
+    return relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
 
 
 def _mtime_ms(stat: FileStat) -> int:

@@ -392,6 +392,11 @@ class SearchIndex:
                 found[no] = _path(folder, name)
         return found
 
+    def get_all_paths(self) -> dict[int, str]:
+        """Return the paths of all files by number, without obsolete ones."""
+        rows = self._database.execute("SELECT no, folder, name FROM sessions")
+        return {no: _path(folder, name) for no, folder, name in rows}
+
     def get_sessions(self, numbers: Sequence[int]) -> dict[int, tuple[str, IndexRow]]:
         """Return paths and rows of sessions by number, without obsolete ones."""
         found: dict[int, tuple[str, IndexRow]] = {}

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.search import Run, give_up
 from sessiontree.discovery.search import index as search_index
-from sessiontree.discovery.search.asking import Wanted
+from sessiontree.discovery.search.asking import Numbered, Wanted
 from sessiontree.discovery.search.hits import IndexProgress, SearchResults
 from sessiontree.discovery.search.index import SearchIndex
 from sessiontree.discovery.search.query import parse_query
@@ -35,6 +35,8 @@ FIRST_S = 1.0
 """How long questions wait for the first look: where there is little to read, that will do."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _FEW, _MOMENT_S = 8, 0.03
+_SPARE = 10
+"""Sessions to look up beyond the limit, in place of those that no longer match."""
 _SCAN_S = 1.0
 """Reading for a query that no index of words can answer."""
 
@@ -50,6 +52,7 @@ class LiveIndex:
         self._looking: threading.Thread | None = None
         self._is_closed = False
         self._selection: Selection | None = None
+        self._numbered: Numbered | None = None
         self._looked_at = float("-inf")
         self._progress = IndexProgress(0, 0)
 
@@ -92,7 +95,7 @@ class LiveIndex:
         results = SearchResults()
         parsed = parse_query(query)
         parsed = parsed.with_open_end() if is_typing else parsed
-        selection = self._selection or self._select()
+        numbered, selection = self._numbered, self._selection or self._select()
         if not parsed.wanted or not selection.files:
             return results
         scanner = Scanner(Matcher(parsed), roles_for(role, include_tools), to_ms(since))
@@ -104,6 +107,18 @@ class LiveIndex:
             run.fill(results, run.scan(some, time.monotonic() + _SCAN_S), limit)
             results.total = None
             return results
+        if numbered is not None:
+            best = run.ask_for_best(numbered, limit + _SPARE, among, copies)
+            if best is not None:
+                run.fill(results, best.candidates, limit)
+                if not best.others:
+                    results.indexing = self._progress
+                    return results
+                if len(results) == limit and results.total is not None:
+                    results.total += best.others
+                    results.indexing = self._progress
+                    return results
+                results = SearchResults()  # of the best some are wrong by now
         found = run.ask_as_it_is()
         if among is not None:
             found = [each for each in found if each.stat.path in among]
@@ -125,13 +140,18 @@ class LiveIndex:
 
     def _look(self) -> None:
         try:
+            before = self._selection
             selection = self._select()
+            if before is None or before.files != selection.files:
+                self._numbered = None
             with search_index.open_index() as index:
                 if index is not None:
                     left = self._update(index, selection)
                     if 0 < len(left) <= _FEW:  # written in this very moment, as a rule
                         time.sleep(_MOMENT_S)
-                        self._update(index, selection)
+                        left = self._update(index, selection)
+                    if not left and self._numbered is None:
+                        self._numbered = Numbered.make(index, selection)
                     is_worn_out = index.is_worn_out()
             if index is not None and is_worn_out:
                 sqlite.replace(search_index.SCHEMA)
@@ -145,6 +165,8 @@ class LiveIndex:
     def _update(self, index: SearchIndex, selection: Selection) -> Sequence[FileStat]:
         """Index what is stale; what is left."""
         stale = index.find_stale(selection.by_folder)
+        if stale:
+            self._numbered = None
         self._set_progress(selection, len(stale))
         left = index.update(
             stale,
