@@ -344,3 +344,23 @@ def test_a_review_that_is_stopped_writes_nothing(machine: Machine) -> None:
         "--review asks about each finding, so it needs a terminal.\n"
     )
     assert "--review needs --redact" in machine.run("export", A, "--review").err
+
+
+def test_a_transcript_is_read_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading it says whether it is one, and has all that is shown: 20 MB take half a second."""
+    from sessiontree.cli.resolve import find_target, open_target
+    from sessiontree.importers import foreign
+    from sessiontree.scope import choose_scope
+
+    read: list[object] = []
+    read_source = foreign.read_source
+
+    def count(*given: object, **named: object) -> object:
+        read.append(given)
+        return read_source(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(foreign, "read_source", count)
+    file, scope = str(_claude_session(machine, machine.project)), choose_scope("/elsewhere")
+    with open_target(find_target(file, scope, foreign=True), scope) as view:
+        assert len(view.path) == 2
+    assert len(read) == 1

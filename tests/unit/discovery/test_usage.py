@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.agent_samples import (
     Record,
@@ -19,10 +21,12 @@ from tests.agent_samples import (
 )
 from tests.unit.discovery.places import put
 
+from sessiontree.discovery import catalogue
 from sessiontree.discovery.usage import UsageTable
 from sessiontree.importers.imports import import_all
 from sessiontree.profiles import get_profile
 from sessiontree.scope import choose_scope
+from sessiontree.storage import sqlite
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
@@ -169,3 +173,19 @@ def test_odd_counts_are_nothing(home: Path, usage: object) -> None:
     answer["message"]["usage"] = usage
     put_claude(home, ONE, claude_prompt("hi"), answer)
     assert used().total.total_tokens == 0
+
+
+def test_kept_answers_that_make_no_sense_are_read_again(home: Path) -> None:
+    put_claude(home, ONE, claude_prompt("hi"), claude_answer("yes", **tokens(input=10, output=5)))
+    before = used().total
+    database = sqlite3.connect(catalogue.SCHEMA.path)
+    ((data,),) = database.execute("SELECT data FROM details").fetchall()
+    stamp, answers, state = msgspec.msgpack.decode(sqlite.unseal(data))
+    for nonsense in ("text", [["m"]], [["m"], [["x"]]], [5, []], None):
+        packed = msgspec.msgpack.encode([stamp, nonsense, state])
+        database.execute("UPDATE details SET data = ?", (sqlite.seal(packed),))
+        database.commit()
+        catalogue.forget_process_memory()
+        assert used().total == before
+    assert answers
+    database.close()

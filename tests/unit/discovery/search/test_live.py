@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent_samples import claude_answer, claude_prompt, put_claude, put_subagent
 from tests.unit.discovery.places import put, talk
 
 from sessiontree import search
@@ -16,6 +18,8 @@ from sessiontree.discovery.search.index import SearchIndex
 from sessiontree.discovery.search.live import LiveIndex
 from sessiontree.profiles import get_profile
 from sessiontree.storage.base import FileStat
+
+ONE = "11111111-1111-4111-8111-111111111111"
 
 
 @pytest.fixture
@@ -128,3 +132,58 @@ def test_closing_ends_the_work_in_the_background(
     index.close()
     assert stopped == [True]
     assert index.wake() is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "common",
+        "common -rare",
+        "common every",
+        "comm*",
+        "common rare",
+        "named",
+        '"every one"',
+        "-x",
+    ],
+)
+@pytest.mark.parametrize("role", [None, "user", "assistant"])
+def test_of_many_that_match_the_best_are_those_of_a_search(
+    home: Path, query: str, role: str | None
+) -> None:
+    """Only they are looked up; the others are counted."""
+    folder = Path(get_profile().sessions_dir) / "--code-pi--"
+    for number in range(24):
+        words = "common " * (1 + number % 7) + ("rare" if number % 9 == 0 else "plain")
+        title = "common named" if number % 5 == 0 else None
+        put(folder, *talk(f"{words} every one", "common"), title=title, mtime=1e9 + 1e6 * number)
+    put_claude(home, ONE, claude_prompt("begin"), claude_answer("yes"))
+    put_subagent(home, ONE, "x", claude_prompt("common every one there"))
+    time.sleep(0.1)  # nothing is indexed that may still change within the clock's tick
+    index = LiveIndex(agents="all")
+    index.wait(10)
+    found = index.search(query, role=role, limit=4)
+    expected = search(query, role=role, limit=4, max_indexing_s=None)
+    assert [hit.path for hit in found] == [hit.path for hit in expected]
+    assert [hit.snippet for hit in found] == [hit.snippet for hit in expected]
+    assert found.total == expected.total
+    gone = {hit.path for hit in found if hit.path.startswith(str(folder))}
+    others = {hit.path for hit in search(query, role=role, limit=None)} - gone
+    narrow = index.search(query, role=role, limit=4, among=others)
+    assert len(narrow) == min(4, len(others))
+    assert narrow.total == len(others)
+    for path in gone:
+        Path(path).unlink()
+    rest = index.search(query, role=role, limit=4)  # before anything looked at the files again
+    assert len(rest) == min(4, len(others))
+    assert {hit.path for hit in rest} <= others
+    index.close()
+
+
+def test_what_another_process_has_just_indexed_is_found(index: LiveIndex, project: Path) -> None:
+    index.wait(10)
+    assert ids(index.search("apple")) == {"a", "c"}
+    put(project, *talk("an apple and a plum"), session_id="b")  # in place of another one
+    time.sleep(0.1)
+    search("plum", max_indexing_s=None)
+    assert ids(index.search("apple")) == {"a", "b", "c"}
