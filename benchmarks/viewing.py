@@ -38,7 +38,8 @@ MAX_MCP_MS = 50.0
 MAX_VIEWER_MB = 150.0
 _TYPED = (DEEP_WORD, "with", "this not")
 """A word of ten sessions, one of nearly all, and two of those; each is typed letter by letter."""
-_ASKED = (DEEP_WORD, "with", '"not it"', f"with -{DEEP_WORD}")
+_ASKED = (DEEP_WORD, "with", '"is the"', f"with -{DEEP_WORD}")
+_KEY_S = 0.1
 _MOST_INDEXING_S = 600.0
 _PROGRAM = str(Path(sys.executable).with_name("sessiontree"))
 
@@ -228,6 +229,7 @@ def _type_all(viewer: _Viewer, typed: dict[str, list[float]], sizes: Sizes) -> l
     viewer.type("x")
     for word in _TYPED:
         for end in range(1, len(word) + 1):
+            time.sleep(_KEY_S)
             ms, found = viewer.type(word[:end])
             typed.setdefault(word[:end], []).append(ms)
         held = len(range(RARE_FIRST, sizes.everywhere, RARE_EVERY))

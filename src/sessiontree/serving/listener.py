@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from typing import Any
 
 from sessiontree.errors import SessionTreeError
+
+
+REQUEST_S = 15.0
+"""How long a client may take to ask. Otherwise it could hold connections until none is left."""
 
 
 class PortError(SessionTreeError):
@@ -41,4 +46,49 @@ def serve(app: Any, listening: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=1,
     )
+    config.load()
+    config.http_protocol_class = type("HurriedProtocol", (_Hurry, config.http_protocol_class), {})
     uvicorn.Server(config).run(sockets=[listening])
+
+
+class _Hurry:
+    """Closes a connection that is open for long without a whole request; uvicorn waits forever.
+
+    Goes before uvicorn's protocol, whose ``cycle`` is the request that is being answered.
+    """
+
+    cycle: Any = None
+    transport: Any = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)  # type: ignore[misc]
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)  # type: ignore[misc]
+        self._wait()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)  # type: ignore[misc]
+        self._stop()
+
+    def _wait(self) -> None:
+        """Wait for a request from now on, unless one is being answered or waited for."""
+        if self._is_answering():
+            self._stop()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self._close)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _close(self) -> None:
+        self._timer = None
+        if not self._is_answering():
+            self.transport.close()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -40,6 +40,8 @@ STALE_S = 10.0
 INDEXING_S = 20.0
 """How long a search that was not typed just now waits for the index."""
 _LEAST_PREFIX = 4
+_FIRST_PAGE_S = 0.2
+"""How long indexing waits for the first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class ServedSessions:
                 self.list()
             self._listed.set()
             if self._index is not None:
-                self._index.wake()
+                self._index.wake(_FIRST_PAGE_S)
 
         with self._starting:
             if self._first is None:

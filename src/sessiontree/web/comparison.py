@@ -21,6 +21,8 @@ MOST_ARTICLES = 150
 _MOST_BRANCHES = 200
 _PARENT, _KIND, _NAME, _TEXT, _FLAGS = 1, 2, 3, 4, 5
 _ANCHOR = 0
+_BEFORE = frozenset(("summary", "compaction", "note", "state"))
+"""Kinds of entries that a new branch may have before its first prompt."""
 _ONE_BRANCH = (
     '<div id="nothing"><h2>There is one branch only</h2><p>A second one begins where somebody goes '
     "back and says something else.</p></div>"
@@ -83,12 +85,16 @@ def split(
 
 
 def cut_into_turns(rows: Sequence[Row], numbers: Sequence[int]) -> list[list[int]]:
-    """Prompts, each with what follows it."""
+    """Prompts, each with what follows it; a summary or setting is with the prompt after it."""
     turns: list[list[int]] = []
+    has_begun = True
     for number in numbers:
-        if not turns or (KINDS[rows[number][_KIND]] == "user" and turns[-1]):
+        kind = KINDS[rows[number][_KIND]]
+        if not turns or (kind == "user" and has_begun):
             turns.append([])
+            has_begun = False
         turns[-1].append(number)
+        has_begun = has_begun or kind not in _BEFORE
     return turns
 
 

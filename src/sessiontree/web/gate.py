@@ -11,6 +11,7 @@ caching and referrers. Pure ASGI.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -37,6 +38,7 @@ HEADERS = (
 )
 _LOOKS = ("GET", "HEAD")
 _MOST_BODY = 64 * 1024
+_BODY_S = 15.0
 _OTHER_SITES = ("cross-site", "same-site")
 
 
@@ -146,18 +148,23 @@ def _is_of_another_site(scope: MutableMapping[str, Any]) -> bool:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The whole body of a request; empty if it is larger than any form of ours."""
+    """The whole body of a request; empty if it is larger than any form of ours, or slower."""
     pieces: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b""
-        size += len(message.get("body", b""))
-        if size <= _MOST_BODY:
-            pieces.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(pieces) if size <= _MOST_BODY else b""
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return b""
+                size += len(message.get("body", b""))
+                if size > _MOST_BODY:
+                    return b""
+                pieces.append(message.get("body", b""))
+                if not message.get("more_body"):
+                    return b"".join(pieces)
+    except TimeoutError:
+        return b""
 
 
 def _with_headers(send: Send) -> Send:

@@ -37,7 +37,7 @@ SORTS = {
     "longest": "most messages first",
     "oldest": "oldest first",
 }
-ROLES = {"": "by anybody", "user": "by you", "assistant": "by the model", "tool": "by tools"}
+ROLES = {"": "by anybody", "user": "by you", "assistant": "by the agent", "tool": "by tools"}
 STATES = {
     "": "any state",
     "named": "named",
@@ -256,7 +256,7 @@ def draw_snippet(hit: Hit) -> str:
             pieces.append(f"<mark>{text(hit.snippet[begin:end])}</mark>")
             at = end
     pieces.append(text(hit.snippet[at:]))
-    who = {"user": "You", "assistant": "Model"}.get(hit.role, hit.role.capitalize())
+    who = {"user": "You", "assistant": "Agent"}.get(hit.role, hit.role.capitalize())
     return f'<p class="snippet" dir="auto"><b>{text(who)}</b> {"".join(pieces)}</p>'
 
 

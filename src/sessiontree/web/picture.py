@@ -174,7 +174,7 @@ def _draw_node(node: Node, row: Row, active: set[int], leaf: int, start: int, pa
     x, y = _place(node)
     state = " active" if node.number in active else ""
     label = f'<tspan class="label">{text(row[_LABEL])}</tspan> ' if row[_LABEL] else ""
-    said = _shorten(row[_TEXT])
+    said = _shorten(row[_TEXT], _CHARACTERS - len(row[_LABEL]) - len(row[_NAME]))
     ring = f'<circle class="leaf" cx="{x}" cy="{y}" r="{_RADIUS + 3}"/>' if (
         node.number == leaf
     ) else ""  # fmt: skip
@@ -192,5 +192,5 @@ def _place(node: Node) -> tuple[int, int]:
     return _LEFT + min(node.lane, _MOST_LANES - 1) * _LANE, node.line * _ROW + _ROW // 2 + 6
 
 
-def _shorten(said: str) -> str:
-    return said if len(said) <= _CHARACTERS else said[: _CHARACTERS - 1] + "…"
+def _shorten(said: str, most: int) -> str:
+    return said if len(said) <= most else said[: max(0, most - 1)] + "…"

@@ -39,5 +39,12 @@ def test_turns_begin_with_prompts() -> None:
     assert cut_into_turns(branched(), []) == []
 
 
+def test_a_summary_before_the_first_prompt_is_in_its_turn() -> None:
+    """So first prompts stand side by side, although one branch begins with a summary."""
+    made = rows((-1, "user"), (0, "summary"), (1, "user"), (2, "assistant"), (3, "user"))
+    assert cut_into_turns(made, [1, 2, 3, 4]) == [[1, 2, 3], [4]]
+    assert cut_into_turns(made, [2, 3, 4]) == [[2, 3], [4]]
+
+
 def test_an_empty_session_has_no_branches() -> None:
     assert find_branches([], -1) == []

@@ -20,6 +20,7 @@ PASSWORD_VARIABLE = "SESSIONTREE_VIEW_PASSWORD"
 SECRET_VARIABLE = "SESSIONTREE_VIEW_SECRET"
 _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 _LEAST_SECRET = 16
+_BROWSER_START_S = 60
 
 
 @click.command("view", short_help="Look at sessions in the browser.")
@@ -135,8 +136,33 @@ def _address(host: str, port: int, access: Access) -> str:
 
 
 def _open_browser(address: str) -> None:
-    """Open it in the background; without a browser the address is there to be clicked."""
+    """Open it in the background; without a browser the address is there to be clicked.
+
+    The browser gets a private page that leads there: other users of this machine can see what a
+    program is called with, and the address holds the token.
+    """
+    import atexit
+    import html
+    import tempfile
     import threading
     import webbrowser
+    from pathlib import Path
 
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    # A browser from a snap sees no temporary files, but those of the home folder.
+    folder = os.path.expanduser("~") if os.path.isdir("/snap") else None
+    try:
+        descriptor, name = tempfile.mkstemp(".html", "sessiontree-view-", folder)
+    except OSError:
+        return
+    page = Path(name)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        target = html.escape(address)
+        file.write(
+            '<!doctype html><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0;url={target}"><a href="{target}">Sessions</a>'
+        )
+    remove = threading.Timer(_BROWSER_START_S, page.unlink, kwargs={"missing_ok": True})
+    remove.daemon = True
+    remove.start()
+    atexit.register(page.unlink, missing_ok=True)
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()

@@ -33,6 +33,8 @@ LOOK_S = 1.0
 """How old a look at the files may be before a question asks for another one."""
 FIRST_S = 1.0
 """How long questions wait for the first look: where there is little to read, that will do."""
+ANSWER_S = 0.05
+"""How long a look waits for the answer to the question that asked for it."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _FEW, _MOMENT_S = 8, 0.03
 _SPARE = 10
@@ -50,18 +52,21 @@ class LiveIndex:
         self._storage = FileSessionStorage()
         self._lock = threading.Lock()
         self._looking: threading.Thread | None = None
-        self._is_closed = False
+        self._closing = threading.Event()
         self._selection: Selection | None = None
         self._numbered: Numbered | None = None
         self._looked_at = float("-inf")
         self._progress = IndexProgress(0, 0)
 
-    def wake(self) -> threading.Thread | None:
-        """Have a thread look at the files, unless one does or the last look was just now."""
+    def wake(self, after_s: float = 0.0) -> threading.Thread | None:
+        """Have a thread look at the files, unless one does or the last look was just now.
+
+        With ``after_s`` it begins a moment later: threads share one processor.
+        """
         with self._lock:
             is_new = time.monotonic() - self._looked_at < LOOK_S
-            if self._looking is None and not is_new and not self._is_closed:
-                self._looking = threading.Thread(target=self._look, daemon=True)
+            if self._looking is None and not is_new and not self._closing.is_set():
+                self._looking = threading.Thread(target=self._look, args=(after_s,), daemon=True)
                 self._looking.start()
             return self._looking
 
@@ -91,7 +96,7 @@ class LiveIndex:
         if self._looked_at == float("-inf"):
             self.wait(FIRST_S)
         else:
-            self.wake()
+            self.wake(ANSWER_S)
         results = SearchResults()
         parsed = parse_query(query)
         parsed = parsed.with_open_end() if is_typing else parsed
@@ -131,15 +136,17 @@ class LiveIndex:
     def close(self) -> None:
         """End the thread; what it has indexed is kept."""
         with self._lock:
-            self._is_closed = True
+            self._closing.set()
             looking = self._looking
         if looking is not None:
             looking.join()
 
     # -- the thread ------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _look(self, after_s: float) -> None:
         try:
+            if after_s:
+                self._closing.wait(after_s)
             before = self._selection
             selection = self._select()
             if before is None or before.files != selection.files:
@@ -171,7 +178,7 @@ class LiveIndex:
         left = index.update(
             stale,
             selection,
-            should_stop=lambda: self._is_closed,
+            should_stop=self._closing.is_set,
             on_progress=lambda done, total: self._set_progress(selection, total - done),
         )
         self._set_progress(selection, len(left))

@@ -38,6 +38,7 @@ _OLD = ("oldText", "old_string", "oldString", "old_str")
 _NEW = ("newText", "new_string", "newString", "new_str")
 _CONTENT = ("content", "file_text")
 _PATCHES = ("patch", "input", "diff")
+_INSERTED, _DELETED = '<span class="ins">', '<span class="del">'
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,9 @@ class Articles:
         about = describe_call(name, arguments)
         path = self._note_call(call)
         size = describe_size(name, arguments)
-        return _folded("call", name, f"{about} {f'({size})' if size else ''}",
-                       self._arguments(name, arguments, path))  # fmt: skip
+        given = self._arguments(name, arguments, path)
+        facts = (about, f"({size})" if size else "", _count_changes(given))
+        return _folded("call", name, " ".join(filter(None, facts)), given)
 
     def _note_call(self, call: Mapping[str, Any]) -> str:
         """Remember the file that a call is about; its path."""
@@ -211,7 +213,10 @@ class Articles:
         return _article(
             place,
             "result failed" if failed else "result",
-            _label(place) + _folded("output", name, about, body or _nothing("(no output)")),
+            _label(place)
+            + _folded(
+                "output", name, _count_changes(body) or about, body or _nothing("(no output)")
+            ),
         )
 
     def _command(self, place: Place, message: Mapping[str, Any]) -> str:
@@ -287,6 +292,13 @@ def _folded(kind: str, name: str, about: str, body: str) -> str:
 
 def _nothing(text: str) -> str:
     return f'<p class="nothing">{markup.text(text)}</p>'
+
+
+def _count_changes(drawn: str) -> str:
+    """The lines that a drawn difference puts in and takes out, such as ``+3 −1``."""
+    if not drawn.startswith('<pre class="diff"'):
+        return ""
+    return f"+{drawn.count(_INSERTED)} −{drawn.count(_DELETED)}"
 
 
 def _image(block: Mapping[str, Any]) -> str:

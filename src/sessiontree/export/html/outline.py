@@ -6,6 +6,7 @@ show, without the articles themselves. Rows are arrays, because a long session h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 TEXT_CHARACTERS = 140
 HAS_ARTICLE, IS_FAILED = 1, 2
+# What only says how a text looks, and so nothing in a single line of it.
+_MARKDOWN = re.compile(r"^[ \t]*#{1,6}[ \t]+|\*\*(?=\S)|(?<=\S)\*\*|`", re.MULTILINE)
 
 Row = list[Any]
 """Anchor, parent's number (-1 for a root), kind, name, text, flags, height, label, block."""
@@ -56,8 +59,8 @@ class Outline:
             anchor(shown_id, self.number(entry)),
             self.parent(entry),
             KINDS.index(digest.kind),
-            _line(digest.name, 40),
-            _line(digest.text, TEXT_CHARACTERS),
+            "agent" if digest.kind in ("assistant", "calls") else _line(digest.name, 40),
+            _line(_MARKDOWN.sub("", digest.text[: TEXT_CHARACTERS * 4]), TEXT_CHARACTERS),
             flags,
             height,
             _line(label, 80) if label else "",

@@ -11,7 +11,7 @@
   const [ANCHOR, PARENT, KIND, NAME, TEXT, FLAGS, HEIGHT, LABEL, BLOCK] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
   const HAS_ARTICLE = 1, FAILED = 2;
   const TALK = new Set(["user", "assistant", "command", "note", "compaction", "summary"]);
-  const PAGE_PX = 2400, ROW_PX = 26, MOST_FORKS = 8;
+  const PAGE_PX = 2400, ROW_PX = 26, MOST_FORKS = 8, INDENT_PX = 14, MOST_INDENTS = 12;
   const talk = find("talk"), side = find("side"), list = find("rows"), banner = find("banner");
   const trusted = window.trustedTypes
     ? trustedTypes.createPolicy("sessiontree", { createHTML: (markup) => markup })
@@ -127,6 +127,7 @@
     }
     const isOther = leaf >= 0 && !activePath.has(leaf);
     banner.hidden = !isOther;
+    document.documentElement.classList.toggle("off-path", isOther);
     banner.replaceChildren();
     if (isOther) {
       const back = make("button", "", "Back to the active branch");
@@ -250,7 +251,7 @@
   }
 
   function goToHash() {
-    const anchor = decodeURIComponent(location.hash.slice(1));
+    const anchor = location.hash.slice(1); // ids in links are plain: nothing to decode
     const i = anchor ? rows.findIndex((row) => row[ANCHOR] === anchor) : -1;
     if (i >= 0) go(i, { focus: false });
     return i >= 0;
@@ -279,13 +280,19 @@
       if (!isVisible(i)) continue;
       if (nearest < 0) roots.push(i); else if (kids.has(nearest)) kids.get(nearest).push(i); else kids.set(nearest, [i]);
     }
-    const stack = roots.reverse().map((i) => [i, hits ? 0 : roots.length > 1 ? 1 : 0]);
+    // Of each level to the left of a line: whether another branch begins further down.
+    const stack = [];
+    const push = (below, rails) => {
+      const isFork = !hits && below.length > 1;
+      for (let at = below.length - 1; at >= 0; at--) {
+        stack.push([below[at], isFork ? rails + (at < below.length - 1 ? "|" : " ") : rails, isFork]);
+      }
+    };
+    push(roots, "");
     while (stack.length) {
-      const [i, depth] = stack.pop();
-      lines.push([i, depth]);
-      const below = kids.get(i) || [];
-      const deeper = hits ? 0 : below.length > 1 ? depth + 1 : depth;
-      for (let at = below.length - 1; at >= 0; at--) stack.push([below[at], deeper]);
+      const [i, rails, isFirst] = stack.pop();
+      lines.push([i, rails, isFirst]);
+      push(kids.get(i) || [], rails);
     }
     holder.style.height = `${lines.length * ROW_PX}px`;
   }
@@ -298,11 +305,12 @@
     const made = [];
     for (let at = from; at < to; at++) made.push(treeLine(at));
     holder.replaceChildren(...made);
-    if (focusedLine >= from && focusedLine < to) made[focusedLine - from].firstChild.focus({ preventScroll: true });
+    if (focusedLine >= from && focusedLine < to) made[focusedLine - from].lastChild.focus({ preventScroll: true });
   }
 
   function treeLine(at) {
-    const [i, depth] = lines[at];
+    const [i, rails, isFirst] = lines[at];
+    const depth = Math.min(rails.length, MOST_INDENTS);
     const row = rows[i];
     const item = make("li", kind(i));
     item.dataset.line = at;
@@ -314,7 +322,12 @@
     if (row[FLAGS] & FAILED) item.classList.add("failed");
     const anchor = make("a");
     anchor.href = `#${row[ANCHOR]}`;
-    anchor.style.paddingLeft = `${8 + 14 * Math.min(depth, 12)}px`;
+    anchor.style.paddingLeft = `${8 + INDENT_PX * depth}px`;
+    for (let level = 0; level < depth; level++) {
+      const isOwn = isFirst && level === depth - 1;
+      if (rails[level] === "|" || isOwn) place("rail", level, item, isOwn && rails[level] !== "|");
+      if (isOwn) place("arm", level, item);
+    }
     if (i === here) anchor.setAttribute("aria-current", "true");
     anchor.append(make("span", "dot"));
     if (row[LABEL]) anchor.append(make("span", "label", row[LABEL]));
@@ -322,6 +335,12 @@
     anchor.title = row[TEXT];
     item.append(anchor);
     return item;
+  }
+
+  function place(name, level, item, isLast = false) {
+    const mark = make("span", isLast ? `${name} last` : name);
+    mark.style.left = `${11 + INDENT_PX * level}px`;
+    item.append(mark);
   }
 
   function reveal(i) {
@@ -352,7 +371,7 @@
     if (top + ROW_PX > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW_PX - list.clientHeight;
     drawTree();
     const target = [...holder.children].find((each) => Number(each.dataset.line) === at);
-    if (target) target.firstChild.focus({ preventScroll: true });
+    if (target) target.lastChild.focus({ preventScroll: true });
   });
 
   const withTools = find("with-tools");
@@ -395,6 +414,7 @@
     words = query ? query.split(/\s+/) : [];
     if (!words.length) {
       hits = null;
+      side.classList.remove("searching");
       told.textContent = "";
       paint(); layTree(); reveal(here); drawTree();
       return;
@@ -417,6 +437,7 @@
       }
     }
     hits = found;
+    side.classList.add("searching");
     ordered = [...found].sort((a, b) => a - b);
     const elsewhere = ordered.filter((i) => !shown.has(i)).length;
     told.textContent = `${ordered.length} found${elsewhere ? `, ${elsewhere} on other branches` : ""}`;

@@ -1,0 +1,171 @@
+"""``view``: who gets in, and how the browser learns the address."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from .conftest import Machine
+
+_PROGRAM = str(Path(sys.executable).with_name("sessiontree"))
+_PASSWORD = "correct horse"
+_SECRET = "sixteen letters of a proxy"
+
+
+@contextmanager
+def running(machine: Machine, *options: str, **env: str) -> Iterator[str]:
+    """A viewer; the address that it prints."""
+    process = subprocess.Popen(
+        [_PROGRAM, "view", "--no-open", *options],
+        env={**machine.env, **env},
+        cwd=machine.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("Sessions: ").strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+
+
+def ask(
+    url: str, path: str, form: dict[str, str] | None = None, **headers: str
+) -> tuple[int, str, str]:
+    """Status, cookie and body of an answer."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
+    host = {"host": f"127.0.0.1:{parts.port}", "accept": "text/html"}
+    given = host | {name.replace("_", "-"): value for name, value in headers.items()}
+    body = urlencode(form) if form is not None else None
+    connection.request("GET" if form is None else "POST", path, body, given)
+    try:
+        answer = connection.getresponse()
+        cookie = answer.headers.get("set-cookie", "")
+        return answer.status, cookie, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "told"),
+    [
+        (["--host", "0.0.0.0"], {}, "Others can reach 0.0.0.0: set SESSIONTREE_VIEW_PASSWORD"),
+        (["--host", "::"], {"SESSIONTREE_VIEW_PASSWORD": "short"}, "at least 8 characters"),
+        (["--host", "192.0.2.1"], {}, "Others can reach 192.0.2.1"),
+        (["--login-header", "X-User"], {}, "set SESSIONTREE_VIEW_SECRET"),
+        (["--login-header", "X-User"], {"SESSIONTREE_VIEW_SECRET": "short"}, "at least 16"),
+        (["--writer", "anna"], {}, "--writer goes with --login-header"),
+    ],
+)
+def test_nobody_is_let_in_by_an_oversight(
+    machine: Machine, options: list[str], env: dict[str, str], told: str
+) -> None:
+    result = machine.run("view", "--no-open", *options, **env)
+    assert result.code == 2
+    assert told in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_password_lets_others_in_and_cannot_be_guessed(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "question", "answer", title="Login")
+    env = {"SESSIONTREE_VIEW_PASSWORD": _PASSWORD}
+    with running(machine, "--host", "0.0.0.0", **env) as url:
+        own = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
+        status, cookie, page = ask(url, "/")
+        assert (status, cookie) == (401, "")
+        assert 'type="password"' in page
+        assert ask(url, "/login", {"password": _PASSWORD})[0] == 403  # a form of another site
+        status, cookie, _ = ask(url, "/login", {"password": _PASSWORD}, **own)
+        assert status == 303
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+        mine = {"cookie": cookie.partition(";")[0]}
+        assert ask(url, "/", **mine)[0] == 200
+        assert ask(url, "/", host="sessions.example.org", **mine)[0] == 403
+        for _ in range(10):
+            assert ask(url, "/login", {"password": "guess"}, **own)[0] == 401
+        assert ask(url, "/login", {"password": _PASSWORD}, **own)[0] == 401  # for a minute
+        assert ask(url, "/", **mine)[0] == 200  # who is in stays in
+
+
+def test_a_proxy_says_who_somebody_is(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "question", "answer", title="Login")
+    options = ["--login-header", "X-User", "--writer", "anna"]
+    with running(machine, *options, SESSIONTREE_VIEW_SECRET=_SECRET) as url:
+        proxy = {"x_sessiontree_secret": _SECRET}
+        assert ask(url, "/")[0] == 401
+        assert ask(url, "/", x_user="anna")[0] == 401
+        assert ask(url, "/", x_user="anna", x_sessiontree_secret="guess")[0] == 401
+        status, _, page = ask(url, "/", x_user="anna", **proxy)
+        assert (status, "anna" in page, "read only" in page) == (200, True, False)
+        status, _, page = ask(url, "/", x_user="ben", **proxy)
+        assert (status, "ben" in page, "read only" in page) == (200, True, True)
+        key = re.search(r"/s/([0-9a-f]+)", page)
+        token = re.search(r'form-token" content="([0-9a-f]+)"', page)
+        assert key is not None
+        assert token is not None
+        form = {"name": "Changed", "token": token[1]}
+        own = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
+        assert ask(url, f"/s/{key[1]}/rename", form, x_user="ben", **proxy, **own)[0] == 403
+        # ben's token is not anna's
+        assert ask(url, f"/s/{key[1]}/rename", form, x_user="anna", **proxy, **own)[0] == 403
+
+
+def test_the_address_is_no_argument_that_others_can_see(machine: Machine, tmp_path: Path) -> None:
+    browser, called, seen = tmp_path / "browser", tmp_path / "called", tmp_path / "seen"
+    browser.write_text(
+        f'#!/bin/sh\nprintf %s "$1" > {called}\ncp -p "${{1#file://}}" {seen}.new\n'
+        f"mv {seen}.new {seen}\n"
+    )
+    browser.chmod(0o700)
+    leader, follower = pty.openpty()
+    env = {**machine.env, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [_PROGRAM, "view"],
+        env=env | {"BROWSER": str(browser), "TERM": "dumb"},
+        cwd=machine.home,
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    printed = b""
+    try:
+        while b"ends it" not in printed:
+            printed += os.read(leader, 1_000)
+        address = re.search(rb"http://\S+token=[\w-]+", printed)
+        assert address is not None
+        _wait_for(seen)
+        page = Path(called.read_text().removeprefix("file://"))
+        assert called.read_text().startswith("file://")
+        assert "token" not in called.read_text()
+        assert address[0].decode() in seen.read_text()
+        assert stat.S_IMODE(seen.stat().st_mode) == 0o600
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+        os.close(leader)
+    assert not page.exists()
+
+
+def _wait_for(path: Path) -> None:
+    import time
+
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
