@@ -185,8 +185,63 @@ def test_every_branch_opens_and_the_way_back(tmp_path: Path, page: Page) -> None
     assert page.js("document.querySelector('#banner').hidden")
 
 
+def test_lines_in_the_tree_lead_from_a_fork_to_its_branches(tmp_path: Path, page: Page) -> None:
+    page.go(export(tmp_path, branched()))
+    page.wait("document.querySelectorAll('#rows li').length === 7")
+    drawn = page.js(
+        "[...document.querySelectorAll('#rows li')].map(li => [...li.querySelectorAll('span')]"
+        ".map(e => e.className).filter(name => /rail|arm/.test(name)).join('+'))"
+    )
+    assert drawn == ["", "", "rail+arm", "rail", "rail last+arm", "", ""]
+    page.click("#find")
+    page.type("start")
+    page.wait("document.querySelector('#found').textContent.includes('found')")
+    assert page.count("#rows .rail") == 0  # what was found is a list
+
+
+def test_another_branch_leaves_the_beginning_of_a_message_in_view(
+    tmp_path: Path, page: Page
+) -> None:
+    """The line about the branch stands above the conversation, not on it."""
+    records = branched()
+    long = assistant("\n\n".join(["words"] * 200))
+    page.go(export(tmp_path, [*records, message("a9", "a2", long)]))
+    page.wait("document.querySelectorAll('#talk article').length > 3")
+    page.js("sessiontreePage.go(sessiontreePage.rows.findIndex(row => row[0] === 'm-a2'))")
+    page.wait("document.querySelector('#m-a2.came')")
+    page.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    below = "document.querySelector('#banner').getBoundingClientRect().bottom"
+    assert page.js(f"document.querySelector('#m-a2').getBoundingClientRect().top >= {below}")
+
+
+def test_a_wide_table_keeps_its_words_and_scrolls(tmp_path: Path, page: Page) -> None:
+    row = f"|{'wonderful|' * 40}"
+    table = f"{row}\n|{'--|' * 40}\n{row}"
+    page.go(export(tmp_path, [header(), message("a1", None, assistant(table))]))
+    page.wait("document.querySelector('#talk td')")
+    assert page.js("document.querySelector('#talk td').getBoundingClientRect().height") < 40
+    assert page.js("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_paper_is_white_whatever_the_screen_shows(tmp_path: Path, page: Page) -> None:
+    page.go(export(tmp_path, branched()))
+    page.wait("document.querySelector('#talk article')")
+    page.media(dark=True)
+    page.click("#theme")
+    page.click("#theme")
+    page.media(dark=True, medium="print")
+    assert page.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.js("getComputedStyle(document.body).color") == "rgb(29, 33, 40)"
+    sizes = page.js("['td', 'p', 'h2'].map(tag => document.querySelector('#talk ' + tag))"
+                    ".filter(Boolean).map(e => parseFloat(getComputedStyle(e).fontSize))")  # fmt: skip
+    assert max(sizes) < 13
+
+
 def test_a_link_to_a_message_opens_its_branch(tmp_path: Path, page: Page) -> None:
     made = export(tmp_path, branched())
+    page.go(f"{made.as_uri()}#%")  # no link of ours
+    page.wait("document.querySelectorAll('#talk article').length === 7")
+    page.go("about:blank")
     page.go(f"{made.as_uri()}#m-a2")
     page.wait("document.querySelector('#m-a2.came')")
     assert "Done with a start value" in page.text("#m-a2")
@@ -219,7 +274,7 @@ def test_keys_move_through_tree_and_prompts(tmp_path: Path, page: Page) -> None:
     page.wait("location.hash === '#m-q1'")
     page.type("t")
     page.key("End")
-    assert page.js("document.activeElement.closest('li').innerText").endswith("It is `sum` now")
+    assert page.js("document.activeElement.closest('li').innerText").endswith("It is sum now")
     page.key("Enter")
     page.wait("location.hash === '#m-a3'")
     assert page.js("document.activeElement.id") == "m-a3"
@@ -236,6 +291,7 @@ def test_edits_are_differences_and_images_are_shown(tmp_path: Path, page: Page) 
     page.click("#fold")
     assert page.text(".diff .del") == "-two"
     assert page.text(".diff .ins") == "+three"
+    assert page.text("#talk details.call summary") == "edit a.py +1 −1"
 
 
 def test_redaction_says_how_much_it_took_out(tmp_path: Path, page: Page) -> None:

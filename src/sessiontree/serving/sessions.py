@@ -121,7 +121,7 @@ class ServedSessions:
         """All sessions with messages, newest first, as they were a moment ago unless ``fresh``.
 
         A listing is made again after ``KEEP_S``: by another thread if it is not old, so that
-        whoever types waits for none. While a thread lists them, the listing before it counts.
+        no request waits. While a thread lists them, the listing before it counts.
         """
         age = time.monotonic() - self._listed_at
         if not fresh and KEEP_S < age < STALE_S:

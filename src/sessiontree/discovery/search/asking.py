@@ -125,7 +125,7 @@ def ask(
 class Numbered:
     """The sessions in question, by the index's numbers for their files.
 
-    Whoever asks often keeps it, so that nothing has to be looked up for a session that has the
+    A program that asks often keeps it, so that nothing is looked up for a session that has the
     words but is not among the best.
     """
 
