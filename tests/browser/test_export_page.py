@@ -232,8 +232,10 @@ def test_paper_is_white_whatever_the_screen_shows(tmp_path: Path, page: Page) ->
     page.media(dark=True, medium="print")
     assert page.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.js("getComputedStyle(document.body).color") == "rgb(29, 33, 40)"
-    sizes = page.js("['td', 'p', 'h2'].map(tag => document.querySelector('#talk ' + tag))"
-                    ".filter(Boolean).map(e => parseFloat(getComputedStyle(e).fontSize))")  # fmt: skip
+    sizes = page.js(
+        "[...document.querySelectorAll('#talk p, #talk h2, #talk pre')]"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
     assert max(sizes) < 13
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -44,15 +45,15 @@ def running(machine: Machine, *options: str, **env: str) -> Iterator[str]:
 
 
 def ask(
-    url: str, path: str, form: dict[str, str] | None = None, **headers: str
+    url: str, path: str, form: dict[str, str] | None = None, **headers: Any
 ) -> tuple[int, str, str]:
     """Status, cookie and body of an answer."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=20)
-    host = {"host": f"127.0.0.1:{parts.port}", "accept": "text/html"}
-    given = host | {name.replace("_", "-"): value for name, value in headers.items()}
+    given: dict[str, str] = {"host": f"127.0.0.1:{parts.port}", "accept": "text/html"}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
     body = urlencode(form) if form is not None else None
-    connection.request("GET" if form is None else "POST", path, body, given)
+    connection.request("POST" if form is not None else "GET", path, body, given)
     try:
         answer = connection.getresponse()
         cookie = answer.headers.get("set-cookie", "")
@@ -73,7 +74,7 @@ def ask(
     ],
 )
 def test_nobody_is_let_in_by_an_oversight(
-    machine: Machine, options: list[str], env: dict[str, str], told: str
+    machine: Machine, options: list[str], env: dict[str, Any], told: str
 ) -> None:
     result = machine.run("view", "--no-open", *options, **env)
     assert result.code == 2
@@ -85,7 +86,7 @@ def test_a_password_lets_others_in_and_cannot_be_guessed(machine: Machine) -> No
     machine.session("0199a3f2c0de1234", "question", "answer", title="Login")
     env = {"SESSIONTREE_VIEW_PASSWORD": _PASSWORD}
     with running(machine, "--host", "0.0.0.0", **env) as url:
-        own = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
+        own: dict[str, Any] = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
         status, cookie, page = ask(url, "/")
         assert (status, cookie) == (401, "")
         assert 'type="password"' in page
@@ -93,7 +94,7 @@ def test_a_password_lets_others_in_and_cannot_be_guessed(machine: Machine) -> No
         status, cookie, _ = ask(url, "/login", {"password": _PASSWORD}, **own)
         assert status == 303
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
-        mine = {"cookie": cookie.partition(";")[0]}
+        mine: dict[str, Any] = {"cookie": cookie.partition(";")[0]}
         assert ask(url, "/", **mine)[0] == 200
         assert ask(url, "/", host="sessions.example.org", **mine)[0] == 403
         for _ in range(10):
@@ -106,7 +107,7 @@ def test_a_proxy_says_who_somebody_is(machine: Machine) -> None:
     machine.session("0199a3f2c0de1234", "question", "answer", title="Login")
     options = ["--login-header", "X-User", "--writer", "anna"]
     with running(machine, *options, SESSIONTREE_VIEW_SECRET=_SECRET) as url:
-        proxy = {"x_sessiontree_secret": _SECRET}
+        proxy: dict[str, Any] = {"x_sessiontree_secret": _SECRET}
         assert ask(url, "/")[0] == 401
         assert ask(url, "/", x_user="anna")[0] == 401
         assert ask(url, "/", x_user="anna", x_sessiontree_secret="guess")[0] == 401
@@ -119,7 +120,7 @@ def test_a_proxy_says_who_somebody_is(machine: Machine) -> None:
         assert key is not None
         assert token is not None
         form = {"name": "Changed", "token": token[1]}
-        own = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
+        own: dict[str, Any] = {"origin": f"http://127.0.0.1:{urlsplit(url).port}"}
         assert ask(url, f"/s/{key[1]}/rename", form, x_user="ben", **proxy, **own)[0] == 403
         # ben's token is not anna's
         assert ask(url, f"/s/{key[1]}/rename", form, x_user="anna", **proxy, **own)[0] == 403

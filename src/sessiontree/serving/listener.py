@@ -9,7 +9,6 @@ from typing import Any
 
 from sessiontree.errors import SessionTreeError
 
-
 REQUEST_S = 15.0
 """How long a client may take to ask. Otherwise it could hold connections until none is left."""
 

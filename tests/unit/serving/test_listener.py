@@ -53,9 +53,12 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     made: list[uvicorn.Server] = []
     run = uvicorn.Server.run
-    monkeypatch.setattr(
-        uvicorn.Server, "run", lambda self, sockets: (made.append(self), run(self, sockets))
-    )
+
+    def run_noted(self: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        made.append(self)
+        run(self, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run_noted)
     listening = listen("127.0.0.1", 0)
     thread = threading.Thread(target=listener.serve, args=(app, listening))
     thread.start()
