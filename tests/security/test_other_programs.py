@@ -224,8 +224,8 @@ def test_commands_refuse_it_in_one_line(machine: Machine, arguments: tuple[str, 
     transcript = write(machine.project / "claude.jsonl", CLAUDE)
     before = _snapshot(machine.root)
     for file in (path, transcript):
-        if arguments[0] == "export" and file == transcript:
-            continue  # which it can show
+        if arguments[0] in ("export", "convert") and file == transcript:
+            continue  # which they read, and leave as it is: see the next test
         result = machine.run(*(word.format(file) for word in arguments))
         assert (result.code, result.out) == (1, "")
         assert result.err.count("\n") == 1
@@ -233,6 +233,17 @@ def test_commands_refuse_it_in_one_line(machine: Machine, arguments: tuple[str, 
         assert ("sessiontree import" in result.err) == (file == transcript)
         assert {**_snapshot(machine.root), **before} == _snapshot(machine.root)
     assert len(list(machine.project.iterdir())) == len([path, transcript])
+
+
+@pytest.mark.parametrize("arguments", [("export", "{}"), ("convert", "{}", "--to", "pi")])
+def test_commands_that_read_a_transcript_leave_it_as_it_is(
+    machine: Machine, arguments: tuple[str, ...]
+) -> None:
+    transcript = write(machine.project / "claude.jsonl", CLAUDE)
+    before = _snapshot(machine.root)
+    result = machine.run(*(word.format(transcript) for word in arguments))
+    assert (result.code, result.err) == (0, "")
+    assert {**_snapshot(machine.root), **before} == _snapshot(machine.root)
 
 
 def test_commands_say_what_they_recovered(machine: Machine) -> None:
