@@ -63,8 +63,14 @@ def trim_all(all_data: Sequence[WireEntry], dialect: Dialect) -> bytes | list[Tr
     text = codec.encode_lines(all_data)
     if text is None:
         return [trim(data, dialect) for data in all_data]
-    if len(text) <= MAX_UNITS and all(map(_is_plain, all_data)):
-        return text
+    if len(text) <= MAX_UNITS:
+        for data in all_data:
+            # of an entry with nothing but a message only that can hold anything to trim
+            is_message = len(data) == 5 and "message" in data and "parentId" in data
+            if not _is_plain(data["message"] if is_message and "timestamp" in data else data):
+                break
+        else:
+            return text
     lines = text.split(b"\n")
     lines.pop()
     return [_trim_line(line, data, dialect) for line, data in zip(lines, all_data, strict=True)]
@@ -117,8 +123,7 @@ def _is_plain(entry: WireEntry) -> bool:
                 "partialJson" in node
                 or "jsonlEvents" in node
                 or "image_url" in node
-                or "frames" in node
-                or ("type" in node and node["type"] == "image")
+                or ("data" in node and _may_be_image(node["data"]))
             ):
                 return False
             if not is_tracked(node):
@@ -132,6 +137,11 @@ def _is_plain(entry: WireEntry) -> bool:
             if type(item) not in plain:
                 found.append(item)  # noqa: PERF401 - a call for each node, else
     return True
+
+
+def _may_be_image(data: object) -> bool:
+    """Whether this value of a "data" is one that would become a blob in an image."""
+    return isinstance(data, str) and len(data) >= MIN_IMAGE_LENGTH
 
 
 def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> dict[str, str]:
@@ -202,7 +212,7 @@ def _externalise(node: dict[str, Any], place: str, blobs: list[bytes]) -> None:
         place in _IMAGE_PLACES
         and _is_image(node, place)
         and isinstance(data, str)
-        and len(data) >= MIN_IMAGE_LENGTH
+        and _may_be_image(data)
     ):
         raw = _from_base64(data)
         if raw is not None:

@@ -103,7 +103,9 @@ class LiveSession:
             log.append((entry,))
         except EntryExistsError:  # somebody else drew the same number just now
             return self.append(entry_type, fields)
-        self._set_leaf(entry.id)
+        tree = log.tree
+        tree.leaf_id = entry.id
+        self._known = len(tree.entries)
         for own in self._own:
             own.add(entry.id)
         if self._builder is not None or entry_type == "compaction":

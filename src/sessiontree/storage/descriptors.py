@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 
 from sessiontree.errors import without_frames
 from sessiontree.storage import locks, regular
@@ -18,6 +19,8 @@ from sessiontree.storage.open_elsewhere import has_writers
 from sessiontree.storage.syncing import sync_folder
 
 _TAIL_BYTES = 256
+_LOOK_S = 0.01
+"""How long the name of a locked file needs no second look; see ``FileWriter.lock``."""
 
 
 class FileReader:
@@ -95,6 +98,7 @@ class FileWriter:
         self._fd = self._handle.number
         self._own = own = os.fstat(self._fd)
         self._inode, self._device = own.st_ino, own.st_dev
+        self._links, self._looked_until = 0, 0.0
         try:
             regular.require_regular(path, self._own)
         except OSError:
@@ -102,18 +106,31 @@ class FileWriter:
             raise
 
     def lock(self) -> int | None:
+        """Lock the file; its size, or None if the name means another file by now.
+
+        To look at a name takes the system several times as long as to look at an open file. Within
+        a moment of the last look the file's own count of names tells whether it was replaced or
+        removed: any program that does either takes a name from it.
+        """
         if self._depth <= 0:
             self.has_locks = locks.lock(self._fd, self._path)
         self._depth += 1
+        now = time.monotonic()
         try:
+            if now < self._looked_until:
+                found = os.fstat(self._fd)
+                if found.st_nlink == self._links:
+                    return found.st_size
             found = os.stat(self._path)
         except FileNotFoundError:
             return None
         except BaseException:
             self.unlock()
             raise
-        is_own = found.st_ino == self._inode and found.st_dev == self._device
-        return found.st_size if is_own else None
+        if found.st_ino != self._inode or found.st_dev != self._device:
+            return None
+        self._links, self._looked_until = found.st_nlink, now + _LOOK_S
+        return found.st_size
 
     def unlock(self) -> None:
         self._depth -= 1
@@ -170,7 +187,7 @@ class FileWriter:
 
     def note_rename(self, path: StrPath) -> None:
         self._path = os.fspath(path)
-        self._is_new = True
+        self._is_new, self._looked_until = True, 0.0
 
     def flush(self) -> None:
         """Do nothing: writes are not buffered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Container
 from functools import lru_cache
 from typing import Any, cast, get_args
 
@@ -12,7 +13,12 @@ from sessiontree.clock import Clock, now_ms
 from sessiontree.errors import InvalidIdError
 from sessiontree.model.entries import Entry, WireEntry
 from sessiontree.model.header import CURRENT_VERSION, Header, get_version, make_header
-from sessiontree.model.ids import format_timestamp, new_entry_id, new_session_id, new_uuid7
+from sessiontree.model.ids import (
+    ENTRY_ID_LENGTH,
+    format_timestamp,
+    new_session_id,
+    new_uuid7,
+)
 from sessiontree.profiles import Dialect
 from sessiontree.stores.base import Durability, SessionLog
 
@@ -122,7 +128,7 @@ def derive_header(
 def new_entry(log: SessionLog, entry_type: str, fields: WireEntry) -> Entry:
     """An entry that would be the child of the leaf, with an id that the session does not have."""
     tree = log.tree
-    entry_id = new_entry_id(tree.by_id, _draw_four)
+    entry_id = _draw_id(tree.by_id)
     parent_id = tree.leaf_id
     time = _format_recent(log.store.clock())
     data: WireEntry = {
@@ -137,19 +143,29 @@ def new_entry(log: SessionLog, entry_type: str, fields: WireEntry) -> Entry:
     return Entry(entry_type, entry_id, parent_id, time, cached=data)
 
 
-def _draw_four(_: int) -> bytes:
-    """Four random bytes, for which the system is asked a thousand at a time."""
-    try:
-        return _fours.pop()  # in one step, since other threads draw, too
-    except IndexError:
-        drawn = os.urandom(1_024)
-        _fours.extend(drawn[at : at + 4] for at in range(4, len(drawn), 4))
-        return drawn[:4]
+def draw_ids(count: int) -> list[str]:
+    """Draw ids of eight hex digits in one call of the system; some may be taken."""
+    return _EIGHT.findall(os.urandom(count * ENTRY_ID_LENGTH // 2).hex())
 
 
-_fours: list[bytes] = []
+_EIGHT = re.compile("." * ENTRY_ID_LENGTH)
+
+
+def _draw_id(taken: Container[str]) -> str:
+    """Take an id that no entry of the session has, of those that were drawn in advance."""
+    while True:
+        try:
+            made = _drawn.pop()  # in one step, since other threads draw, too
+        except IndexError:
+            made, *more = draw_ids(256)
+            _drawn.extend(more)
+        if made not in taken:
+            return made
+
+
+_drawn: list[str] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_fours.clear)  # else both would draw the same
+    os.register_at_fork(after_in_child=_drawn.clear)  # else both would draw the same
 
 _format_recent = lru_cache(maxsize=1)(format_timestamp)
 """Many entries are made within the same millisecond."""

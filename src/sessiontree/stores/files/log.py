@@ -451,21 +451,23 @@ class FileLog(SharedFile):
         The latest entries stay in memory; older ones are read again when needed. If another program
         overwrites the file, what is in memory can be written once more.
         """
-        payloads, lengths = document.payloads, spelled.lengths
-        for number, entry in enumerate(entries):
-            length = lengths[number]
+        payloads = document.payloads
+        for entry, length in zip(entries, spelled.lengths, strict=True):
             entry.attach(payloads, offset, length)
             offset += length + 1
-        self._recent += spelled.whole
-        for entry in spelled.whole:
-            self._recent_bytes += entry.length
+        whole = spelled.whole
+        self._recent += whole
+        if whole is entries:
+            self._recent_bytes += len(spelled.text)
+        else:
+            self._recent_bytes += sum(entry.length + 1 for entry in whole)
         if self._recent_bytes > _RECENT_BYTES:
             self._release_oldest()
 
     def _release_oldest(self) -> None:
         while self._recent_bytes > _RECENT_BYTES:
             oldest = self._recent.popleft()
-            self._recent_bytes -= oldest.length
+            self._recent_bytes -= oldest.length + 1
             if not may_be_edited(oldest, self.dialect):
                 oldest.release()
 
