@@ -28,7 +28,9 @@ class News:
         else:  # the session was rewritten: its entries may be in another order
             new = [entry for entry in tree.entries if entry.id not in self._tree.by_id]
         self._tree, self._count = tree, len(tree.entries)
-        return [entry for entry in new if entry.id not in self._own]
+        found = [entry for entry in new if entry.id not in self._own.ids]
+        self._own.ids.clear()  # they are all in the tree that was looked through
+        return found
 
 
 def follow(session: LiveSession, timeout_s: float | None = None) -> Iterator[Entry]:

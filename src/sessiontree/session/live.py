@@ -6,6 +6,7 @@ fails has nothing to undo. Knows nothing of how sessions are found, nor of where
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Any
@@ -25,6 +26,13 @@ from sessiontree.stores.base import SessionLog
 from sessiontree.stores.identity import new_entry
 
 
+class OwnIds:
+    """The ids of entries that a session itself has made."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+
+
 class LiveSession:
     """A session that can be read and appended to."""
 
@@ -39,7 +47,7 @@ class LiveSession:
         self._has_moved = False
         self._is_deleted = False
         self._known = len(log.tree.entries)
-        self._own: list[set[str]] = []
+        self._own: list[weakref.ref[OwnIds]] = []
 
     # -- state -----------------------------------------------------------------------------
 
@@ -106,8 +114,8 @@ class LiveSession:
         tree = log.tree
         tree.leaf_id = entry.id
         self._known = len(tree.entries)
-        for own in self._own:
-            own.add(entry.id)
+        if self._own:
+            self._tell_own((entry,))
         if self._builder is not None or entry_type == "compaction":
             self._carry_context(entry)
         return entry.id
@@ -148,15 +156,21 @@ class LiveSession:
         self.log.append(entries)
         # with parents of their own the entries leave the leaf where it was
         self._set_leaf(self.tree.leaf_id if leaf_id == start_id else leaf_id)
-        for own in self._own:
-            own.update(entry.id for entry in entries)
+        self._tell_own(entries)
         return made
 
-    def note_own(self) -> set[str]:
-        """A set to which the ids of all entries are added that are made here from now on."""
-        own: set[str] = set()
-        self._own.append(own)
+    def note_own(self) -> OwnIds:
+        """The ids of all entries that are made here from now on, for as long as it is held."""
+        own = OwnIds()
+        self._own = [each for each in self._own if each() is not None]
+        self._own.append(weakref.ref(own))
         return own
+
+    def _tell_own(self, entries: Sequence[Entry]) -> None:
+        for each in self._own:
+            own = each()
+            if own is not None:
+                own.ids.update(entry.id for entry in entries)
 
     def _compare(self, leaf_id: str | EllipsisType | None, revision: str | None) -> None:
         found_leaf, found_revision = self.latest_leaf, self.log.revision

@@ -99,6 +99,7 @@ class FileWriter:
         self._own = own = os.fstat(self._fd)
         self._inode, self._device = own.st_ino, own.st_dev
         self._links, self._looked_until = 0, 0.0
+        self._is_hidden = os.path.basename(path).startswith(".")
         try:
             regular.require_regular(path, self._own)
         except OSError:
@@ -110,12 +111,14 @@ class FileWriter:
 
         To look at a name takes the system several times as long as to look at an open file. Within
         a moment of the last look the file's own count of names tells whether it was replaced or
-        removed: any program that does either takes a name from it.
+        removed: any program that does either takes a name from it. One that renames it does not, so
+        a hidden file, which is to get another name, is looked for each time; any other is written
+        to under its new name for that moment.
         """
+        now = time.monotonic()
         if self._depth <= 0:
             self.has_locks = locks.lock(self._fd, self._path)
         self._depth += 1
-        now = time.monotonic()
         try:
             if now < self._looked_until:
                 found = os.fstat(self._fd)
@@ -129,7 +132,8 @@ class FileWriter:
             raise
         if found.st_ino != self._inode or found.st_dev != self._device:
             return None
-        self._links, self._looked_until = found.st_nlink, now + _LOOK_S
+        if not self._is_hidden:
+            self._links, self._looked_until = found.st_nlink, now + _LOOK_S
         return found.st_size
 
     def unlock(self) -> None:
@@ -188,6 +192,7 @@ class FileWriter:
     def note_rename(self, path: StrPath) -> None:
         self._path = os.fspath(path)
         self._is_new, self._looked_until = True, 0.0
+        self._is_hidden = os.path.basename(path).startswith(".")
 
     def flush(self) -> None:
         """Do nothing: writes are not buffered."""

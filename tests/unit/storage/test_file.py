@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -10,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -310,6 +312,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     code = """
 import sys
+import time
 from sessiontree import FileSessionStorage
 for open_it in (FileSessionStorage().open_reader, FileSessionStorage().open_writer):
     try:
@@ -424,6 +427,7 @@ def test_what_the_system_forbids_is_its_own_error(open_folder: Path) -> None:
     (open_folder / "secret").chmod(0o000)
     code = """
 import sys
+import time
 from sessiontree import FileSessionStorage
 storage, root = FileSessionStorage(), sys.argv[1]
 for work in (
@@ -447,6 +451,7 @@ def test_a_folder_that_may_not_be_read_lists_nothing_or_says_so(open_folder: Pat
     (open_folder / "closed").mkdir(mode=0o000)
     code = """
 import sys
+import time
 from sessiontree import FileSessionStorage
 try:
     print(FileSessionStorage().list_files(sys.argv[1]))
@@ -470,3 +475,55 @@ def test_a_new_blob_does_not_cost_a_look_at_all_the_others(
     assert looks == []
     FileSessionStorage().write_atomic(tmp_path / "session.jsonl", b"x")
     assert looks == [(str(tmp_path), "session.jsonl")]
+
+
+@pytest.mark.parametrize("has_second_name", [False, True])
+@pytest.mark.parametrize("how", ["replaced", "removed", "linked"])
+def test_a_lock_taken_at_once_again_sees_that_the_file_was_changed_for_another(
+    storage: FileSessionStorage, tmp_path: Path, how: str, has_second_name: bool
+) -> None:
+    """Within a moment of the last look the name itself is not looked at."""
+    path, other = tmp_path / "x", tmp_path / "y"
+    path.write_bytes(b"one\n")
+    if has_second_name:
+        os.link(path, tmp_path / "backup")
+    with contextlib.closing(storage.open_writer(str(path))) as writer:
+        for _ in range(3):
+            assert writer.lock() == path.stat().st_size
+            writer.write_line(b"line\n")
+            writer.unlock()
+        if how == "replaced":
+            other.write_bytes(b"another\n")
+            os.replace(other, path)
+        elif how == "removed":
+            path.unlink()
+        else:
+            path.unlink()
+            path.symlink_to(other)
+        assert writer.lock() is None
+        writer.unlock()
+
+
+def test_a_hidden_file_that_got_its_name_is_seen_at_once(
+    storage: FileSessionStorage, tmp_path: Path
+) -> None:
+    draft = tmp_path / ".x.draft"
+    with contextlib.closing(storage.open_writer(str(draft))) as writer:
+        assert writer.lock() == 0
+        writer.unlock()
+        draft.rename(tmp_path / "x")
+        assert writer.lock() is None
+        writer.unlock()
+
+
+def test_a_file_that_was_renamed_is_seen_after_a_moment(
+    storage: FileSessionStorage, tmp_path: Path
+) -> None:
+    path = tmp_path / "x"
+    with contextlib.closing(storage.open_writer(str(path))) as writer:
+        assert writer.lock() == 0
+        writer.unlock()
+        path.rename(tmp_path / "y")
+        time.sleep(0.02)
+        assert writer.lock() is None
+        writer.unlock()
