@@ -34,6 +34,7 @@ def make_entries(
     """
     time = format_timestamp(log.store.clock())
     taken = _Taken(log.tree.by_id, len(wanted))
+    free = taken.free
     made: list[Entry] = []
     for each in wanted:
         is_message = type(each) is dict and each.get("type") == "message"
@@ -41,25 +42,24 @@ def make_entries(
             entry_type = "message"  # nearly all are, and this loop is what a batch costs
         else:
             entry_type = _type_of(each)
-        is_placed = False
         if _OWN_FIELDS.isdisjoint(each):
-            entry_id = taken.free.pop() if taken.free else taken.draw()
-            parent_id, stamp = leaf_id, time
+            entry_id = free.pop() if free else taken.draw()
             data: WireEntry = {
                 "type": entry_type,
                 "id": entry_id,
-                "parentId": parent_id,
-                "timestamp": stamp,
+                "parentId": leaf_id,
+                "timestamp": time,
                 **each,
             }
-        else:
-            is_placed = "parentId" in each or "parent_id" in each
-            parent_id = _parent_of(each, taken) if is_placed else leaf_id
-            data = _spell_out(each, entry_type, parent_id, taken, time)
-            entry_id, stamp = data["id"], data["timestamp"]
-        made.append(Entry(entry_type, entry_id, parent_id, stamp, cached=data))
-        if not is_placed:
+            made.append(Entry(entry_type, entry_id, leaf_id, time, cached=data))
             leaf_id = entry_id
+            continue
+        is_placed = "parentId" in each or "parent_id" in each
+        parent_id = _parent_of(each, taken) if is_placed else leaf_id
+        data = _spell_out(each, entry_type, parent_id, taken, time)
+        made.append(Entry(entry_type, data["id"], parent_id, data["timestamp"], cached=data))
+        if not is_placed:
+            leaf_id = data["id"]
     if keeps_leaf and leaf_id != made[-1].id:
         made.append(_make_marker(leaf_id, taken, time))
     return made, leaf_id

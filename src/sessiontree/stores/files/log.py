@@ -453,7 +453,9 @@ class FileLog(SharedFile):
         """
         payloads = document.payloads
         for entry, length in zip(entries, spelled.lengths, strict=True):
-            entry.attach(payloads, offset, length)
+            # what `attach` does, without a call for each entry of a batch
+            entry.source, entry.offset, entry.length = payloads, offset, length
+            entry.is_changed = False
             offset += length + 1
         whole = spelled.whole
         self._recent += whole
