@@ -3,8 +3,8 @@
 A session matches if each wanted term is in a message or in its name and no unwanted one is
 (``discovery.search``). The word index answers that for single words; a phrase, or a word longer
 than the index keeps, is looked for in the lines of the few that are shown. A term of more messages
-than ``MOST_ROWS`` gives its share only through the other terms, or through as many as that: no word
-is so common that a search takes long.
+than ``MOST_ROWS`` gives its share only through the other terms, or through as many as that, and the
+newest sessions are asked where this gives little: no word is so common that a search takes long.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 5_000
 MOST_INDEXING_S = 1.0
 _MOST_SESSIONS = 1_000
+_MOST_ASKED = 150
 _ROWS_SHOWN = 20
 _STEP = 20
 _HALF_LIFE_DAYS = 30.0
@@ -125,6 +126,7 @@ class _Search:
         self._matcher = Matcher(query)
         self._filter, self._filter_values = filter_of(cwd, scope, "s.")
         self.has_names = True
+        self._is_capped = False
 
     # -- candidates ------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class _Search:
                 else:
                     hit = make_hit(candidate.info, match, candidate.score, self._store.profile.name)
                     results.append(hit)
-        is_all = len(candidates) < _MOST_SESSIONS
+        is_all = len(candidates) < _MOST_SESSIONS and not self._is_capped
         results.total = len(candidates) - wrong if is_all else None
 
     def _match(self, info: SessionInfo, texts: Iterable[SaidText]) -> SessionMatch | None:
@@ -160,7 +162,14 @@ class _Search:
             rows = self._newest()
         else:
             is_alone = len(self._query.wanted) == 1
-            rows = self._find([0] if is_alone else self._count_rows())
+            counts = [0] if is_alone else self._count_rows()
+            rows = self._find(counts)
+            if is_alone:
+                counts = [rows[0][-1]] if rows else self._count_rows()
+            self._is_capped = min(counts) >= MOST_ROWS
+            if self._is_capped and len(rows) < _STEP:
+                known = {row[1] for row in rows}
+                rows += [row for row in self._look_through() if row[1] not in known]
         now = clock.now()
         made = []
         for row in rows:
@@ -180,6 +189,25 @@ class _Search:
         )
         return self._db.run_all([IN_ORDER, newest])[1]
 
+    def _look_through(self) -> list[Row]:
+        """The newest sessions that have every term: each is common, so few have to be asked.
+
+        Where the messages that were taken of a common term are of other projects, or never of the
+        same session as those of another.
+        """
+        newest = (
+            f"SELECT * FROM st_session s WHERE {self._filter} AND {_LISTED} "
+            "ORDER BY minute DESC, modified DESC, sid DESC LIMIT %s"
+        )
+        wanted = self._query.wanted
+        values: list[Any] = [*self._filter_values, _MOST_ASKED]
+        for term in wanted:
+            values += [*self._has_values(term), *self._called_values(term)]
+        has_all = " AND ".join([f"({_HAS_IT})"] * len(wanted))
+        columns = ", ".join(f"s.{column}" for column in COLUMNS.split(", "))
+        sql = f"SELECT 0.0::float8, {columns} FROM ({newest}) s WHERE {has_all}"
+        return self._db.run_all([IN_ORDER, Statement(sql, values)])[1]
+
     def _count_rows(self) -> list[int]:
         """In how many messages each wanted term may stand, up to a few."""
         counts = self._db.run_all(
@@ -194,7 +222,10 @@ class _Search:
         return [rows[0][0] for rows in counts]
 
     def _find(self, counts: list[int]) -> list[Row]:
-        """Sessions that have every wanted term somewhere, with their relevance."""
+        """Sessions that have every wanted term somewhere, with their relevance.
+
+        Behind each row stands how many messages of the first term were taken.
+        """
         rare = [at for at, count in enumerate(counts) if count <= MOST_ROWS]
         wanted = self._query.wanted
         ctes: list[str] = []
@@ -219,8 +250,9 @@ class _Search:
                     joins.append(f"JOIN LATERAL (SELECT WHERE {_HAS_IT}) x{at} ON true")
                     values += [*self._has_values(term), *self._called_values(term)]
         columns = ", ".join(f"s.{column}" for column in COLUMNS.split(", "))
+        taken = f"(SELECT count(*) FROM t{rare[0] if rare else 0})"
         sql = (
-            f"WITH {', '.join(ctes)} SELECT ({' + '.join(weights)})::float8, {columns} "
+            f"WITH {', '.join(ctes)} SELECT ({' + '.join(weights)})::float8, {columns}, {taken} "
             f"FROM st_session s {' '.join(joins)} WHERE {self._filter} AND {_LISTED} "
             "ORDER BY 1 DESC, s.modified DESC LIMIT %s"
         )
