@@ -70,7 +70,7 @@ sbom: setup release-tools  ## write what a release consists of to dist (CycloneD
 		--output-file dist/sessiontree.cdx.json $(BIN)/python
 
 audit: setup release-tools  ## look for known vulnerabilities of the dependencies
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
 clean:
 	rm -rf $(VENV) .venv-* .peers .bench .mypy_cache .ruff_cache .pytest_cache .coverage* .hypothesis .import_linter_cache .cache build dist

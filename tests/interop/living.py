@@ -90,7 +90,7 @@ class Peer:
         self.home = home
         self.agent_dir = home / "agent"
         self._timeout_s = timeout_s
-        runner = {"pi": str(_own_node(root)), "old-pi": "node", "omp": str(root / ".bin" / "bun")}
+        runner = {"pi": str(find_node(root)), "old-pi": "node", "omp": str(root / ".bin" / "bun")}
         self._process = subprocess.Popen(
             [runner[name], str(DRIVER), name, str(root)],
             stdin=subprocess.PIPE,
@@ -158,8 +158,8 @@ class Peer:
         return answer["ok"]
 
 
-def _own_node(root: Path) -> Path:
-    """The node installed with the peers: pi asks for a newer one than many machines have."""
+def find_node(root: Path) -> Path:
+    """Find the node installed with the peers: pi asks for a newer one than many machines have."""
     return next(root.glob("node-*/bin/node"))
 
 

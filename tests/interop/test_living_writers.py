@@ -26,7 +26,7 @@ from sessiontree import SessionManager
 from sessiontree.maintenance.annotations import rename_session
 from sessiontree.stores.files.store import FileStore
 
-from .living import CHECKOUT, Peer, peer_environment
+from .living import CHECKOUT, Peer, find_node, peer_environment
 
 WRITER = Path(__file__).with_name("writer.mjs")
 PAUSE_MS = 10
@@ -38,7 +38,7 @@ class Talker:
     """The peer's process: it says something every few milliseconds until it is stopped."""
 
     def __init__(self, peer: Peer, root: Path, file: Path, pause_ms: int = PAUSE_MS) -> None:
-        runner = "node" if peer.name == "pi" else str(root / ".bin" / "bun")
+        runner = str(find_node(root)) if peer.name == "pi" else str(root / ".bin" / "bun")
         self._process = subprocess.Popen(
             [runner, str(WRITER), peer.name, str(root), str(file), str(pause_ms)],
             stdin=subprocess.PIPE,
@@ -291,3 +291,29 @@ def test_what_pi_says_at_the_old_place_is_brought_to_the_moved_session(
     finally:
         talker.stop()
     check_nothing_lost(moved, talker, pi)
+
+
+def test_nothing_that_a_peer_says_is_lost_when_its_session_goes_there_and_back(
+    peer: Peer, peer_root: Path, folder: Path, project: Path, tmp_path: Path
+) -> None:
+    """Each move back takes the place of the link that the one before has left."""
+    file = now = make_session(folder, project)
+    places = [tmp_path / f"target{os.urandom(4).hex()}" for _ in range(2)]
+    for place in places:
+        place.mkdir()
+    talker = Talker(peer, peer_root, file)
+    try:
+        talker.hear(5)
+        deadline = time.monotonic() + SECONDS
+        moves = 0
+        while time.monotonic() < deadline or moves < 4:
+            done = move(peer, now, places[0], "--force")
+            assert done.returncode == 0, done.stderr
+            now = find_moved(peer, file, places[0])
+            assert not now.is_symlink()
+            places.reverse()
+            moves += 1
+            talker.hear(3)
+    finally:
+        talker.stop()
+    check_nothing_lost(now, talker, peer)

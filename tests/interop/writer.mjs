@@ -9,7 +9,7 @@ import readline from "node:readline";
 const [peer, root, file, pause] = process.argv.slice(2);
 const isPi = peer === "pi";
 const home = isPi
-  ? path.join(root, "@mariozechner/pi-coding-agent/dist/core/session-manager.js")
+  ? path.join(root, "@earendil-works/pi-coding-agent/dist/core/session-manager.js")
   : path.join(root, "@oh-my-pi/pi-coding-agent/src/session/session-manager.ts");
 const { SessionManager } = await import(home);
 const manager = await SessionManager.open(file);

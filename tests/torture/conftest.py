@@ -24,8 +24,16 @@ def seed(request: pytest.FixtureRequest) -> Iterator[int]:
     made = int(os.environ.get("TORTURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
     began = time.monotonic()
     yield made
+    failures = _failures(request.config)
     ended = {"seconds": time.monotonic() - began, "failed": request.session.testsfailed}
-    record.note("run", {"seed": made, **ended})
+    record.note("run", {"seed": made, **ended, "failures": failures})
+
+
+def _failures(config: pytest.Config) -> list[str]:
+    """The names of the tests that failed so far, wherever they are."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    found = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())]
+    return sorted({report.nodeid.rpartition("/")[2] for report in found})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

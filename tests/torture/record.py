@@ -49,7 +49,7 @@ COLUMNS = {
 }
 
 
-def note(section: str, figures: Mapping[str, float]) -> None:
+def note(section: str, figures: Mapping[str, Any]) -> None:
     """Put figures into the report of this run."""
     REPORT.parent.mkdir(exist_ok=True)
     known = json.loads(REPORT.read_text()) if REPORT.exists() else {}
@@ -126,6 +126,7 @@ def main() -> int:
         "seed": run["seed"],
         "minutes": round(run["seconds"] / 60),
         "failed": run["failed"],
+        "failures": run["failures"],
         "counts": sum_up(report),
     }
     runs = [*load_runs(), entry]
