@@ -88,6 +88,28 @@ def test_trusting_shows_the_whole_file_and_asks(machine: Machine, project_hooks:
     assert row["state"] == "runs"
 
 
+def test_trust_is_asked_for_only_after_the_last_line_was_shown(
+    machine: Machine, project_hooks: Path
+) -> None:
+    project_hooks.write_text("".join(f"line = {number}\n" for number in range(1, 61)))
+    no = machine.on_terminal("hooks", "trust", replies=[("40 more lines", "n")])
+    assert no.code == 1
+    assert "line = 60" not in no.out
+    pages = [("40 more lines", " "), ("20 more lines", " "), ("[y/N]", "y\n")]
+    yes = machine.on_terminal("hooks", "trust", replies=pages)
+    assert yes.code == 0
+    assert "line = 60" in yes.out
+
+
+def test_what_is_typed_before_the_question_trusts_nothing(
+    machine: Machine, project_hooks: Path
+) -> None:
+    replies = [("hooks.py", "y\n"), ("[y/N]", "\n")]
+    assert machine.on_terminal("hooks", "trust", replies=replies).code == 1
+    (row,) = machine.run("hooks", "--json").json
+    assert row["state"] == "not trusted"
+
+
 def test_the_example_of_the_guide_loads(machine: Machine, own: Path) -> None:
     guide = Path(__file__).parents[2] / "docs" / "hooks.md"
     own.write_text(guide.read_text().partition("```python\n")[2].partition("```")[0])

@@ -1,4 +1,4 @@
-"""Asking on a plain terminal whether a tool may go on: all of it is shown before the question.
+"""Asking on a plain terminal whether a tool may go on, or code may run: all is shown before that.
 
 Owns paging what is longer than the screen, and keeping keys from answering that were not meant to:
 whatever was typed before the question, or while somebody was still typing, is thrown away. Only a
@@ -42,16 +42,23 @@ async def confirm(question: Confirmation) -> bool:
         called_off.set()
 
 
+def approve(title: str, text: str, question: str) -> bool:
+    """Show all of a text, then ask whether what it says may be done."""
+    return _approve(title, text, question, threading.Event())
+
+
 def _ask(question: Confirmation, called_off: threading.Event) -> bool:
+    tool = escaping.exact_line(question.tool_name)
+    return _approve(question.title, question.preview, f"Allow {tool}?", called_off)
+
+
+def _approve(title: str, text: str, question: str, called_off: threading.Event) -> bool:
     with _one_at_a_time:
         if called_off.is_set() or not output.can_ask():
             return False
         with _Keyboard(called_off) as keyboard:
-            output.write_message((escaping.exact_line(question.title), "bold"))
-            if not _show(escaping.exact(question.preview), keyboard):
-                return False
-            tool = escaping.exact_line(question.tool_name)
-            return keyboard.ask(f"Allow {tool}?")
+            output.write_message((escaping.exact_line(title), "bold"))
+            return _show(escaping.exact(text), keyboard) and keyboard.ask(question)
 
 
 def _show(text: str, keyboard: _Keyboard) -> bool:

@@ -10,7 +10,6 @@ from sessiontree import user_hooks
 from sessiontree.cli import output, tables
 from sessiontree.cli.tables import Column
 from sessiontree.config import Config, load_config
-from sessiontree.text import escaping
 
 _FOLDER = click.argument(
     "folder", default=".", type=click.Path(exists=True, file_okay=False, resolve_path=True)
@@ -72,10 +71,10 @@ def trust_command(folder: str, yes: bool) -> None:
     if not yes:
         if not output.can_ask():
             output.fail(f"To trust {path} without a terminal, add --yes")
-        output.write_message((path, "bold"))
-        for line in escaping.exact(code.decode("utf-8", "replace")).splitlines():
-            output.write_message(f"  {line}")
-        if not output.ask("Let this run with your rights whenever you work here? [y/N]"):
+        from sessiontree.cli.approval import approve
+
+        text = code.decode("utf-8", "replace").rstrip("\n")
+        if not approve(path, text, "Let this run with your rights whenever you work here?"):
             output.fail("Not trusted")
     user_hooks.trust(_config(), folder, code)
     output.write_line(f"Trusted {path}")
