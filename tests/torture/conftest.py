@@ -32,6 +32,7 @@ def seed(request: pytest.FixtureRequest) -> Iterator[int]:
 def _failures(config: pytest.Config) -> list[str]:
     """The names of the tests that failed so far, wherever they are."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    assert reporter is not None
     found = [*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())]
     return sorted({report.nodeid.rpartition("/")[2] for report in found})
 
