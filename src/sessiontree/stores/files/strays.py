@@ -23,6 +23,7 @@ from sessiontree.model.messages import text_or_none
 from sessiontree.model.recognition import is_entry
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, SessionStorageWriter
 from sessiontree.storage.file import FileSessionStorage
+from sessiontree.stores.files.left_behind import LeftBehind, gather
 from sessiontree.stores.files.moved_file import leave_note, take_name_away
 from sessiontree.stores.files.reader import load_document
 
@@ -75,6 +76,37 @@ def bring_home(store: FileStore, path: str, home: str, writer: SessionStorageWri
         leave_note(writer, home)
     finally:
         log.close()
+
+
+def continues(storage: SessionStorage, path: str, home: str) -> bool:
+    """Whether a file without a header goes on from an entry of the session at ``home``. OSError."""
+    parent_id = _first_parent(storage, path)
+    return parent_id is not None and _has_entry(storage, home, parent_id)
+
+
+def put_back_over(storage: SessionStorage, kept: str, path: str) -> None:
+    """Put a session that was set aside back where a program has gone on without it. OSError.
+
+    Its lines are first appended to the session, then the session takes the place of its file.
+    """
+    reader = storage.open_reader(path)
+    try:
+        stray = LeftBehind(reader, 0)
+        held = storage.read(kept)
+        known = set(held.split(b"\n"))
+        lines = [line for line in stray.read().split(b"\n") if line and line not in known]
+        writer = storage.open_writer(kept, create=False)
+        try:
+            end = b"" if held.endswith(b"\n") else b"\n"
+            writer.write_line(end + b"".join(line + b"\n" for line in lines))
+            writer.fsync()
+        finally:
+            writer.close()
+        stray.take()
+        storage.rename(kept, path)
+        gather(storage, path, stray)
+    finally:
+        reader.close()
 
 
 def gather_strays(store: FileStore, files: list[str]) -> list[tuple[str, str]]:

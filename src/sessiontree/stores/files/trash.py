@@ -27,6 +27,7 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import TrashedSession
 from sessiontree.stores.files.moved_file import unlink_for_good
 from sessiontree.stores.files.reader import require_session
+from sessiontree.stores.files.strays import continues, put_back_over
 
 MANIFEST = "manifest.json"
 _MAX_MANIFEST = 1 << 20
@@ -81,12 +82,15 @@ def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
     """Put a removed session back where it was; return the path of its file.
 
     A program that had the session open may have written the file again since: a file that begins
-    with all of the removed one stays. Raises PersistenceError if another file is at the place, or
-    if moving fails; then the item stays in the trash.
+    with all of the removed one stays. One that finds the session by its name for each line (pi) has
+    begun a file without a header there: its lines are appended to the session. Raises
+    PersistenceError if another file is at the place, or if moving fails; then the item stays in the
+    trash.
     """
     store = storage if storage is not None else FileSessionStorage()
     moves = []
     needless = []
+    gone_on = None
     for old, name in item.pieces:
         kept = os.path.join(item.folder, name)
         if not store.exists(kept) and not _is_dir(store, kept):
@@ -95,18 +99,30 @@ def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
             needless.append(kept)
             continue
         if store.exists(old) or _is_dir(store, old):
-            raise PersistenceError(old, "something else is there now; move it away first")
+            if not _has_gone_on(store, kept, old, item):
+                raise PersistenceError(old, "something else is there now; move it away first")
+            gone_on = kept
+            continue
         moves.append((kept, old))
     try:
         for folder in {os.path.dirname(old) for _, old in moves}:
             store.ensure_dir(folder)
         _move_all(store, moves)
+        if gone_on is not None:
+            put_back_over(store, gone_on, item.path)
         for kept in needless:
             store.unlink(kept)
         _remove_if_empty(store, item.folder)
     except OSError as error:
         raise PersistenceError.from_os_error(item.path, error) from error
     return item.path
+
+
+def _has_gone_on(store: SessionStorage, kept: str, path: str, item: TrashItem) -> bool:
+    """Whether the file at the place is what a program wrote there that continues the session."""
+    with contextlib.suppress(OSError):
+        return path == item.path and not os.path.islink(path) and continues(store, path, kept)
+    return False
 
 
 def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) -> None:

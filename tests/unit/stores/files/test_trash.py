@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.samples import assistant, chain, lines, message, user
 
+from sessiontree import SessionManager
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import StrPath
@@ -167,6 +169,46 @@ def test_a_link_to_what_is_in_the_trash_is_no_second_copy_of_it(profile: Profile
     with pytest.raises(PersistenceError, match="something else is there"):
         restore(item)
     assert file.read_bytes() == before
+
+
+def test_what_a_program_said_meanwhile_at_the_old_place_is_in_the_restored_session(
+    profile: Profile,
+) -> None:
+    """pi opens the file by its name for each line, and makes one without a header."""
+    file = _session(profile)
+    talk = chain(user("1"), assistant("2"))
+    with file.open("ab") as out:
+        out.write(lines(*talk)[:-1])  # its last line has no end
+    item = move_to_trash(file, profile=profile)
+    said = [message("said1", talk[-1]["id"], user("3")), message("said2", "said1", assistant("4"))]
+    file.write_bytes(lines(*said))
+    assert restore(item) == str(file)
+    with SessionManager.open(file) as session:
+        assert [entry.id for entry in session.get_branch()] == [e["id"] for e in (*talk, *said)]
+        assert session.warnings == []
+    assert list_trash(profile) == []
+
+
+def test_a_restore_that_was_killed_over_such_a_file_can_be_done_again(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _session(profile)
+    talk = chain(user("1"), assistant("2"))
+    with file.open("ab") as out:
+        out.write(lines(*talk))
+    item = move_to_trash(file, profile=profile)
+    file.write_bytes(lines(message("said1", talk[-1]["id"], user("3"))))
+
+    def refuse(self: FileSessionStorage, source: StrPath, target: StrPath) -> None:
+        raise OSError(5, "input/output error", target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSessionStorage, "rename", refuse)
+        with pytest.raises(PersistenceError):
+            restore(item)
+    assert restore(list_trash(profile)[0]) == str(file)
+    found = [json.loads(line)["id"] for line in file.read_bytes().splitlines() if line]
+    assert found[1:] == [*(entry["id"] for entry in talk), "said1"]
 
 
 def test_a_restore_makes_the_folder_again(profile: Profile) -> None:
