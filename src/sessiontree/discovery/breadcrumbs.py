@@ -184,6 +184,23 @@ def load_breadcrumb(
     return None
 
 
+def forget_session(
+    profile: Profile, session_file: str, *, storage: SessionStorage | None = None
+) -> None:
+    """Remove every terminal's breadcrumb that names a session. Best effort: never raises."""
+    store: SessionStorage = storage or FileSessionStorage()
+    with contextlib.suppress(OSError):
+        for name in store.list_names(profile.terminal_sessions_dir):
+            if name.startswith("."):
+                continue  # goes with its breadcrumb
+            crumb = load_breadcrumb(profile, terminal=name, storage=store)
+            if crumb is not None and crumb.session_file == session_file:
+                path = os.path.join(profile.terminal_sessions_dir, name)
+                with contextlib.suppress(OSError):
+                    store.unlink(path)
+                    _forget_identity(store, path)
+
+
 def _find_file(profile: Profile, crumb: Breadcrumb, storage: SessionStorage) -> str | None:
     """Return the session file that a breadcrumb names, if it can be opened."""
     folder, name = os.path.split(crumb.session_file)

@@ -8,6 +8,7 @@ written whole or not at all, and what comes next finds the session at rest.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
@@ -16,9 +17,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from sessiontree.errors import SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.model.header import Header
+from sessiontree.model.lines import SessionWarning
+from sessiontree.profiles import Profile
 from sessiontree.session.manager import SessionManager
 from sessiontree.session.worker import DiskThread, run_to_end
-from sessiontree.stores.base import SessionStore
+from sessiontree.stores import Storage
+from sessiontree.stores.base import Durability, SessionStore
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -193,6 +197,51 @@ class AsyncSessionManager:
     def session_file(self) -> str | None:
         """The path of the session, written yet or not; None if it is not kept."""
         return self.manager.session_file
+
+    @property
+    def session_dir(self) -> str:
+        """The folder that the session lies in, or would."""
+        return self.manager.session_dir
+
+    @property
+    def artifacts_dir(self) -> str | None:
+        """The folder for what belongs to this session beside its log; it need not exist."""
+        return self.manager.artifacts_dir
+
+    @property
+    def session_name(self) -> str | None:
+        """The name it was given, if any."""
+        return self.manager.session_name
+
+    @property
+    def is_persisted(self) -> bool:
+        """Whether the session is kept at all: not so for one that is in memory only."""
+        return self.manager.is_persisted
+
+    @property
+    def durability(self) -> Durability:
+        """The moment at which appends wait for the medium: a flush, or every entry."""
+        return self.manager.durability
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that the session belongs to."""
+        return self.manager.profile
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of bytes below a file store; any other store itself."""
+        return self.manager.storage
+
+    @property
+    def warnings(self) -> builtins.list[SessionWarning]:
+        """The repairs that loading or writing made."""
+        return self.manager.warnings
+
+    @property
+    def leaf_entry(self) -> Entry | None:
+        """The entry at the leaf; None before the first entry."""
+        return self.manager.leaf_entry
 
     @property
     def ref(self) -> str:

@@ -699,7 +699,7 @@ class SessionManager:
 
         ``permanently`` removes it and all that is only there because of it: draft, artifacts, set
         aside copies, what is in the trash of it, blobs that no other session uses, the search
-        index. Writing to it raises PersistenceError from then on."""
+        index, terminals' breadcrumbs. Writing to it raises PersistenceError from then on."""
         self._session.delete(permanently=permanently)
 
     def flush(self) -> None:

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery import paths
+from sessiontree.discovery.breadcrumbs import forget_session
 from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Ref
@@ -56,6 +57,7 @@ def remove(store: FileStore, ref: Ref) -> None:
     if on_disk:
         trash.forget_copy(file)
         _remove_blobs(store, named_blobs, os.path.dirname(file))
+        forget_session(store.profile, file, storage=storage)
         _forget(file)
 
 

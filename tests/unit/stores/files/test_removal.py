@@ -10,6 +10,7 @@ from tests import processes
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, NotASessionError, SessionManager
+from sessiontree.discovery.breadcrumbs import read_breadcrumb, write_breadcrumb
 from sessiontree.errors import AmbiguousSessionError
 
 
@@ -99,3 +100,20 @@ def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path) -> None:
     content = kept.read_bytes()
     FileStore().delete(str(file), permanently=True)
     assert kept.read_bytes() == content
+
+
+def test_no_terminal_remembers_a_session_that_is_deleted_for_good() -> None:
+    store = FileStore()
+    profile = store.profile
+    with SessionManager.create("/p") as session, SessionManager.create("/p") as other:
+        for each in (session, other):
+            each.append_message(user("hello"))
+            each.append_message(assistant())
+        write_breadcrumb(profile, "/p", session.ref, terminal="tmux-%1")
+        write_breadcrumb(profile, "/p", session.ref, terminal="tmux-%2")
+        write_breadcrumb(profile, "/p", other.ref, terminal="tmux-%3")
+    store.delete(session.ref, permanently=True)
+    assert read_breadcrumb(profile, "/p", terminal="tmux-%3") == other.ref
+    left = [path.read_text() for path in Path(profile.terminal_sessions_dir).iterdir()]
+    assert not any(session.session_id in text for text in left)
+    assert not list(Path(profile.terminal_sessions_dir).glob("*tmux-%[12]*"))
