@@ -277,7 +277,7 @@ class FileStore:
     def exists(self, ref: Ref) -> bool:
         """Whether there is a session file, or its draft. Raises PersistenceError."""
         try:
-            return any(map(self.storage.exists, (ref, paths.draft_path(ref))))
+            return self.storage.exists(ref) or self.storage.exists(paths.draft_path(ref))
         except OSError as error:
             raise PersistenceError.from_os_error(ref, error) from error
 
