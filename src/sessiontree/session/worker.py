@@ -88,7 +88,7 @@ class _Call(Generic[R]):
             self._returned = self._function()
         except BaseException as error:
             self._error = error
-        with suppress(RuntimeError):  # the loop was closed, so nobody waits
+        with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
