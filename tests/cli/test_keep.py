@@ -63,6 +63,10 @@ def test_a_session_of_ours_that_is_gone_is_shown_too(machine: Machine) -> None:
     shown = machine.run("show", OURS).out
     path.unlink()
     assert machine.run("show", OURS).out == shown
+    for flag in ("--print", "--json", "--here"):
+        refused = machine.run("open", OURS, flag)
+        assert (refused.code, refused.out) == (1, "")
+        assert f"keep --restore {OURS}" in refused.err
     assert machine.run("keep", "--restore", "First").code == 0
     assert path.exists()
 

@@ -7,8 +7,10 @@ cannot be understood, is left alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
@@ -23,6 +25,8 @@ Kind = Literal["systemd", "launchd", "cron", "hook"]
 KINDS: tuple[Kind, ...] = ("systemd", "launchd", "cron", "hook")
 _NAME = "sessiontree-keep"
 _LABEL = "dev.sessiontree.keep"
+_NO_CRONTAB = re.compile(r"no crontab|no such file", re.IGNORECASE)
+"""What programs called crontab say of a user who has none, with exit code 1."""
 _MARK = "# sessiontree keep"
 _TIMEOUT_S = 20
 
@@ -102,8 +106,9 @@ def find_installed() -> list[Kind]:
         found.append("systemd")
     if os.path.exists(_launchd_path()):
         found.append("launchd")
-    if any(_MARK in line for line in _crontab_lines(run_command)):
-        found.append("cron")
+    with contextlib.suppress(ScheduleError):  # a machine without cron has nothing installed there
+        if any(_MARK in line for line in _crontab_lines(run_command)):
+            found.append("cron")
     path = _claude_settings()
     if os.path.exists(path) and any(map(_is_ours, _hook_commands(_read_settings(path)))):
         found.append("hook")
@@ -227,8 +232,17 @@ def _plan_launchd(program: Sequence[str]) -> Plan:
 
 
 def _crontab_lines(run: Run) -> list[str]:
-    code, said = run(["crontab", "-l"], None)
-    return said.splitlines() if code == 0 else []
+    """The lines of the crontab, none if there is no crontab.
+
+    Raises ScheduleError if it can't be read: writing it anew would then lose what others put there.
+    """
+    command = ["crontab", "-l"]
+    code, said = run(command, None)
+    if code == 0:
+        return said.splitlines()
+    if code != 1 or not _NO_CRONTAB.search(said):
+        _require(command, (code, said))
+    return []
 
 
 def _write_crontab(lines: Sequence[str], run: Run) -> None:

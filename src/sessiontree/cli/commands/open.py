@@ -54,7 +54,7 @@ def open_command(
     found = _find(session, scope)
     if here:
         _continue_here(found, scope)
-    _require_original(found)
+    _require_original(found.path, found.id)
     command = native_command(found.agent, found.path, found.id, found.cwd)
     if as_json:
         output.write_json(_to_json(found, command))
@@ -71,16 +71,16 @@ def open_command(
     _become(command)
 
 
-def _require_original(found: _Found) -> None:
+def _require_original(path: str, session_id: str) -> None:
     """End the command for a session that its agent has deleted, if a copy of it is kept."""
     from sessiontree.discovery.kept import is_keeping
 
-    if os.path.lexists(found.path) or not is_keeping():
+    if os.path.lexists(path) or not is_keeping():
         return
     from sessiontree.discovery.kept.reading import open_kept
 
-    if not os.path.isfile(os.path.dirname(found.path)) and open_kept(found.path) is not None:
-        output.fail(f"It was deleted, and is kept. First: sessiontree keep --restore {found.id}")
+    if not os.path.isfile(os.path.dirname(path)) and open_kept(path) is not None:
+        output.fail(f"It was deleted, and is kept. First: sessiontree keep --restore {session_id}")
 
 
 def _find(value: str | None, scope: Scope) -> _Found:
@@ -97,6 +97,7 @@ def _find(value: str | None, scope: Scope) -> _Found:
     if target.agent is not None:
         session = resolve_foreign(target.path, target.agent)
         return _Found(target.agent, target.path, session.id, session.cwd, is_foreign=True)
+    _require_original(target.path, target.id)
     return _found_own(target.path, owner_of(target.path, scope).name, scope)
 
 
