@@ -36,6 +36,7 @@ from benchmarks.world import World
 NAME = "rivals"
 _LEAKS = ("CLAUDE_", "CODEX_", "AGENTSVIEW_", "PI_CODING_", "SESSIONTREE_AGENT")
 _SHOWN = 50
+_ALL_HITS = ("search", "--all-agents", "--json", "-n", str(_SHOWN))
 _SETTLE_S = 0.1
 """What was written a moment ago may change again unnoticed; nobody asks that quickly."""
 _MB = 1_000_000
@@ -166,7 +167,7 @@ class _Bench:
             (self.state / name).mkdir(parents=True)
 
         runs = {
-            "us": self.run("us", "search", "--all-agents", "--json", "--tools", PRINTED),
+            "us": self.run("us", *_ALL_HITS, "--tools", PRINTED),
             FAST_RESUME: self.run(FAST_RESUME, "--rebuild", "--json", "--limit", "1"),
             AGENTSVIEW: self.run(AGENTSVIEW, "sync"),
         }
@@ -219,9 +220,7 @@ class _Bench:
         most = str(_SHOWN)
         changing = _settled(before) if before is not None else None
         runs = {
-            "us": self.run(
-                "us", "search", "--all-agents", "--json", "-n", most, quoted, before=changing
-            ),
+            "us": self.run("us", *_ALL_HITS, quoted, before=changing),
             FAST_RESUME: self.run(FAST_RESUME, "--json", "--limit", most, quoted, before=changing),
         }
         if before is None:  # its server looks for changes in its own time
@@ -234,7 +233,7 @@ class _Bench:
     def _tools(self) -> Task:
         found = ["session", "search", "--json", "--in", "tool_result", "--limit", "500"]
         runs = {
-            "us": self.run("us", "search", "--all-agents", "--json", "--tools", PRINTED),
+            "us": self.run("us", *_ALL_HITS, "--tools", PRINTED),
             AGENTSVIEW: self.run(AGENTSVIEW, *found, PRINTED),
         }
         verdicts = dict.fromkeys(runs, self._finds(PRINTED))

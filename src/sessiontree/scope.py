@@ -160,6 +160,7 @@ class Scope:
         limit: int | None = 20,
         on_progress: Progress | None = None,
         accept: Callable[[SessionInfo], bool] | None = None,
+        on_part: Callable[[SearchResults], object] | None = None,
     ) -> SearchResults:
         """Find the sessions in question that contain the words of a query, best first.
 
@@ -178,7 +179,9 @@ class Scope:
                 include_tools=include_tools,
                 limit=limit,
                 on_progress=on_progress,
+                max_indexing_s=None,  # it takes less time than reading the files would
                 accept=accept,
+                on_part=on_part,
             )
         found = self.store.search(
             query,

@@ -348,11 +348,16 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.hide()
+
+    def hide(self) -> None:
+        """Take the bar away, for something else to be written; the next call shows it again."""
         if self._bar is not None:
             self._bar.stop()
         elif self._is_line:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+        self._bar, self._is_line = None, False
 
     def __call__(self, done: int, total: int, *_: object) -> None:
         """Show that so much is done; a total of 0 is not known yet."""

@@ -6,7 +6,7 @@ The picker, ``/search`` and ``sessiontree search`` ask here. Filters are explain
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, partial
@@ -88,9 +88,11 @@ class FilteredSearch:
         include_tools: bool = False,
         limit: int | None = 20,
         on_progress: Progress | None = None,
+        on_part: Callable[[SearchResults], object] | None = None,
     ) -> SearchResults:
         """Find the sessions, best first; with filters alone newest first.
 
+        ``on_part`` hears what was found after a second, if the index is not complete by then.
         Raises what ``Scope.search`` raises.
         """
         filters, scope = self.filters, self.scope
@@ -106,6 +108,7 @@ class FilteredSearch:
             limit=limit,
             on_progress=on_progress,
             accept=self.accepts if filters.is_about_sessions else None,
+            on_part=on_part,
         )
 
     def _list(

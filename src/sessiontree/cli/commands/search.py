@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -97,17 +97,25 @@ def search_command(
     agents = agent or ("own" if is_narrow else "all")
     asked = _ask(scope, text, here, agents)
     tools = tools or asked.filters.in_tools
-    results = _search(asked, role, tools, since, limit)
+    shown: set[str] = set()
+
+    def show(found: SearchResults) -> None:
+        """Show what was not shown before."""
+        for hit in found:
+            if hit.session.path not in shown:
+                (_write if hit.session.copy_of is None else _write_copy)(hit, scope)
+        shown.update(hit.session.path for hit in found)
+
+    results = _search(asked, role, tools, since, limit, None if as_json else show)
     if as_json:
         output.write_json([_to_wire(hit, scope) for hit in results])
     else:
-        for hit in results:
-            (_write if hit.session.copy_of is None else _write_copy)(hit, scope)
+        show(results)
         if not results:
             _write_nothing(asked, tools, is_narrowed=role is not None or since is not None)
     if asked.filters.words:
-        shown = sum(hit.session.copy_of is None for hit in results)
-        _write_rest(results.total, shown, tools, role or asked.filters.role)
+        count = sum(hit.session.copy_of is None for hit in results)
+        _write_rest(results.total, count, tools, role or asked.filters.role)
     if results.is_indexing and scope.files is not None:
         _finish_index(scope, agents)
     return output.OK if results else output.FAILURE
@@ -147,14 +155,27 @@ def _search(
     tools: bool,
     since: datetime | None,
     limit: int,
+    show: Callable[[SearchResults], object] | None,
 ) -> SearchResults:
-    with output.Progress("Reading sessions") as progress:
+    """Search; on a terminal, ``show`` what is found soon, while the first index is made."""
+    with output.Progress("Indexing sessions") as progress:
+
+        def on_part(found: SearchResults) -> None:
+            assert show is not None
+            progress.hide()
+            show(found)
+            done, total = found.indexing.done, found.indexing.total
+            output.write_note((f"Indexing {done:,} of {total:,}; the rest follows", "dim"))
+            output.flush()
+
+        is_watched = show is not None and output.is_terminal()
         return asked.search(
             role=role,
             since=since,
             include_tools=tools,
             limit=limit or None,
             on_progress=progress,
+            on_part=on_part if is_watched else None,
         )
 
 

@@ -60,6 +60,8 @@ _ASKED_AT_ONCE = 256
 
 Accept = Callable[[SessionInfo], bool]
 """Whether a session is in question."""
+OnPart = Callable[[SearchResults], object]
+"""Hears of the sessions found so far; their ``indexing`` says how far that is."""
 
 
 def search(
@@ -77,6 +79,7 @@ def search(
     folders: Sequence[str] | None = None,
     storage: SessionStorage | None = None,
     accept: Accept | None = None,
+    on_part: OnPart | None = None,
 ) -> SearchResults:
     """Find the sessions that contain the words of a query, best first; any text is a query.
 
@@ -90,6 +93,7 @@ def search(
     ``folders`` stands for a project: just the sessions in these; ``accept`` decides about each
     session that has the words; ``on_progress`` hears of sessions indexed or read, and their number.
     Copies of a session (``session.copy_of``) follow it at once, and count with it in ``limit``.
+    ``on_part`` hears what was found after a second; indexing then goes on for ``max_indexing_s``.
     """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
@@ -106,9 +110,15 @@ def search(
     pending = selection.files
     candidates: list[Candidate] = []
     if isinstance(store, FileSessionStorage) and not parsed.needs_scan:
-        candidates, pending = run.ask_index(max_indexing_s)
-        done = len(selection.files) - len(pending)
-        results.indexing = IndexProgress(done, len(selection.files))
+        first_s = max_indexing_s if on_part is None else DEFAULT_INDEXING_S
+        candidates, pending = run.ask_index(first_s)
+        results.indexing = run.progress_without(pending)
+        if pending and on_part is not None:
+            run.fill(results, candidates, limit)
+            on_part(results)
+            candidates, pending = run.ask_index(max_indexing_s)
+            results = SearchResults()
+            results.indexing = run.progress_without(pending)
     candidates += run.scan(pending)
     run.fill(results, candidates, limit)
     return results
@@ -271,6 +281,11 @@ class Run:
         except sqlite.FAILURES as error:
             give_up(error)
         return None
+
+    def progress_without(self, pending: Sequence[FileStat]) -> IndexProgress:
+        """How far the index is that does not hold these."""
+        total = len(self.selection.files)
+        return IndexProgress(total - len(pending), total)
 
     def _name(self, stat: FileStat, name: str | None) -> list[SaidText]:
         """The name of a session, if it counts."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
 
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.words import TOKENIZER, spell_for_index
@@ -30,8 +29,10 @@ def names_reader(source_of: Callable[[str], Source]) -> ReadNames:
 
     def read(stats: Sequence[FileStat]) -> dict[str, str]:
         named: dict[str, str] = {}
-        for _, group in groupby(stats, lambda stat: id(source_of(stat.path))):
-            same = list(group)
+        by_source: dict[int, list[FileStat]] = {}  # agents take turns where the newest come first
+        for stat in stats:
+            by_source.setdefault(id(source_of(stat.path)), []).append(stat)
+        for same in by_source.values():
             source = source_of(same[0].path)
             for start in range(0, len(same), _AT_ONCE):
                 for stat, summary in source.survey_some(same[start : start + _AT_ONCE]).found:

@@ -28,9 +28,11 @@ from tests.unit.discovery.places import put, talk
 from sessiontree import MemorySessionStorage, search
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.search import SearchResults, index, update_search_index
+from sessiontree.discovery.search import search as search_files
 from sessiontree.discovery.search.query import Term
 from sessiontree.maintenance.annotations import rename_session
 from sessiontree.profiles import get_profile
+from sessiontree.scope import choose_scope
 from sessiontree.storage import sqlite
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.files.store import FileStore
@@ -413,6 +415,37 @@ def test_what_is_not_indexed_yet_is_read_and_told(project: Path) -> None:
     found = search("needle")
     assert len(found) == 5
     assert not found.is_indexing
+
+
+def test_what_is_found_after_a_second_is_told_and_then_the_rest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        say(project, f"old{number}", "needle")
+    search_files("needle", max_indexing_s=None)
+    for number in range(2):
+        say(project, f"new{number}", "needle")
+    monkeypatch.setattr("sessiontree.discovery.search.DEFAULT_INDEXING_S", 0.0)
+    parts: list[SearchResults] = []
+    found = search_files("needle", max_indexing_s=None, on_part=parts.append)
+    (part,) = parts
+    assert ids(part) == {"old0", "old1", "old2"}
+    assert (part.indexing.done, part.indexing.total) == (3, 5)
+    assert len(found) == 5
+    assert found.indexing.is_complete
+    search_files("needle", max_indexing_s=None, on_part=parts.append)
+    assert len(parts) == 1, "where nothing is left to be indexed, the first answer is the whole one"
+
+
+def test_a_first_search_of_agents_indexes_instead_of_reading_the_files(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        say(project, f"s{number}", "needle")
+    monkeypatch.setattr("sessiontree.discovery.search.DEFAULT_INDEXING_S", 0.0)
+    found = choose_scope(str(project)).reaching("all", agents="all").search("needle")
+    assert len(found) == 3
+    assert found.indexing.is_complete
 
 
 def test_indexing_can_be_stopped_and_goes_on_where_it_was(project: Path) -> None:
