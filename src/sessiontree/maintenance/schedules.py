@@ -234,7 +234,7 @@ def _plan_launchd(program: Sequence[str]) -> Plan:
 def _crontab_lines(run: Run) -> list[str]:
     """The lines of the crontab, none if there is no crontab.
 
-    Raises ScheduleError if it can't be read: writing it anew would then lose what others put there.
+    Raises ScheduleError if it can't be read: writing it would then lose what others put there.
     """
     command = ["crontab", "-l"]
     code, said = run(command, None)
