@@ -47,6 +47,7 @@ from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import SessionDocument
+from sessiontree.stores.files.left_behind import LeftBehind, gather
 from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.reader import load_copy, load_document, salvage_document
 from sessiontree.stores.files.strays import bring_home, find_home
@@ -269,11 +270,27 @@ def _recover(
         named[0] if named else format_timestamp(now),
         _project_of(path, profile, cwd, storage),
     )
-    header, entries, told = salvage_document(storage, path, fallback)
-    # The copy is complete before the new file takes its place: at no moment is there neither.
-    aside = set_aside(storage, path, now)
-    lines = [codec.encode(header), *(entry.line() for entry in entries)]
-    storage.write_atomic(path, b"".join(line + b"\n" for line in lines), private=True)
+    reader = storage.open_reader(path)
+    try:
+        old = LeftBehind(reader, reader.stat().size)
+        header, entries, told = salvage_document(storage, path, fallback)
+        # The copy is complete before the new file takes its place: at no moment is there neither.
+        aside = set_aside(storage, path, now)
+        lines = [codec.encode(header), *(entry.line() for entry in entries)]
+        known = set(lines)
+
+        def growth() -> bytes:
+            """What other programs have written to the damaged file since."""
+            found = [line for line in old.read().split(b"\n") if line and line not in known]
+            old.take()
+            return b"".join(line + b"\n" for line in found)
+
+        content = b"".join(line + b"\n" for line in lines)
+        storage.write_atomic(path, content, private=True, growth=growth)
+        with contextlib.suppress(OSError):
+            gather(storage, path, old)
+    finally:
+        reader.close()
     # First: of many warnings commands print only some.
     count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
     summary = f"{path} had no valid header; {count} recovered, the damaged file is kept as {aside}"
