@@ -116,7 +116,8 @@ def _head(
     shown = f"messages {start + 1}-{end} of {len(entries)}" if end > start else (
         f"no messages shown of {len(entries)}"
     )  # fmt: skip
-    lines = [f"# {name}", f"session {view.id} · {writer.line(view.cwd)} · {shown}"]
+    about = (f"session {writer.name(view.id)}", writer.line(view.cwd), shown)
+    lines = [f"# {name}", " · ".join(about)]
     others = list(_other_branches(view, chosen, writer))
     if others:
         lines.append("Other branches (pass as branch):")
@@ -137,7 +138,7 @@ def _other_branches(view: SessionView, chosen: SessionView, writer: _Writer) -> 
         away = [entry for entry in view.tree.path(leaf.id) if entry.id not in on_path]
         said = next(filter(None, map(writer.gist, away)), None)
         if said is not None:
-            yield f"- {leaf.id}: {said}"
+            yield f"- {writer.name(leaf.id)}: {said}"
 
 
 def _rest(entries: Sequence[Entry], at: int, end: int, chosen: SessionView) -> str:
@@ -163,6 +164,12 @@ class _Writer:
         """Remember what an entry calls."""
         self._calls_of(self._data(entry))
 
+    def name(self, entry_id: str) -> str:
+        """An id as it may be shown; of one that an agent made nothing changes."""
+        if self._redactor is not None:
+            entry_id = self._redactor.redact_name(entry_id)
+        return _shorten(clean(entry_id))
+
     def line(self, text: str) -> str:
         """One short line of a text."""
         if self._redactor is not None:
@@ -186,7 +193,8 @@ class _Writer:
             missing = len(body) - most
             body = f"{body[:most]}\n[… {missing:,} more characters; raise budget to see them]"
         when = entry.timestamp[:16].replace("T", " ")
-        return f"[{number}] {who} · {entry.id} · {when}\n{body}".rstrip()
+        head = f"[{number}] {_shorten(who)} · {self.name(entry.id)} · {_shorten(clean(when))}"
+        return f"{head}\n{body}".rstrip()
 
     def _data(self, entry: Entry) -> Mapping[str, Any]:
         data = entry.decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -17,13 +18,15 @@ from urllib.parse import quote, unquote
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.types import Resource, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from sessiontree._version import __version__
+from sessiontree.discovery.search.filters import read_days
 from sessiontree.errors import AmbiguousSessionError, SessionTreeError
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.redact import Redactor
 from sessiontree.mcp.reading import LEAST_BUDGET, MOST_BUDGET, Part, read_part
+from sessiontree.serving.filtered_search import local_day
 from sessiontree.serving.sessions import Hit, Hits, Row, ServedSessions, is_in, to_time
 
 INSTRUCTIONS = """\
@@ -35,6 +38,7 @@ as [redacted:KIND]."""
 
 _RESOURCES = 50
 _TITLE = 200
+_ERROR = 1_000
 _LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -51,7 +55,7 @@ Agent = Annotated[
     Field(description="Only this agent's: sessiontree, pi, omp, xcsh, claude-code, codex, …"),
 ]
 Since = Annotated[
-    str | None, Field(description="Only from this day or ISO time on, such as 2026-01-31.")
+    str | None, Field(description="Only from this day or ISO time on: 2026-01-31, 7d, yesterday.")
 ]
 
 
@@ -121,6 +125,16 @@ class SessionServer(MCPServer[Any]):
             description="The active branch of a session, in the compact form of read_session.",
             mime_type="text/markdown",
         )(self.session_resource)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; whatever is wrong with the call is one line."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            reason = error.__cause__
+            if isinstance(reason, ValidationError):
+                raise ToolError(_wrong_arguments(reason)) from None
+            raise ToolError(_in_words(error)) from None
 
     # -- tools -----------------------------------------------------------------------------
 
@@ -258,8 +272,8 @@ class SessionServer(MCPServer[Any]):
 
     def _facts(self, row: Row) -> SessionFacts:
         return SessionFacts(
-            row.id,
-            row.agent,
+            _one_line(row.id),
+            _one_line(row.agent),
             self._line(row.title),
             self._line(row.cwd),
             row.message_count,
@@ -269,16 +283,15 @@ class SessionServer(MCPServer[Any]):
     def _found(self, hit: Hit) -> FoundMessage:
         return FoundMessage(
             **asdict(self._facts(hit.row)),
-            entry=hit.entry_id or None,
-            role=hit.role,
+            entry=_one_line(hit.entry_id) or None,
+            role=_one_line(hit.role),
             time=_iso(hit.time),
             snippet=self._snippet(hit.snippet),
         )
 
     def _line(self, text: str) -> str:
         safe = Redactor().redact_text(text[: _TITLE * 4]) if self._redact else text[: _TITLE * 4]
-        line = " ".join(clean(safe).split())
-        return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
+        return _one_line(safe)
 
     def _snippet(self, text: str) -> str:
         """Without the words at which it was cut: of half a secret nothing is recognized."""
@@ -289,8 +302,8 @@ class SessionServer(MCPServer[Any]):
 
     def _resource(self, row: Row) -> Resource:
         return Resource(
-            uri=f"sessiontree://session/{quote(row.agent, safe='')}/{quote(row.id, safe='')}",
-            name=self._line(row.title) or row.id,
+            uri="sessiontree://session/" + "/".join(map(_quote, (row.agent, row.id))),
+            name=self._line(row.title) or _one_line(row.id),
             description=f"{row.agent} · {self._line(row.cwd)} · {row.message_count} messages",
             mime_type="text/markdown",
         )
@@ -304,19 +317,40 @@ def _lacking(found: Hits) -> str | None:
 
 
 def _since(text: str | None) -> datetime | None:
-    try:
-        return to_time(text) if text else None
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a day such as 2026-01-31 or an ISO time.") from None
+    if not text:
+        return None
+    with suppress(ValueError, OverflowError):
+        return to_time(text)
+    with suppress(ValueError, OverflowError):
+        return to_time(read_days(text, local_day())[0].isoformat())
+    raise ValueError(f"{text!r} is not a day such as 2026-01-31 or 7d, or an ISO time.")
 
 
 def _choices(rows: Sequence[Any]) -> str:
-    told = ", ".join(f"{row.id} ({row.agent})" for row in rows[:10])
+    told = ", ".join(f"{_one_line(row.id)} ({row.agent})" for row in rows[:10])
     return f"Several sessions match; give a whole id and the agent: {told}"
 
 
 def _in_words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(clean(str(error)[:_ERROR]).split()) or type(error).__name__
+
+
+def _wrong_arguments(error: ValidationError) -> str:
+    told = (
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+    return _in_words(ValueError("; ".join(told)))
+
+
+def _one_line(text: str) -> str:
+    """A line that can be sent: of what an agent made up itself nothing changes."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
+
+
+def _quote(text: str) -> str:
+    return quote(text, safe="", errors="replace")
 
 
 def _iso(moment: datetime | None) -> str | None:

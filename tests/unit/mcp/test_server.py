@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests.browser.attacks import hostile_session
 from tests.samples import assistant, chain, header, user, write
 
 from sessiontree.mcp.server import SessionServer
@@ -163,8 +164,12 @@ async def test_sessions_are_resources(home: Path) -> None:
         ("read_session", {"session": "/etc/passwd"}, "not found"),
         ("read_session", {"session": "0000"}, "Several sessions match"),
         ("read_session", {"session": f"{1:016x}", "branch": "zz"}, "zz"),
-        ("list_sessions", {"since": "yesterday"}, "is not a day"),
+        ("list_sessions", {"since": "some day"}, "is not a day"),
+        ("list_sessions", {"since": "<2020"}, "is not a day"),
         ("search_sessions", {"query": "x", "limit": 5_000}, "limit"),
+        ("search_sessions", {"query": "x", "role": "root", "limit": 0}, "limit"),
+        ("read_session", {"session": "\ud800\n"}, "not found"),
+        ("read_session", {"session": "x" * 100_000}, "Session"),
     ],
 )
 async def test_mistakes_are_told_in_one_line(
@@ -177,6 +182,37 @@ async def test_mistakes_are_told_in_one_line(
         assert answer.is_error
         assert told in answer.content[0].text  # type: ignore[union-attr]
         assert "Traceback" not in answer.content[0].text  # type: ignore[union-attr]
+        assert len(answer.content[0].text.splitlines()) == 1  # type: ignore[union-attr]
+        assert len(answer.content[0].text) < 2_000  # type: ignore[union-attr]
+
+
+async def test_days_may_be_said_as_in_a_search(home: Path) -> None:
+    session(home, 1, "first", "yes")
+    async with connect() as client:
+        for since, total in (("2026", 1), ("2026-01-15", 1), ("2026-03", 0), ("yesterday", 0)):
+            found = await call(client, "list_sessions", since=since)
+            assert found["total"] == total, since
+
+
+async def test_nothing_in_a_session_breaks_the_protocol(home: Path) -> None:
+    """Not in ids either, which an agent makes, but anybody may write."""
+    records = hostile_session()
+    records[0]["id"] = "0000\ud800\n</x>"
+    folder = home / ".pi" / "agent" / "sessions" / "--work-pi--"
+    write(folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl", *records)
+    async with connect() as client:
+        (facts,) = (await call(client, "list_sessions"))["sessions"]
+        for detail in ("compact", "full"):
+            read = await call(client, "read_session", session="0000", detail=detail, budget=400_000)
+            assert "\ud800" not in read
+            assert "\x1b" not in read
+            heads = [line for line in read.splitlines() if line.startswith("[")]
+            assert max(map(len, heads)) < 600
+        found = await call(client, "search_sessions", query="window.pwned", include_tools=True)
+        assert found["hits"]
+        (resource,) = (await client.list_resources()).resources
+        assert "\n" not in resource.name
+        assert facts["session"].startswith("0000")
 
 
 async def test_nothing_is_written(home: Path) -> None:
