@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,34 @@ async def test_an_agent_finds_and_reads_over_stdio(machine: Machine) -> None:
         assert "1f9d2a6b9c0d1234" in await text_of(client, "search_sessions", query="zebra")
         assert "in the zoo" in await text_of(client, "read_session", session="1f9d2a6b")
         assert "zebra" in await text_of(client, "list_sessions", project="here")
+
+
+def test_an_agent_that_is_gone_ends_it_without_a_word(machine: Machine) -> None:
+    process = subprocess.Popen(
+        [PROGRAM, "mcp"],
+        env=machine.env,
+        cwd=machine.project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        process.stdin.write(
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":'
+            b'"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+        )
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
+        process.stdin.flush()
+        time.sleep(0.5)  # it has tried to answer
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 0
 
 
 @dataclass

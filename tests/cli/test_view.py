@@ -17,6 +17,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from tests.postgres_server import Server, shared_server
+
+from sessiontree import SessionManager
 
 from .conftest import Machine
 
@@ -170,3 +173,60 @@ def _wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def server() -> Server:
+    return shared_server(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))
+
+
+def test_a_database_is_searched_read_and_changed_by_those_who_may(
+    machine: Machine, server: Server
+) -> None:
+    name = f"view_{os.getpid()}"
+    server.execute(f"CREATE DATABASE {name} TEMPLATE st_template")
+    url = server.url(name)
+    with SessionManager.create(str(machine.project), storage=url) as session:
+        question = session.append_message(
+            {"role": "user", "content": "where is the zebra", "timestamp": 0}
+        )
+        answer = {"role": "assistant", "content": [{"type": "text", "text": "in the zoo"}]}
+        session.append_message({**answer, "stopReason": "stop", "timestamp": 0})
+        session.branch(question)
+        session.append_message({**answer, "stopReason": "stop", "timestamp": 0})
+    options = ["--store", url, "--login-header", "X-User"]
+    proxy: dict[str, Any] = {"x_sessiontree_secret": _SECRET, "x_user": "anna"}
+    with running(machine, *options, SESSIONTREE_VIEW_SECRET=_SECRET) as address:
+        own = proxy | {"origin": f"http://127.0.0.1:{urlsplit(address).port}"}
+        page = ask(address, "/", **proxy)[2]
+        key = _found(r"/s/([0-9a-f]+)", page)
+        token = _found(r'form-token" content="([0-9a-f]+)"', page)
+        assert "<mark>zebra</mark>" in ask(address, "/rows?q=zebra", **proxy)[2].replace("\\", "")
+        for path in ("", "/tree", "/compare", "/entries?n=0-9", "/export.html"):
+            assert ask(address, f"/s/{key}{path}", **proxy)[0] == 200, path
+        assert ask(address, "/usage", **proxy)[0] == 200
+        form = {"name": "Animals", "token": token}
+        assert ask(address, f"/s/{key}/rename", form, **own)[0] == 200
+        assert "Animals" in ask(address, "/", **proxy)[2]
+        label = {"entry": "0", "label": "begin", "token": token}
+        assert ask(address, f"/s/{key}/label", label, **own)[0] == 200
+        status, _, told = ask(address, f"/s/{key}/trash", {"token": token}, **own)
+        assert status == 200
+        assert "Animals" not in ask(address, "/rows?", **proxy)[2]
+        assert "Animals" in ask(address, "/trash", **proxy)[2]
+        trashed = _found(r'"trashed": ?"([0-9a-f]+)"', told)
+        assert ask(address, f"/trash/{trashed}/restore", {"token": token}, **own)[0] == 200
+        assert "Animals" in ask(address, "/rows?", **proxy)[2]
+    with running(machine, *options, "--read-only", SESSIONTREE_VIEW_SECRET=_SECRET) as address:
+        own = proxy | {"origin": f"http://127.0.0.1:{urlsplit(address).port}"}
+        page = ask(address, "/", **proxy)[2]
+        assert "read only" in page
+        form["token"] = _found(r'form-token" content="([0-9a-f]+)"', page)
+        assert ask(address, f"/s/{key}/rename", form, **own)[0] == 403
+        assert "data-dialog" not in ask(address, f"/s/{key}", **proxy)[2]
+
+
+def _found(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, text[:500]
+    return found[1]

@@ -50,9 +50,16 @@ def mcp_command(scope: Scope, http: bool, port: int, no_redact: bool) -> None:
         if http:
             _serve_http(server, port)
         else:
-            server.run("stdio")
+            _serve_stdio(server)
     finally:
         sessions.close()
+
+
+def _serve_stdio(server: SessionServer) -> None:
+    try:
+        server.run("stdio")
+    except* (BrokenPipeError, ConnectionResetError):
+        os._exit(0)  # the agent is gone, and nothing is left to be written
 
 
 def _serve_http(server: SessionServer, port: int) -> None:

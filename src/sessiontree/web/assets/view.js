@@ -51,6 +51,14 @@
     });
   }
 
+  // Times of articles that stand side by side, as on the page of a session (talk.js).
+  for (const time of document.querySelectorAll(".sides time")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.valueOf())) continue;
+    time.title = time.textContent;
+    time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+
   addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
       if (!menu.contains(event.target)) menu.open = false;
