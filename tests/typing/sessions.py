@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -37,7 +37,7 @@ def keep_a_conversation(folder: Path) -> None:
         assert_type(session.get_tree(), list[SessionTreeNode])
         assert_type(session.build_session_context(), SessionContext)
         assert_type(session.warnings, list[SessionWarning])
-        assert_type(session.follow(timeout_s=1), Iterator[Entry])
+        assert_type(session.follow(timeout_s=1), Generator[Entry, None, None])
 
 
 def build_on_it(folder: Path) -> None:
@@ -73,7 +73,7 @@ async def keep_it_in_an_event_loop(folder: Path) -> None:
         assert_type(await session.append_message({"role": "user", "content": "Hi"}), str)
         assert_type(await session.get_branch(), list[Entry])
         assert_type(session.leaf_id, str | None)
-        assert_type(session.follow(), AsyncIterator[Entry])
+        assert_type(session.follow(), AsyncGenerator[Entry, None])
 
 
 def work_on_entries(session: SessionManager, file: Path) -> None:

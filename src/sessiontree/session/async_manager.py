@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import builtins
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -164,14 +165,16 @@ class AsyncSessionManager:
         finally:
             self._worker.close()
 
-    async def follow(self, timeout_s: float | None = None) -> AsyncIterator[Entry]:
+    async def follow(self, timeout_s: float | None = None) -> AsyncGenerator[Entry, None]:
         """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds.
 
-        Between them the session can be used as ever.
+        Between them the session can be used as ever. A follower waits on a thread of its own: the
+        event loop has only a few, and many followers would hold all of them.
         """
         loop = asyncio.get_running_loop()
         news = await self.run(self.manager.news)
         watch = await self.run(self.manager.store.watch, self.manager.ref)
+        waiting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessiontree-follow")
         try:
             last = loop.time()
             while True:
@@ -184,9 +187,10 @@ class AsyncSessionManager:
                 left = _LOOK_S if timeout_s is None else last + timeout_s - loop.time()
                 if left <= 0:
                     return
-                await asyncio.to_thread(watch.wait, min(_LOOK_S, left))
+                await loop.run_in_executor(waiting, watch.wait, min(_LOOK_S, left))
         finally:
             watch.close()
+            waiting.shutdown(wait=False)
 
     @property
     def session_id(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from sessiontree.model.entries import Entry
 from sessiontree.session.live import LiveSession
@@ -33,7 +33,7 @@ class News:
         return found
 
 
-def follow(session: LiveSession, timeout_s: float | None = None) -> Iterator[Entry]:
+def follow(session: LiveSession, timeout_s: float | None = None) -> Generator[Entry, None, None]:
     """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds.
 
     The file may change without an entry of others in it: that does not prolong the wait.

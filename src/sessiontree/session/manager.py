@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -683,7 +683,7 @@ class SessionManager:
         """Read what other processes appended and continue from their last entry; how many."""
         return self._session.catch_up()
 
-    def follow(self, timeout_s: float | None = None) -> Iterator[Entry]:
+    def follow(self, timeout_s: float | None = None) -> Generator[Entry, None, None]:
         """Entries that others append, as they come; waits for them.
 
         Ends when none has come for ``timeout_s`` seconds. The leaf stays where it is.

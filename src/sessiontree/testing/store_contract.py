@@ -499,7 +499,7 @@ class StoreContract:
             timer.start()
             assert next(follower).data["message"]["content"] == "later"
             timer.join()
-            follower.close()  # type: ignore[attr-defined]
+            follower.close()
 
     def test_nothing_of_many_writers_is_lost(self, store: SessionStore) -> None:
         with self.talk(store) as session:

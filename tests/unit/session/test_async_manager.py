@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.samples import assistant, user
@@ -77,6 +79,27 @@ async def test_a_follower_waits_while_the_session_is_used() -> None:
     await asyncio.wait_for(listening, 20)
     assert heard == ["theirs", "theirs, too"]
     await session.close()
+
+
+async def test_followers_hold_no_thread_of_the_event_loop() -> None:
+    class Busy(ThreadPoolExecutor):
+        def submit(self, *_: object, **__: object) -> Any:
+            raise AssertionError("a follower waits on the event loop's threads")
+
+    asyncio.get_running_loop().set_default_executor(Busy())
+    store = MemoryStore()
+    async with await AsyncSessionManager.create("/work", storage=store) as session:
+        await session.append_message(assistant("first"))
+        theirs = [SessionManager.open(session.ref, storage=store) for _ in range(3)]
+        followers = [(await AsyncSessionManager.open(session.ref, storage=store)) for _ in theirs]
+        heard = [each.follow(timeout_s=10) for each in followers]
+        first = [asyncio.ensure_future(anext(each)) for each in heard]
+        await asyncio.sleep(0.01)
+        new = theirs[0].append_message(user("news"))
+        assert [entry.id for entry in await asyncio.gather(*first)] == [new] * 3
+        for each, follower in zip(heard, followers, strict=True):
+            await each.aclose()
+            await follower.close()
 
 
 async def test_a_closed_session_says_so(tmp_path: Path) -> None:
