@@ -19,6 +19,7 @@ from sessiontree import SessionManager
 from sessiontree.errors import PersistenceError, SessionNotFoundError, StoreError
 from sessiontree.stores.postgres import watch as watching
 from sessiontree.stores.postgres.schema import upgrade
+from sessiontree.stores.postgres.statements import open_session
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.postgres.upkeep import check, grant, read_status, vacuum
 
@@ -379,6 +380,22 @@ def test_a_search_of_a_bound_role_reads_its_own_rows_by_the_index(house: House) 
     assert {name: read for name, read, _ in seen} == {"st_text": 0, "st_session": 0}
     assert sum(fetched for _, _, fetched in seen) < 5
     assert [hit.session.id for hit in house.anna.search(SECRET)] == ["chat"]
+
+
+def test_a_session_is_opened_without_a_look_at_the_tenants_others(house: House) -> None:
+    house.server.execute(
+        "INSERT INTO st_entry SELECT 100 + n % 50, n, 'blue', 'x' || n, NULL, 'message', '', "
+        "'a line' FROM generate_series(1, 40000) n",
+        house.database,
+    )
+    house.server.execute("VACUUM ANALYZE st_entry", house.database)
+    statement, values = open_session(house.ref)
+    url = house.server.url(house.database, user=role_of(house.anna))
+    with psycopg.connect(url, autocommit=True) as own:
+        plan = own.execute(b"EXPLAIN (ANALYZE, BUFFERS) " + statement.encode(), values).fetchall()
+    text = "\n".join(line for (line,) in plan)
+    assert "Bitmap" not in text
+    assert "Seq Scan on st_entry" not in text
 
 
 def test_nobody_may_put_functions_beside_ours(server: Server) -> None:
