@@ -44,7 +44,7 @@ class Amounts:
     listed: tuple[int, int] = (10_000, 100_000)
     writers: int = 200
     seconds: float = 5.0
-    rival_messages: int = 1_000
+    rival_messages: int = 3_000
     faulty: int = 100_000
 
 
