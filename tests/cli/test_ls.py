@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.agent_samples import claude_prompt, put_claude
 
 from sessiontree.cli.commands.ls import ls_command
 from sessiontree.discovery import listing
@@ -38,6 +39,22 @@ def test_an_empty_project_says_so_and_what_to_try(machine: Machine) -> None:
     result = machine.run("ls")
     assert (result.code, result.out) == (0, "No sessions found\n")
     assert result.err == "sessiontree demo adds sample sessions\n"
+
+
+def test_nobody_with_sessions_of_other_agents_is_sent_to_the_samples(machine: Machine) -> None:
+    put_claude(machine.home, "0b6a8a52-1111-4222-8333-444455556666", claude_prompt("Why?"))
+    result = machine.run("ls")
+    assert result.out == "No sessions found\n"
+    assert result.err == "Found: 1 of Claude Code (--all-agents lists them)\n"
+
+
+def test_a_path_that_is_too_long_keeps_its_end(machine: Machine) -> None:
+    cwd = machine.root / "a-folder-with-a-long-name" / "and-another-one" / "shop"
+    machine.session(A, "a long first prompt " * 9, "hi", cwd=str(cwd))
+    for command in (["ls", "--all"], ["search", "prompt"]):
+        lines = machine.on_terminal(*command, NO_COLOR="1").lines
+        assert any("and-another-one/shop" in line for line in lines), lines
+        assert not any("a-folder-with-a-long-name/" in line for line in lines[:2])
 
 
 def test_a_listing_ends_with_what_it_left_out(machine: Machine) -> None:

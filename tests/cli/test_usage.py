@@ -199,6 +199,18 @@ def test_a_chart_shows_what_cost_most_on_a_terminal_only(machine: Machine) -> No
     assert "█" not in machine.run(*args).out
 
 
+def test_at_80_columns_numbers_are_rounded_to_leave_room_for_the_chart(here: Machine) -> None:
+    big = _usage(
+        input=123_456_789, output=9_876_543, cacheRead=876_543_210, cacheWrite=7_654_321, cost=1234
+    )
+    here.session(A, entries=[user("q"), assistant("a", usage=big, model="one")])
+    here.session(B, entries=[user("q"), assistant("a", usage=big, model="two")])
+    lines = here.on_terminal("usage", "--by", "model", NO_COLOR="1").lines
+    assert "123M" in lines[1]
+    assert lines[1].endswith("████████")
+    assert max(map(len, lines)) <= 80
+
+
 # -- fitting ---------------------------------------------------------------------------------------
 
 

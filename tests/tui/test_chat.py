@@ -622,6 +622,19 @@ async def test_the_start_page_names_recent_sessions_here(shop: Shop) -> None:
         assert "prompt 3" not in rig.text
 
 
+async def test_the_start_page_begins_with_this_projects_sessions_of_any_agent(
+    shop: Shop, home: Path
+) -> None:
+    put_codex(home, "0199c0de-0000-7000-8000-000000000001", ("user", "elsewhere"))
+    title = "Why does the parser lose the last line of a file that has no line break at its end?"
+    put_codex(home, "0199c0de-0000-7000-8000-000000000002", ("user", title), cwd=shop.project)
+    async with running_chat(shop.create(), size=(140, 32)) as rig:
+        await rig.until(lambda: "Recent in this project, of all agents" in rig.text)
+        assert title in rig.text, "a name gets the room that there is"
+        assert "elsewhere" not in rig.text
+        assert screen_lines(rig.app)[0].strip().startswith("Sessiontree 0.")
+
+
 async def test_nobody_with_sessions_of_other_agents_is_told_there_are_none(
     shop: Shop, home: Path
 ) -> None:

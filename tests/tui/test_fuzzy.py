@@ -37,6 +37,23 @@ def test_how_a_word_is_found(query: str, text: str, kind: Kind | None) -> None:
     assert match(query, text) == kind
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "is_found"),
+    [
+        ("login", "Write docs for the lock module of aging lines", False),
+        ("login", "Why is the log of the parser empty in CI", False),
+        ("rtc", "Run the cache", True),
+        ("ftc", "Refactor the cache", False),
+        ("shpapi", "/code/shop-api", True),
+    ],
+)
+def test_letters_in_order_abbreviate_words_one_after_the_other(
+    query: str, text: str, is_found: bool
+) -> None:
+    """In a long name, letters that merely follow each other are found nearly everywhere."""
+    assert match(query, text) is (Kind.FUZZY if is_found else None)
+
+
 def test_a_whole_word_further_on_counts_more_than_a_piece_before_it() -> None:
     assert match("log", "catalog of the log") is Kind.WORD
 

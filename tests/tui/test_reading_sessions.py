@@ -256,6 +256,17 @@ def test_a_preview_fits_every_box(shop: Shop) -> None:
             assert all(line.cell_len <= max(width, 11) for line in lines)
 
 
+@pytest.mark.parametrize("height", [4, 12, 30])
+def test_a_preview_shows_what_matches_however_small_it_is(shop: Shop, height: int) -> None:
+    long = "\n\n".join([*(f"point {number}" for number in range(20)), "the needle", "the end"])
+    for path in (shop.session("hello", long), shop.session("a needle", long, "more", "and more")):
+        words = ("needle",)
+        preview = load_preview(path, FileStore(profile=shop.profile), words=words)
+        lines = draw_preview(preview, DARK, 60, height, words)
+        assert any("needle" in line.plain for line in lines)
+        assert len(lines) <= height
+
+
 def test_a_glance_shows_the_newest_of_the_scope_without_reading_all(shop: Shop) -> None:
     shop.session("here", title="Here", age_s=5)
     shop.session("there", title="There", cwd=shop.other_project, age_s=1)

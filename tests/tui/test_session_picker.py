@@ -364,6 +364,33 @@ async def test_a_typo_shows_what_was_meant(shop: Shop) -> None:
         assert "nothing found; showing refresh" in rig.text
 
 
+async def test_where_only_letters_match_the_screen_says_so(shop: Shop) -> None:
+    shop.session("hello", title="Fix the login")
+    async with picking(shop, size=(120, 30), query="fxlgn") as rig:
+        assert rig.names == ["Fix the login"]
+        assert "only the letters match" in rig.text
+        await rig.press("backspace", "backspace", "backspace", "backspace", "i", "x")
+        assert rig.names == ["Fix the login"]
+        assert "only the letters match" not in rig.text
+
+
+async def test_a_typo_counts_also_where_its_letters_are_in_a_name(shop: Shop) -> None:
+    shop.session("refresh the token", title="Session one")
+    shop.session("something else", title="Rebase every file every rainy Saturday here")
+    async with picking(shop, size=(120, 30), query="refersh") as rig:
+        assert rig.names == ["Session one"]
+        assert "nothing found; showing refresh" in rig.text
+
+
+async def test_columns_are_no_wider_than_their_contents(foreign: Shop) -> None:
+    title = "The cart loses its rows when the page is loaded again and again"
+    foreign.session("hello", title=title)
+    async with picking(foreign, size=(120, 30)) as rig:
+        await rig.press("tab", "tab")
+        row = next(line for line in screen_lines(rig.app) if "The cart loses" in line)
+        assert title[:46] in row
+
+
 async def test_the_preview_is_markdown_marks_the_match_and_names_the_session(foreign: Shop) -> None:
     async with picking(foreign, size=(120, 30), query="agent:claude refreshed") as rig:
         await until(lambda: rig.picker.query_one(PreviewPane).is_ready, rig.pilot)

@@ -18,9 +18,9 @@ class Terminal:
     """A terminal as simple as can be: positions, styles, text, scrolling between margins."""
 
     def __init__(self) -> None:
-        self.cells = [[(" ", "")] * WIDTH for _ in range(HEIGHT)]
+        self.cells = [[(" ", "[]")] * WIDTH for _ in range(HEIGHT)]
         self.row = self.column = 0
-        self.style = ""
+        self.look: dict[str, str] = {}
         self.margins = (0, HEIGHT - 1)
 
     def feed(self, data: str) -> None:
@@ -36,19 +36,43 @@ class Terminal:
             case "H":
                 self.row, self.column = numbers[0] - 1, numbers[1] - 1
             case "m":
-                self.style = codes.removeprefix("0").removeprefix(";")
+                self._set_style(codes)
             case "r":
                 self.margins = (numbers[0] - 1, numbers[1] - 1) if numbers else (0, HEIGHT - 1)
                 self.row = self.column = 0
             case "S" | "T":
                 top, bottom = self.margins
                 inside = self.cells[top : bottom + 1]
-                blank = [[(" ", "")] * WIDTH for _ in range(numbers[0])]
+                blank = [[(" ", "[]")] * WIDTH for _ in range(numbers[0])]
                 count = numbers[0]
                 moved = inside[count:] + blank if final == "S" else blank + inside[:-count]
                 self.cells[top : bottom + 1] = moved
             case _:
                 assert codes.startswith("?")
+
+    def _set_style(self, codes: str) -> None:
+        for code in re.findall(r"[34]8;5;\d+|\d+", codes or "0"):
+            match code:
+                case "0":
+                    self.look = {}
+                case "22":
+                    self.look = {k: v for k, v in self.look.items() if k not in ("1", "2")}
+                case "23" | "24" | "27" | "39" | "49":
+                    end = {"39": "ink", "49": "ground"}.get(code, code[1])
+                    self.look = {k: v for k, v in self.look.items() if k != end}
+                case _:
+                    kind = {"38": "ink", "48": "ground"}.get(code[:2], code)
+                    self.look = {**self.look, kind: code}
+
+    @property
+    def style(self) -> str:
+        return str(sorted(self.look.items()))
+
+    @property
+    def style_of_blank(self) -> str:
+        if {"4", "7"} & self.look.keys():
+            return self.style
+        return str([each for each in sorted(self.look.items()) if each[0] == "ground"])
 
     def _put(self, letter: str) -> None:
         if letter == "\n":
@@ -65,7 +89,7 @@ class Terminal:
         if end < WIDTH and row[end][0] == "":
             row[end] = (" ", row[end][1])
         self.cells[self.row][self.column : end] = [
-            (letter, self.style),
+            (letter, self.style_of_blank if letter == " " else self.style),
             *[("", self.style)] * (width - 1),
         ]
         self.column += width
@@ -81,7 +105,9 @@ _PIECE = st.tuples(
     st.integers(0, HEIGHT - 1),
     st.integers(0, WIDTH - 21),
     _WORDS,
-    st.sampled_from(["", "1", "38;5;4", "38;5;4;48;5;9"]),
+    st.sampled_from(
+        ["", "1", "2;1", "3;4", "7;38;5;4", "38;5;4", "38;5;4;48;5;9", "1;38;5;7;48;5;9", "48;5;9"]
+    ),
 )
 
 
@@ -144,6 +170,22 @@ def test_what_is_shown_already_is_not_sent() -> None:
     assert thrift.squeeze(screen) == ""
     sent = thrift.squeeze(draw([(3, 0, "row 4", "")]))
     assert sent == "\x1b[4;5H4"
+
+
+def test_of_a_style_only_what_differs_is_sent() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    thrift.squeeze(whole([""] * HEIGHT))
+    ground = "48;2;22;24;29"
+    pieces = [
+        (0, 0, "bold", f"1;38;2;220;223;228;{ground}"),
+        (0, 4, "  ", f"38;2;1;2;3;{ground}"),
+        (0, 6, "plain", f"38;2;220;223;228;{ground}"),
+        (0, 11, "other", f"38;2;9;9;9;{ground}"),
+    ]
+    sent = thrift.squeeze(draw(pieces).replace("\n", ""))
+    assert sent == (
+        f"\x1b[1;1H\x1b[1;38;2;220;223;228;{ground}mbold  \x1b[22mplain\x1b[38;2;9;9;9mother\x1b[0m"
+    )
 
 
 def test_a_scroll_costs_about_a_row() -> None:

@@ -20,6 +20,7 @@ from sessiontree.text.escaping import HAZARDS_IN_BLOCK
 from sessiontree.text.escaping import block as block
 from sessiontree.text.escaping import one_line as one_line
 from sessiontree.text.width import fit as fit
+from sessiontree.text.width import fit_end as fit_end
 from sessiontree.text.width import text_width as text_width
 from sessiontree.text.width import wrap as wrap
 

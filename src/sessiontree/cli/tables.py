@@ -43,12 +43,16 @@ class ListedSession(Protocol):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column: how it is headed, painted and aligned, and whether it gives way when narrow."""
+    """One column: how it is headed, painted and aligned, and whether it gives way when narrow.
+
+    A path's end says more than its beginning: ``keeps_end`` cuts it there.
+    """
 
     head: str
     style: str = ""
     is_number: bool = False
     is_flexible: bool = False
+    keeps_end: bool = False
 
 
 def write_table(
@@ -112,7 +116,7 @@ def _write_row(
     for i, (column, text, width) in enumerate(zip(columns, row, widths, strict=True)):
         if i > last:
             break
-        fitted = output.fit(text, width)
+        fitted = (output.fit_end if column.keeps_end else output.fit)(text, width)
         padding = " " * (width - output.text_width(fitted))
         painted = (fitted, column.style if style is None else style)
         if column.is_number:

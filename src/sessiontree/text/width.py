@@ -79,6 +79,18 @@ def fit(text: str, width: int) -> str:
     return _cut(text, cut if width else -1)
 
 
+def fit_end(text: str, width: int) -> str:
+    """The line cut to ``width`` columns at its beginning, to keep the end of a path."""
+    if width <= 0:
+        return ""
+    if text_width(text) <= width:
+        return text
+    end = text[-(width - 1) :] if width > 1 else ""
+    while text_width(end) > width - 1:
+        end = end[1:]
+    return f"…{end}"
+
+
 def _cut(text: str, end: int) -> str:
     return text[:end].rstrip() + "…" if end >= 0 else ""
 

@@ -108,6 +108,11 @@ class Match:
     hits: tuple[Hit, ...]
 
     @property
+    def is_fuzzy(self) -> bool:
+        """Whether only letters in order were found, of one term at least."""
+        return any(hit.kind is Kind.FUZZY for hit in self.hits)
+
+    @property
     def rank(self) -> tuple[int, int]:
         """The rank; greater is better. The vaguest term decides, then the sum."""
         if not self.hits:
@@ -254,7 +259,11 @@ def _hit(field: Field, kind: Kind, distance: int, at: int, term: str) -> Hit:
 
 
 def _find_fuzzy(term: str, field: Searchable) -> Hit | None:
-    """The term's letters in order, close together; the tightest place near the first one."""
+    """The term's letters in order, close together; the tightest place near the first one.
+
+    Of each word that they reach into they must have the first letter, as abbreviations do: in a
+    long name, letters in order are found nearly everywhere.
+    """
     folded = fold(field.text[:_MAX_FUZZY])
     best: tuple[int, list[int]] | None = None
     start = folded.find(term[0])
@@ -262,7 +271,8 @@ def _find_fuzzy(term: str, field: Searchable) -> Hit | None:
         if start == 0 or not folded[start - 1].isalnum():
             places = _places(term, folded, start)
             if places is None:
-                break
+                start = folded.find(term[0], start + 1)
+                continue
             width = places[-1] - places[0] + 1
             if width <= 3 * len(term) and (best is None or width < best[0]):
                 best = (width, places)
@@ -275,13 +285,22 @@ def _find_fuzzy(term: str, field: Searchable) -> Hit | None:
 
 
 def _places(term: str, folded: str, start: int) -> list[int] | None:
+    """Where the letters are: each in the word that was reached, else at the beginning of a later
+    one."""
     places = [start]
     for letter in term[1:]:
         at = folded.find(letter, places[-1] + 1)
+        while at >= 0 and not _is_reached(folded, places[-1], at):
+            at = folded.find(letter, at + 1)
         if at < 0:
             return None
         places.append(at)
     return places
+
+
+def _is_reached(folded: str, last: int, at: int) -> bool:
+    """Whether a letter is in the word of the last one, or begins a word."""
+    return not folded[at].isalnum() or not folded[at - 1].isalnum() or folded[last:at].isalnum()
 
 
 def _runs(places: list[int]) -> tuple[tuple[int, int], ...]:

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sessiontree.text import escaping
 from sessiontree.text.escaping import one_line, strip_terminal
-from sessiontree.text.width import fit
+from sessiontree.text.width import fit, fit_end
 
 __all__ = [
     "block",
@@ -56,13 +56,6 @@ def fit_middle(line: str, width: int) -> str:
     head = (width - 1) // 2
     start = set_cell_size(line, head).rstrip()
     return f"{start}…{_end_of(line, width - 1 - head)}"
-
-
-def fit_end(line: str, width: int) -> str:
-    """Cut the safe line to ``width`` columns at its beginning, to keep the end of a path."""
-    if width <= 0:
-        return ""
-    return line if cell_len(line) <= width else "…" + _end_of(line, width - 1)
 
 
 def _end_of(line: str, width: int) -> str:

@@ -2,7 +2,9 @@
 
 Textual redraws whole widgets: a key that moves a cursor may cost ten kilobytes. `Thrift` knows what
 the terminal shows. It applies each drawing to a copy of that, compares the two, and spells the
-difference: pieces of rows, and a scroll where most rows have only moved. Pure; knows no Textual.
+difference: pieces of rows, and a scroll where most rows have only moved. Of a style, only what
+differs from the one before is sent, and of a blank only what can be seen of it: its ground. Pure;
+knows no Textual.
 
 It understands just what drawings consist of: cursor positions, colours, text. Whatever else comes
 passes unchanged. If that may alter what is shown (another screen, an erasure), or if the size
@@ -17,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rich.cells import cell_len
 
@@ -37,7 +40,7 @@ _MOST_STEPS = 12
 
 Cell = tuple[str, str]
 """A character and its style, spelled as the terminal takes it. An empty character is the second
-half of a wide one."""
+half of a wide one. A blank's style is only what shows of it."""
 Row = list[Cell | None]
 """The cells of a row; None where it is unknown what is shown."""
 
@@ -266,9 +269,10 @@ def _add_style(style: str, codes: str) -> str:
 
 def _cells(text: str, style: str) -> Iterator[Cell]:
     """One cell for each column. What has no width belongs to the cell before it."""
+    blank = _style_of_blank(style)
     if text.isascii():
         for letter in text:
-            yield letter, style
+            yield letter, blank if letter == " " else style
         return
     waiting = ""
     for letter in text:
@@ -288,7 +292,7 @@ def _finish(cluster: str, style: str) -> Iterator[Cell]:
     if width == 0:
         yield "", style
         return
-    yield cluster, style
+    yield cluster, _style_of_blank(style) if cluster == " " else style
     for _ in range(width - 1):
         yield "", style
 
@@ -308,13 +312,13 @@ class _Pen:
     def __init__(self) -> None:
         self._made: list[str] = []
         self._at: tuple[int, int] | None = None
-        self._style: str | None = ""
+        self._style = ""
 
     def scroll(self, top: int, bottom: int, steps: int) -> None:
         """Move rows up, or down if ``steps`` is negative."""
         way = f"{steps}S" if steps > 0 else f"{-steps}T"
         self._made.append(f"\x1b[0m\x1b[{top + 1};{bottom + 1}r\x1b[{way}\x1b[r")
-        self._at = None
+        self._at, self._style = None, ""
 
     def write(self, row: int, column: int, cells: Row) -> None:
         """Write cells at a place."""
@@ -324,12 +328,16 @@ class _Pen:
         for cell in cells:
             assert cell is not None
             letter, style = cell
-            if letter and style != self._style:
-                self._made.append(f"\x1b[0;{style}m" if style else "\x1b[0m")
+            if letter and style != self._style and not (letter == " " and self._has_ground(style)):
+                self._made.append(f"\x1b[{_change_style(self._style, style)}m")
                 self._style = style
             self._made.append(letter)
             is_plain = is_plain and not _is_odd(cell)
         self._at = (row, column + len(cells)) if is_plain else None
+
+    def _has_ground(self, style: str) -> bool:
+        """Whether a blank of this style looks the same in the present one."""
+        return _style_of_blank(self._style) == style
 
     def finish(self, ends_at: tuple[int, int] | None) -> str:
         """Everything that was written."""
@@ -338,3 +346,62 @@ class _Pen:
         if ends_at is not None and (self._made or ends_at != self._at):
             self._made.append(f"\x1b[{ends_at[0] + 1};{ends_at[1] + 1}H")
         return "".join(self._made)
+
+
+# -- styles ----------------------------------------------------------------------------------------
+
+_ATTRIBUTE_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": "29"}
+"""The attributes that a style may have, and the code that ends each."""
+_SHOWN_ON_BLANKS = frozenset("479")
+_COLOUR = re.compile(r"([34])8;(?:2;\d+;\d+;\d+|5;\d+)(?=;|$)|(3|9|4|10)[0-7](?=;|$)")
+
+
+@lru_cache(4096)
+def _take_apart(style: str) -> tuple[frozenset[str], str, str] | None:
+    """The attributes, the ink and the ground of a style; None if it has anything else."""
+    attributes: set[str] = set()
+    ink = ground = ""
+    at = 0
+    while at < len(style):
+        found = _COLOUR.match(style, at)
+        if found is not None:
+            code = found[0]
+            at = found.end() + 1
+            if found[1] == "3" or found[2] in ("3", "9"):
+                ink = code
+            else:
+                ground = code
+            continue
+        code = style[at:].partition(";")[0]
+        if code not in _ATTRIBUTE_ENDS:
+            return None
+        attributes.add(code)
+        at += len(code) + 1
+    return frozenset(attributes), ink, ground
+
+
+@lru_cache(4096)
+def _style_of_blank(style: str) -> str:
+    """What can be seen of a style on a blank."""
+    parts = _take_apart(style)
+    if parts is None or parts[0] & _SHOWN_ON_BLANKS:
+        return style
+    return parts[2]
+
+
+@lru_cache(4096)
+def _change_style(old: str, new: str) -> str:
+    """The codes that lead from one style to another."""
+    whole = f"0;{new}" if new else "0"
+    before, after = _take_apart(old), _take_apart(new)
+    if before is None or after is None:
+        return whole
+    ends = {_ATTRIBUTE_ENDS[code] for code in before[0] - after[0]}
+    # "22" ends bold and dim at once.
+    begins = {code for code in after[0] if code not in before[0] or _ATTRIBUTE_ENDS[code] in ends}
+    codes = [*sorted(ends), *sorted(begins)]
+    if before[1] != after[1]:
+        codes.append(after[1] or "39")
+    if before[2] != after[2]:
+        codes.append(after[2] or "49")
+    return min(";".join(codes), whole, key=len)

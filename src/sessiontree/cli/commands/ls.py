@@ -121,7 +121,7 @@ def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents:
     if has_status:
         columns.append(Column("STATUS", "red"))
     if with_project:
-        columns.append(Column("PROJECT", "dim", is_flexible=True))
+        columns.append(Column("PROJECT", "dim", is_flexible=True, keeps_end=True))
     rows = []
     for info in shown:
         row = [short[info.id], tables.age(info.modified), f"{info.message_count:,}"]
@@ -166,7 +166,19 @@ def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: boo
         )
     if scope.session_dir is not None and not os.path.isdir(scope.session_dir):
         output.write_note((f"{scope.session_dir}: no such folder", "yellow"))
-    elif not found and not everywhere and not notes:
+    elif not found and not everywhere:
+        _write_first_steps(scope, has_others=bool(notes))
+
+
+def _write_first_steps(scope: Scope, *, has_others: bool) -> None:
+    """Where nothing is listed: say what other agents have on this machine, or how to begin."""
+    from sessiontree.discovery.sources import count_sessions
+
+    counts = count_sessions(but=scope.profile.name) if scope.files is not None else []
+    if counts:
+        found = ", ".join(f"{count:,} of {agent}" for agent, count in counts)
+        output.write_note((f"Found: {found} (--all-agents lists them)", "dim"))
+    elif not has_others:
         output.write_note(("sessiontree demo adds sample sessions", "dim"))
 
 

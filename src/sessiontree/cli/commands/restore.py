@@ -85,7 +85,7 @@ def _write_trash(items: Sequence[TrashedSession], as_json: bool) -> None:
         Column("SESSION", "yellow"),
         Column("REMOVED"),
         Column("TITLE", "bold", is_flexible=True),
-        Column("PROJECT", "dim", is_flexible=True),
+        Column("PROJECT", "dim", is_flexible=True, keeps_end=True),
         Column("ID IN TRASH", "dim"),
     ]
     rows = [

@@ -183,7 +183,10 @@ def _write(hit: SearchHit, scope: Scope) -> None:
     session = hit.session
     room = output.terminal_width()
     place = tables.short_path(session.cwd)
-    facts = [tables.age(session.modified), place if room is None else output.fit(place, room // 3)]
+    facts = [
+        tables.age(session.modified),
+        place if room is None else output.fit_end(place, room // 3),
+    ]
     if hit.profile != DEFAULT_PROFILE:
         facts.append(hit.profile)
     about, said_by = f"  {' · '.join(facts)}", f"  {_SPEAKERS.get(hit.role, hit.role)}: "

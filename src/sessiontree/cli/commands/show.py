@@ -133,7 +133,20 @@ def _write_head(view: SessionView, agent: str | None) -> None:
         facts.append(f"{used.total_tokens:,} tokens")
     if used.cost:
         facts.append(f"${used.cost:.2f}")
-    output.write_line((" · ".join(facts), "dim"))
+    for line in _join(facts, output.terminal_width()):
+        output.write_line((line, "dim"))
+
+
+def _join(facts: Sequence[str], room: int | None) -> list[str]:
+    """The facts in one line, or in several that fit; none is broken."""
+    lines = [facts[0]]
+    for fact in facts[1:]:
+        longer = f"{lines[-1]} · {fact}"
+        if room is None or output.text_width(output.one_line(longer)) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(fact)
+    return lines
 
 
 def session_title(view: SessionView) -> str:

@@ -110,7 +110,7 @@ def _read_one(value: str, scope: Scope, since: datetime | None) -> UsageTable:
 
 
 def _write(table: UsageTable, rows: list[UsageRow], by: str) -> None:
-    columns = [Column(by.upper(), "yellow", is_flexible=by != "session")]
+    columns = [Column(by.upper(), "yellow", is_flexible=by != "session", keeps_end=by == "project")]
     if by == "session":
         columns.append(Column("TITLE", "bold", is_flexible=True))
     labels = _labels(rows, by)
@@ -140,7 +140,12 @@ def _write(table: UsageTable, rows: list[UsageRow], by: str) -> None:
     if not tables.can_fit(stiff, fitting) and tables.can_fit(columns, whole):
         fitting = whole
     if output.is_terminal() and by != "session" and len(rows) > 1:
-        columns, fitting = _add_bars(columns, fitting, [row.sums for row in rows])
+        wide, values = columns, [row.sums for row in rows]
+        columns, drawn = _add_bars(wide, fitting, values)
+        if columns is wide and fitting is whole:  # and rather shorter numbers than no chart
+            columns, drawn = _add_bars(wide, short, values)
+            drawn = drawn if columns is not wide else whole
+        fitting = drawn
     tables.write_table(columns, fitting)
 
 

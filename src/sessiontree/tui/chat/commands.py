@@ -280,21 +280,25 @@ class ChatCommands:
 
         await self._chat.app.push_screen_wait(ReadingPane(title, facts))
 
-    async def welcome(self) -> None:
+    def welcome(self) -> None:
         """Show the start page of an empty session; what is found around it follows."""
         chat = self._chat
         project = short_path(chat.session.cwd)
-        block = chat.add_notice(start_page.draw_start(project, None))
+        block = chat.add_start_page(start_page.draw_start(project, None))
+        chat.run_worker(self._look_around(block, project), exit_on_error=False)
+
+    async def _look_around(self, block: Block, project: str) -> None:
+        chat = self._chat
         scope = replace(chat.setup.scope, cwd=chat.session.cwd)
+        around = None
         try:
             around = await asyncio.to_thread(
                 start_page.look_around, scope, chat.session.session_file
             )
         except (SessionTreeError, OSError):
             logger.exception("looking for recent sessions failed")
-            return
         most = start_page.RECENT if chat.size.height >= _ROOMY_HEIGHT else 3
-        block.change(text=start_page.draw_start(project, around, most))
+        block.change(text=start_page.draw_start(project, around, most, is_looking=False))
         chat.narrator.is_changed = True
 
     @staticmethod

@@ -68,7 +68,7 @@ async def move(
     if session.cwd != project:
         chat.add_notice(f"The agent and ! commands now work in {short_path(session.cwd)}.")
     if not chat.transcript.blocks:
-        chat.run_worker(chat.commands.welcome(), exit_on_error=False)
+        chat.commands.welcome()
     chat.say_done(done if isinstance(done, str) else done())
     return True
 

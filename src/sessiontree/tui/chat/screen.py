@@ -166,10 +166,10 @@ class ChatScreen(Screen[None]):
 
     def _greet(self) -> None:
         opened = self.link.opened
+        if not self.transcript.blocks:
+            self.commands.welcome()
         if opened.is_offline:
             self.add_notice(f"You're talking to the built-in offline agent. {opened.reason}.")
-        if not self.transcript.blocks:
-            self.run_worker(self.commands.welcome(), exit_on_error=False)
         if self.setup.notice:
             self.say(self.setup.notice)
         for warning in (*self.setup.config.warnings, *opened.hooks.notices):
@@ -221,6 +221,11 @@ class ChatScreen(Screen[None]):
         """Add a few lines to the conversation that the session does not keep."""
         self.narrator.is_changed = True
         return self.narrator.conversation.add_notice(text)
+
+    def add_start_page(self, text: str) -> Block:
+        """Add the start page of an empty session."""
+        self.narrator.is_changed = True
+        return self.narrator.conversation.add_start_page(text)
 
     def _draw_queue(self, width: int) -> list[Text]:
         return draw_queue(self.narrator.steering, self.narrator.queued, width, palette_of(self))

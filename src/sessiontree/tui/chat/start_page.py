@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from sessiontree import clock
 from sessiontree._version import __version__
 from sessiontree.discovery.listing import SessionInfo
-from sessiontree.discovery.sources import find_sources
+from sessiontree.discovery.paths import belongs_to
+from sessiontree.discovery.sources import count_sessions
 from sessiontree.scope import Scope
 from sessiontree.text.words import format_time_ago
 from sessiontree.tui import safe_text
@@ -21,9 +23,9 @@ from sessiontree.tui.pickers.session_rows import name_of, short_path
 
 RECENT = 5
 """Sessions to show; a small terminal shows three."""
-_NAME_WIDTH = 48
-_HEADINGS: dict[Breadth, str] = {
+_HEADINGS = {
     "project": "Recent in this project",
+    "here": "Recent in this project, of all agents",
     "all": "Recent in other projects",
     "agents": "Recent, of all agents",
 }
@@ -43,7 +45,8 @@ class Recent:
 class Surroundings:
     """The sessions found: the latest ones, and how many each agent has."""
 
-    breadth: Breadth = "project"
+    breadth: Literal[Breadth, "here"] = "project"
+    """Whose sessions these are; ``here``: this project's, of all agents."""
     recent: tuple[Recent, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
 
@@ -56,20 +59,30 @@ def look_around(scope: Scope, open_path: str | None) -> Surroundings:
     """Find recent sessions, of this project if it has any; and count those of other agents."""
     shelf = SessionShelf(scope)
     counts = _count_others(scope)
-    breadths: tuple[Breadth, ...] = ("project", "all", "agents")
-    for breadth in breadths[: 3 if counts else 2]:
-        found = [info for info in shelf.glance(breadth) if info.path != open_path]
-        if found:
-            now = clock.now()
-            recent = tuple(_recent(info, breadth, shelf, now) for info in found[:RECENT])
-            return Surroundings(breadth, recent, counts)
-    return Surroundings(counts=counts)
+
+    def draw(breadth: Literal[Breadth, "here"], found: list[SessionInfo]) -> Surroundings:
+        now = clock.now()
+        recent = tuple(_recent(info, breadth, shelf, now) for info in found[:RECENT])
+        return Surroundings(breadth, recent, counts)
+
+    def glance(breadth: Breadth) -> list[SessionInfo]:
+        return [info for info in shelf.glance(breadth) if info.path != open_path]
+
+    if found := glance("project"):
+        return draw("project", found)
+    of_all_agents = glance("agents") if counts else []
+    is_here = belongs_to(scope.cwd)
+    if found := [info for info in of_all_agents if info.cwd and is_here(info.cwd)]:
+        return draw("here", found)
+    if found := glance("all"):
+        return draw("all", found)
+    return draw("agents", of_all_agents)
 
 
-def _recent(info: SessionInfo, breadth: Breadth, shelf: SessionShelf, now: datetime) -> Recent:
-    place = "" if breadth == "project" else short_path(info.cwd)
-    if breadth == "agents":
-        place = f"{shelf.scope.agent_of(info)} · {place}"
+def _recent(info: SessionInfo, breadth: str, shelf: SessionShelf, now: datetime) -> Recent:
+    place = shelf.scope.agent_of(info) if breadth in ("here", "agents") else ""
+    if breadth in ("all", "agents"):
+        place = f"{place} · {short_path(info.cwd)}" if place else short_path(info.cwd)
     return Recent(name_of(info), place, format_time_ago(info.modified, now))
 
 
@@ -77,20 +90,22 @@ def _count_others(scope: Scope) -> tuple[tuple[str, int], ...]:
     """How many sessions other agents have here, the busiest first."""
     if scope.files is None or scope.session_dir is not None:
         return ()
-    found = [
-        (source.adapter.title, sum(1 for _ in source.places.files()) - len(source.places.parts))
-        for source in find_sources("all")
-        if source.adapter.name != scope.profile.name
-    ]
-    return tuple(sorted((each for each in found if each[1] > 0), key=lambda each: -each[1]))
+    return tuple(count_sessions(but=scope.profile.name))
 
 
-def draw_start(project: str, around: Surroundings | None, most: int = RECENT) -> str:
-    """The lines of the start page; ``around`` is None until it is known."""
-    lines = [f"Sessiontree {__version__}", f"New session in {project}."]
+def draw_start(
+    project: str, around: Surroundings | None, most: int = RECENT, *, is_looking: bool = True
+) -> str:
+    """The lines of the start page; ``around`` is None until it is known, or if it can't be.
+
+    In a session's line a tab is between its name, which gets the room that there is, and the rest.
+    """
+    lines = [f"Sessiontree {__version__}", f"New session in {project}.", ""]
     if around is not None:
-        lines += ["", *_draw_found(around, most)]
-    return "\n".join([*lines, "", KEYS])
+        lines += [*_draw_found(around, most), ""]
+    elif is_looking:
+        lines += ["Looking for earlier sessions…", ""]
+    return "\n".join([*lines, KEYS])
 
 
 def _draw_found(around: Surroundings, most: int) -> list[str]:
@@ -101,15 +116,15 @@ def _draw_found(around: Surroundings, most: int) -> list[str]:
         lines = [_HEADINGS[around.breadth], *_draw_recent(around.recent[:most])]
     if around.counts:
         counts = ", ".join(f"{count:,} of {agent}" for agent, count in around.counts)
-        words = "Also found" if around.recent and around.breadth != "agents" else "Found"
+        is_other = around.recent and around.breadth in ("project", "all")
+        words = "Also found" if is_other else "Found"
         lines.append(f"{words}: {counts}. /resume lists them (Tab: all agents)")
     return lines
 
 
 def _draw_recent(recent: Sequence[Recent]) -> list[str]:
-    width = min(_NAME_WIDTH, max(len(each.name) for each in recent))
+    rests = [(each.age, safe_text.one_line(each.place)) for each in recent]
     return [
-        f"  {safe_text.fill(safe_text.one_line(each.name), width)}  "
-        + " · ".join(part for part in (each.age, safe_text.one_line(each.place)) if part)
-        for each in recent
+        f"  {safe_text.one_line(each.name)}\t{' · '.join(part for part in rest if part)}"
+        for each, rest in zip(recent, rests, strict=True)
     ]

@@ -1,6 +1,8 @@
 """The pane beside a picker's list: the session's facts and the end of its conversation.
 
 Reads previews in the background, keeps the latest hundred, and draws the one for the cursor's row.
+Until that is read, the one before stays for a moment: blanking the pane at every key would flicker
+and, over a slow line, cost as much as the preview itself.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from sessiontree.tui.theme import palette_of
 _KEPT = 100
 _PAUSE_S = 0.08
 """Pause before reading, so that a cursor that runs down a list reads nothing."""
+_LINGER_S = 0.3
+"""How long the preview of another row may stay."""
 
 
 class PreviewPane(Widget):
@@ -34,6 +38,8 @@ class PreviewPane(Widget):
         self._previews: dict[tuple[object, ...], Preview] = {}
         self._work: BackgroundWork | None = None
         self._wanted = 0
+        self._shown: Preview | None = None
+        """The preview on the screen, perhaps of the row before."""
 
     def show(self, row: SessionRow | None, words: tuple[str, ...] = ()) -> None:
         """Show this row now, and its preview, with these words marked, once it is read."""
@@ -42,6 +48,8 @@ class PreviewPane(Widget):
         self._row = row
         self._words = words
         self._wanted += 1
+        if row is None:
+            self._shown = None
         self.refresh()
         if self._work is not None:
             self._work.stop()
@@ -49,6 +57,13 @@ class PreviewPane(Widget):
         if row is not None and self._key(row) not in self._previews:
             wanted = self._wanted
             self.set_timer(_PAUSE_S, lambda: self._read(wanted))
+            self.set_timer(_LINGER_S, lambda: self._clear(wanted))
+
+    def _clear(self, wanted: int) -> None:
+        """Show no other row's preview any longer."""
+        if wanted == self._wanted and not self.is_ready:
+            self._shown = None
+            self.refresh()
 
     def _read(self, wanted: int) -> None:
         row = self._row
@@ -83,10 +98,10 @@ class PreviewPane(Widget):
         palette = palette_of(self)
         width, height = self.content_size
         lines = draw_heading(self._row, width, palette, self._clock())
-        preview = self._previews.get(self._key(self._row))
+        self._shown = self._previews.get(self._key(self._row), self._shown)
         room = height - len(lines) - 1
-        if preview is not None and room > 0:
-            lines += [Text(), *draw_preview(preview, palette, width, room, self._words)]
+        if self._shown is not None and room > 0:
+            lines += [Text(), *draw_preview(self._shown, palette, width, room, self._words)]
         text = Text("\n").join(lines[:height])
         text.no_wrap = True
         return text

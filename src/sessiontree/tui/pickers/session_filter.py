@@ -30,6 +30,8 @@ class FilteredRows:
     """The query whose rows these are, if the asked one found nothing and was misspelled."""
     wants_index: bool = False
     """Whether an up-to-date index could answer better."""
+    is_fuzzy: bool = False
+    """Whether no row has the words themselves, only their letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +53,22 @@ class SessionFilter:
     """Whether this picker has brought that index up to date."""
 
     def run(self, work: BackgroundWork, on_part: OnPart) -> FilteredRows:
-        """Find the rows; if there are none, those of the query that was probably meant."""
+        """Find the rows; if none has the words, those of the query that was probably meant."""
         if self.query.error is not None:
             return FilteredRows([])
         rows, pending = self._find(self.query, work, on_part)
-        wants_near_miss = rows == [] and self._may_correct
+        is_fuzzy = bool(rows) and all(_is_fuzzy(row) for row in rows or ())
+        wants_near_miss = (rows == [] or is_fuzzy) and self._may_correct
         instead = None
         if wants_near_miss and self.is_indexed and not work.is_stopped:
             instead = self.query.near_miss(self.scope)
             if instead is not None:
+                is_fuzzy = False
                 rows, _ = self._find(SessionQuery(instead, self.query.models), work, on_part)
         wants_index = wants_near_miss or (self.can_ask and pending > 0 and self.query.needs_index)
         is_in_files = self.scope.files is not None
         explained = None if rows is None else _explain_first(rows)
-        return FilteredRows(explained, instead, wants_index and is_in_files)
+        return FilteredRows(explained, instead, wants_index and is_in_files, is_fuzzy)
 
     @property
     def _may_correct(self) -> bool:
@@ -89,6 +93,10 @@ class SessionFilter:
             on_part=lambda part, checked: on_part(_explain_first(part), checked),
         )
         return rows, pending
+
+
+def _is_fuzzy(row: SessionRow) -> bool:
+    return row.match is not None and row.match.is_fuzzy
 
 
 def _explain_first(rows: list[SessionRow]) -> list[SessionRow]:

@@ -63,6 +63,8 @@ class SessionFeed:
         self.breadth: Breadth = shelf.breadths[0]
         self.instead: str | None = None
         """The query whose rows are shown, where the typed one finds nothing and was misspelled."""
+        self.is_fuzzy = False
+        """Whether the shown rows have only the letters of what was typed."""
         self.named_only = False
         self._is_looking_wider = True
         self.progress: tuple[int, int] | None = None
@@ -232,6 +234,7 @@ class SessionFeed:
     def _set_query(self, text: str) -> None:
         self.query = SessionQuery(text, self.query.models)
         self.instead = None
+        self.is_fuzzy = False
 
     def _breadth_for_filters(self) -> Breadth | None:
         """Where to look for what a filter names, if the present breadth can't have it."""
@@ -421,6 +424,7 @@ class SessionFeed:
             return
         if found.rows is not None:
             self.instead = found.instead if found.rows else None
+            self.is_fuzzy = found.is_fuzzy
             self._owner.show_rows(found.rows, keep_cursor or self._has_part)
         if found.wants_index:
             self._update_index()
@@ -430,7 +434,7 @@ class SessionFeed:
         works = (self._reading, self._indexing)
         is_settled = self.is_complete and all(one is None or one.is_done for one in works)
         is_unread = found.wants_index and self.query.needs_index
-        is_empty = found.rows == [] or found.instead is not None
+        is_empty = found.rows == [] or found.is_fuzzy or found.instead is not None
         return is_empty and is_settled and not is_unread and not self.query.is_empty
 
     def _take_filter_failure(self, error: Exception) -> None:

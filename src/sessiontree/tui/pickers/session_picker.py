@@ -47,7 +47,12 @@ from sessiontree.tui.pickers.session_actions import (
 )
 from sessiontree.tui.pickers.session_loading import FeedOwner, SessionFeed
 from sessiontree.tui.pickers.session_query import complete_query
-from sessiontree.tui.pickers.session_rows import SessionRow, count_text, draw_session
+from sessiontree.tui.pickers.session_rows import (
+    Columns,
+    SessionRow,
+    count_text,
+    draw_session,
+)
 from sessiontree.tui.theme import ThemedApp, palette_of
 
 _KEYS = {
@@ -127,6 +132,7 @@ class SessionPicker(QueryPicker[Picked]):
             shelf, query, FeedOwner(self, self._show_rows, self._show_facts, self._say)
         )
         self._with_path = False
+        self._columns = Columns()
         self._notice = ""
         self._undos: list[Undo] = []
 
@@ -176,10 +182,18 @@ class SessionPicker(QueryPicker[Picked]):
         if keep_cursor and current is not None and self.row_list.cursor:
             path = current.info.path
             cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
+        self._columns = self._measure()
         self.row_list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
         self.set_class(not rows, "-empty")
         self._show_facts()
         self.run_waiting()
+
+    def _measure(self) -> Columns:
+        """Measure the columns for all that is listed, so that typing doesn't move them."""
+        infos = self._feed.infos()
+        is_mixed = self._feed.breadth == "agents"
+        agents = {self._shelf.scope.agent_of(info) for info in infos} if is_mixed else ()
+        return Columns.of(infos, agents)
 
     def _show_facts(self) -> None:
         self.query_one("#top", Bar).refresh()
@@ -204,6 +218,7 @@ class SessionPicker(QueryPicker[Picked]):
             agent=self._agent_of(row),
             with_project=self._feed.breadth not in ("folder", "project"),
             with_path=self._with_path,
+            columns=self._columns,
         )
 
     def _agent_of(self, row: SessionRow) -> str:
@@ -246,6 +261,8 @@ class SessionPicker(QueryPicker[Picked]):
                 f"nothing found; showing {safe_text.one_line(feed.instead)}", width
             )
             return Text(shown, palette.of("warning"))
+        if feed.is_fuzzy:
+            return Text(safe_text.fit("only the letters match", width), palette.of("warning"))
         if not feed.query.has_words or feed.query.filters.in_tools:
             return Text()
         return Text(safe_text.fit("not searched: tool output (in:tools)", width), palette.dim)

@@ -29,6 +29,7 @@ _SHOWN_KINDS = frozenset(("user", "assistant", "tool", "command", "note", "compa
 _NAMES = {"assistant": "agent", "branch summary": "summary"}
 _NAME_WIDTH = 9
 _LINES_EACH = 6
+_FOUND_LINES = 60
 _BEFORE_MATCH = 200
 """Characters to show of a long message before what matches in it."""
 
@@ -37,8 +38,7 @@ _BEFORE_MATCH = 200
 class Preview:
     """The end of a conversation, or the ``problem`` that prevented reading it.
 
-    ``found`` is the message that has the searched words, if none of the last ones has; ``later``
-    counts the messages between it and them.
+    ``found`` is the latest message that has the searched words; ``later`` counts those after it.
     """
 
     entries: tuple[TreeEntry, ...] = ()
@@ -72,9 +72,7 @@ def _read(view: SessionView, words: Sequence[str]) -> Preview:
     digests = list(Digester().digest_all(view.path[-_LAST:]))
     shown = tuple(entry for entry in digests if entry.kind in _SHOWN_KINDS)
     preview = Preview(shown, max(branches, 1))
-    if not words or any(_has(entry.text, words) for entry in shown[-1:]):
-        return preview
-    return _with_match(preview, view, words)
+    return _with_match(preview, view, words) if words else preview
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
@@ -130,15 +128,18 @@ def _around(text: str, words: Sequence[str]) -> str:
 def draw_preview(
     preview: Preview, palette: Palette, width: int, height: int, words: Sequence[str] = ()
 ) -> list[Text]:
-    """Draw the entries that fit the box: the one that matches first, then the last ones."""
+    """Draw the last entries that fit the box; if none shows what matches, that comes first."""
     if preview.problem is not None:
         problem = safe_text.fit(safe_text.one_line(preview.problem), width)
         return [Text(problem, palette.of("error"))]
     first: list[Text] = []
     entries = preview.entries
     if preview.found is not None:
+        last = _draw_last(entries, palette, width, height)
+        if any(_has(line.plain, words) for line in last):
+            return [_marked(line, words, palette) for line in last]
         most = max(1, min(height // 2 if height > 8 else height, 4 * _LINES_EACH))
-        first = _draw_entry(preview.found, palette, width, most)[:height]
+        first = _draw_found(preview.found, palette, width, most, words)
         ids = [entry.id for entry in entries]
         if preview.found.id in ids:  # what is left follows it
             entries = entries[ids.index(preview.found.id) + 1 :]
@@ -146,6 +147,18 @@ def draw_preview(
             first.append(Text(safe_text.fit(f"… {preview.later - 1} later", width), palette.dim))
     lines = _draw_last(entries, palette, width, height - len(first))
     return [_marked(line, words, palette) for line in (*first, *lines)]
+
+
+def _draw_found(
+    entry: TreeEntry, palette: Palette, width: int, most: int, words: Sequence[str]
+) -> list[Text]:
+    """Draw the piece of a message that shows the first match."""
+    lines = _draw_entry(entry, palette, width, _FOUND_LINES)
+    hit = next((number for number, line in enumerate(lines) if _has(line.plain, words)), 0)
+    if hit >= most - 1 > 1:  # the first line has the speaker's name
+        head = Text.assemble(lines[0][: _NAME_WIDTH + 1], ("…", palette.dim))
+        lines = [head, *lines[hit - 1 :]]
+    return lines[:most]
 
 
 def _draw_last(

@@ -373,6 +373,7 @@ def _newest_in_thread(
 
 _AGE_WIDTH = 9
 _AGENT_WIDTH = 9
+_PROJECT_WIDTH = 24
 _COUNT_WIDTH = 11
 _ID_WIDTH = 14
 _LEAST_PROJECT = 8
@@ -410,6 +411,48 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How wide the columns beside the names are: no wider than what the listed sessions need."""
+
+    agent: int = _AGENT_WIDTH
+    project: int = _PROJECT_WIDTH
+    path: int = _PROJECT_WIDTH
+    """The project's, where its whole path is shown."""
+
+    @classmethod
+    def of(cls, infos: Iterable[SessionInfo], agents: Iterable[str] = ()) -> Columns:
+        """Measure the columns for these sessions, of these agents."""
+        words = [cell_len(_agent_word(agent)) + 1 for agent in agents]
+        projects = {info.cwd for info in infos}
+        return cls(
+            min(_AGENT_WIDTH, max(words, default=_AGENT_WIDTH) + 1),
+            *(
+                min(
+                    _PROJECT_WIDTH,
+                    max((cell_len(_project_name(each, width)) for each in projects), default=1),
+                )
+                for width in (0, _ROOMY)
+            ),
+        )
+
+
+def _agent_word(agent: str) -> str:
+    """The first word, which is enough: ``claude`` for ``claude-code``."""
+    return safe_text.one_line("own" if agent == DEFAULT_PROFILE else agent.partition("-")[0])
+
+
+def _project_name(cwd: str, width: int) -> str:
+    """What a row of this width calls a project: its folder's name, or its path."""
+    project = cwd.rstrip(os.sep)
+    return (
+        safe_text.one_line(
+            os.path.basename(project) if width < _ROOMY else short_path(cwd) if cwd else "?"
+        )
+        or "?"
+    )
+
+
 def draw_session(
     row: SessionRow,
     width: int,
@@ -421,18 +464,21 @@ def draw_session(
     agent: str = "",
     with_project: bool = False,
     with_path: bool = False,
+    columns: Columns | None = None,
 ) -> Text:
     """Draw a session: name and reason at the left; project, messages and age at the right.
 
     ``agent`` names the session's profile if several are listed.
     """
-    info = row.info
-    right = _right_side(info, width, palette, now, with_project=with_project, with_path=with_path)
+    info, columns = row.info, columns or Columns()
+    right = _right_side(
+        info, width, palette, now, columns, with_project=with_project, with_path=with_path
+    )
     if agent and width >= 50:
-        # The first word is enough: "claude" for "claude-code".
-        word = "own" if agent == DEFAULT_PROFILE else agent.partition("-")[0]
-        shown = safe_text.fit(safe_text.one_line(word), _AGENT_WIDTH - 1)
-        right = Text.assemble((safe_text.fill(shown, _AGENT_WIDTH), palette.of("secondary")), right)
+        shown = safe_text.fit(_agent_word(agent), columns.agent - 1)
+        right = Text.assemble(
+            (safe_text.fill(shown, columns.agent), palette.of("secondary")), right
+        )
     room = max(1, width - cell_len(right.plain) - 4)
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
     line.append(row.guides, palette.rule)
@@ -462,6 +508,7 @@ def _right_side(
     width: int,
     palette: Palette,
     now: datetime,
+    columns: Columns,
     *,
     with_project: bool,
     with_path: bool,
@@ -471,10 +518,9 @@ def _right_side(
         room = min(60, width // 2)
         side.append(safe_text.fit_middle(safe_text.one_line(short_path(info.path)), room))
     elif with_project and width >= 60:
-        room = min(24, width // 6)
-        project = info.cwd.rstrip(os.sep) if width < _ROOMY else short_path(info.cwd)
-        name = safe_text.one_line(os.path.basename(project) if width < _ROOMY else project) or "?"
-        side.append(safe_text.fill(safe_text.fit_end(name, room), room))
+        room = min(columns.project if width < _ROOMY else columns.path, width // 6)
+        name = safe_text.fit_end(_project_name(info.cwd, width), room)
+        side.append(safe_text.fill(name, room))
     if width >= _ROOMY and not with_path:
         count = count_text(info.message_count, "msg") if info.message_count else ""
         side.append(count.rjust(_COUNT_WIDTH))

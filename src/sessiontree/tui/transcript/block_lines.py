@@ -28,6 +28,8 @@ MAX_WIDTH = 120
 _MOST_IN_A_LINE = 2_000
 """Characters of a text to look at for one line."""
 _MOST_ROWS_OF_A_LINE = 4
+_LEAST_NAME = 24
+"""Columns that a session's name on the start page gets at least."""
 _LIVE_LINES = 6
 _FAILED_LINES = 4
 _COMMAND_LINES = 10
@@ -73,6 +75,8 @@ def draw_block(
             return _indented([_image(block.text, room, palette)])
         case "error":
             return _indented(_marked("✗", block.text, room, palette.of("error"), growth))
+        case "start":
+            return _indented(_start_page(block.text, room, palette))
         case "state" | "notice":
             return _indented(_plain(safe_text.block(block.text), room, palette.dim, growth))
 
@@ -102,6 +106,28 @@ def _said(block: Block, width: int, palette: Palette, growth: Growth) -> Sequenc
         return said
 
     return each(lines or [Text("(empty)", palette.dim)], draw)
+
+
+def _start_page(text: str, width: int, palette: Palette) -> list[Text]:
+    """The start page: the program's name, facts, and sessions whose names get all the room."""
+    title, *lines = text.split("\n")
+    drawn = [Text(safe_text.fit(safe_text.block(title), width), palette.of("accent", bold=True))]
+    rows = [tuple(map(safe_text.block, line.partition("\t"))) for line in lines]
+    longest = max((cell_len(name) for name, tab, _ in rows if tab), default=0)
+    rest_width = max((cell_len(rest) for _, tab, rest in rows if tab), default=0)
+    name_width = min(longest, max(_LEAST_NAME, width - rest_width - 3))
+    for name, tab, rest in rows:
+        if not tab:
+            drawn += wrap_text(Text(name, palette.dim), width)
+            continue
+        fitted = safe_text.fill(safe_text.fit(name, name_width), name_width)
+        room = width - name_width - 3
+        drawn.append(
+            Text.assemble((fitted, palette.text), ("   " + safe_text.fit(rest, room), palette.dim))
+            if room > 0
+            else Text(safe_text.fit(name, width), palette.text)
+        )
+    return drawn
 
 
 def _thinking(

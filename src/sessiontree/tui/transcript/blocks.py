@@ -37,6 +37,7 @@ Kind = Literal[
     "image",
     "error",
     "notice",
+    "start",
 ]
 Status = Literal["", "running", "done", "failed", "stopped"]
 
@@ -317,6 +318,10 @@ class Conversation:
     def add_notice(self, text: str, *, is_error: bool = False) -> Block:
         """Add a notice of the program, which is not saved in the session."""
         return self._add(Block("error" if is_error else "notice", text), None)
+
+    def add_start_page(self, text: str) -> Block:
+        """Add the page that an empty session begins with, which is not saved either."""
+        return self._add(Block("start", text), None)
 
     def begin_command(self, command: str, *, is_excluded: bool) -> Block:
         """Add the block of a command that the user runs."""
