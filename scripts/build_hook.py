@@ -32,7 +32,10 @@ def make_files() -> dict[str, str]:
     from man_page import man_page
 
     from sessiontree import __version__
+    from sessiontree.cli.completion import teach_fish_commas
     from sessiontree.cli.program import start
+
+    teach_fish_commas()
 
     def completion(shell: str) -> str:
         kind = get_completion_class(shell)

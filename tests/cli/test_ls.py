@@ -50,7 +50,7 @@ def test_nobody_with_sessions_of_other_agents_is_sent_to_the_samples(machine: Ma
 
 def test_a_path_that_is_too_long_keeps_its_end(machine: Machine) -> None:
     cwd = machine.root / "a-folder-with-a-long-name" / "and-another-one" / "shop"
-    machine.session(A, "a long first prompt " * 9, "hi", cwd=str(cwd))
+    machine.session(A, "a long first prompt " * 9, "hi", cwd=cwd)
     for command in (["ls", "--all"], ["search", "prompt"]):
         lines = machine.on_terminal(*command, NO_COLOR="1").lines
         assert any("and-another-one/shop" in line for line in lines), lines

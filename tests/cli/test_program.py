@@ -254,6 +254,20 @@ def test_session_ids_are_completed_newest_first(machine: Machine) -> None:
     }
 
 
+def test_completed_ids_say_which_session_they_are(machine: Machine) -> None:
+    machine.session("0199a3f2c0de1234", "hello, you", "hi", age_s=60)
+    machine.session("0199b000c0de5678", "hello", "hi", title="Fix\x1b the login", age_s=7200)
+    answer = machine.run(
+        _SESSIONTREE_COMPLETE="fish_complete", COMP_WORDS="sessiontree show", COMP_CWORD=""
+    )
+    assert answer.lines == [
+        "plain,0199a3f2c0de1234\thello, you · 1m ago",
+        "plain,0199b000c0de5678\tFix the login · 2h ago",
+    ]
+    script = machine.run(_SESSIONTREE_COMPLETE="fish_source").out
+    assert 'string split --max 1 ","' in script, "a description may have commas"
+
+
 def test_an_error_inside_is_one_line_and_told_whole_on_request(machine: Machine) -> None:
     machine.agent_dir.write_text("a file where a folder should be")
     result = machine.run("rm", "0199a3f2")

@@ -74,7 +74,7 @@ def test_an_answer_names_its_agent_and_no_model_that_nobody_knows(machine: Machi
 
 
 def test_the_facts_are_wrapped_between_words(machine: Machine) -> None:
-    machine.session("0199a3f2c0de1234", "hello", "hi", cwd=str(machine.root / "some" / "folder"))
+    machine.session("0199a3f2c0de1234", "hello", "hi", cwd=machine.root / "some" / "folder")
     shown = machine.on_terminal("show", "0199a3f2c0de1234", columns=40, NO_COLOR="1")
     assert "2 messages" in [part for line in shown.lines for part in line.split(" · ")], shown.lines
     assert shown.lines[1] == "0199a3f2c0de1234"

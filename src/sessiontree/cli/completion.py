@@ -1,4 +1,7 @@
-"""Shell completion of session ids: answered from file names, without opening a session."""
+"""Shell completion of session ids, each with its title and age.
+
+The ids come from file names; only the beginnings of the newest files are read, for their titles.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from typing import Any
 import click
 
 from sessiontree import clock
+from sessiontree.text.escaping import one_line
+from sessiontree.text.words import make_name
 
+_MOST_TITLES = 50
+"""Files to read the beginnings of: more are not looked through one by one."""
 _PLAIN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
@@ -18,7 +25,7 @@ def complete_session(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[Any]:
-    """The ids that begin so, this project's first, each with its age."""
+    """The ids that begin so, this project's first, each with its title and age."""
     from click.shell_completion import CompletionItem
 
     if "/" in incomplete or incomplete.startswith("."):
@@ -29,14 +36,32 @@ def complete_session(
         return []  # a shell that completes must never show a traceback
 
 
+def teach_fish_commas() -> None:
+    """Have the script for fish keep a description whole that has a comma in it."""
+    from click.shell_completion import FishComplete, add_completion_class
+
+    class WholeDescriptions(FishComplete):
+        source_template = FishComplete.source_template.replace(
+            'string split ","', 'string split --max 1 ","'
+        )
+
+    add_completion_class(WholeDescriptions)
+
+
 def _is_plain(session_id: str) -> bool:
     """Whether a shell takes this for a word: it is put into the command line as it is."""
     return _PLAIN_ID.fullmatch(session_id) is not None
 
 
-def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
+def _describe(age: str, *titles: str | None) -> str:
+    """A session's title and age, in one safe line."""
+    name = one_line(make_name(*titles))
+    return f"{name} · {age}" if name else age
 
+
+def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
     from sessiontree.cli.options import resolve_scope
+    from sessiontree.discovery.heads import read_head
     from sessiontree.discovery.paths import (
         list_session_folders,
         parse_session_file_name,
@@ -53,7 +78,12 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         infos = scope.store.find(incomplete, cwd=scope.cwd) or scope.store.find(incomplete)
         now = clock.now()
         return [
-            (info.id, format_time_ago(info.modified, now)) for info in infos if _is_plain(info.id)
+            (
+                info.id,
+                _describe(format_time_ago(info.modified, now), info.title, info.first_message),
+            )
+            for info in infos
+            if _is_plain(info.id)
         ]
     if scope.session_dir is not None:
         groups = [[scope.session_dir]]
@@ -63,12 +93,14 @@ def _ids(ctx: click.Context, incomplete: str) -> list[tuple[str, str]]:
         groups = [own, rest]
     now = clock.now()
     for folders in groups:
-        found = []
+        found: list[tuple[str, str]] = []
         for stat in newest_first(storage, *folders):
             named = parse_session_file_name(os.path.basename(stat.path))
             if named is not None and _is_plain(named[1]) and named[1].startswith(incomplete):
-                modified = to_moment(stat.mtime_ns)
-                found.append((named[1], format_time_ago(modified, now)))
+                age = format_time_ago(to_moment(stat.mtime_ns), now)
+                head = read_head(storage, stat.path) if len(found) < _MOST_TITLES else None
+                titles = (head.title, head.first_prompt) if head is not None else ()
+                found.append((named[1], _describe(age, *titles)))
         if found:
             return found
     return []

@@ -7,7 +7,8 @@ like a mistyped command, an error suggests the command instead. Commands load wh
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import click
@@ -119,6 +120,15 @@ class Program(click.Group):
         module = importlib.import_module(f"sessiontree.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+    def _main_shell_completion(
+        self, ctx_args: MutableMapping[str, Any], prog_name: str, complete_var: str | None = None
+    ) -> None:
+        if f"_{prog_name.upper().replace('-', '_')}_COMPLETE" in os.environ:
+            from sessiontree.cli.completion import teach_fish_commas
+
+            teach_fish_commas()
+        super()._main_shell_completion(ctx_args, prog_name, complete_var)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         word, is_forced = self._first_word(ctx, args)
