@@ -7,13 +7,16 @@ the extra ``tui``.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
@@ -26,7 +29,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "tour.svg"
-COLUMNS, ROWS = 104, 30
+COLUMNS, ROWS = 120, 28
 GROUND, INK = "#16181d", "#dcdfe4"
 _CELL, _LINE, _SIZE, _EDGE = 8.4, 18, 14, 12
 
@@ -52,7 +55,7 @@ TOUR = (
     Step((ENTER,), "is a session of pi", 1.4),
     Step((ENTER,), "All 212 tests pass", 2.0),
     Step((ESCAPE, ESCAPE), "Jump to a point", 2.2),
-    Step((UP, UP, UP), "nobody renews it", 0.8),
+    Step((UP, UP, UP), "Renew it in the background", 0.8),
     Step((UP,), "Continue from here", 1.6),
     Step((ENTER,), "No summary", 1.2),
     Step((ENTER,), "Ask anything", 2.5),
@@ -61,10 +64,18 @@ TOUR = (
 TALKS = (
     ("pi", "Login fails after an hour", 40),
     ("sessiontree", "Parser: empty input", 3),
-    ("omp", "Move the job queue to Redis", 9),
-    ("pi", "Why is the first page slow?", 15),
-    ("sessiontree", "Release notes for 2.4", 21),
-    ("omp", "Flaky test in the invoice module", 30),
+    ("claude-code", "Move the job queue to Redis", 5),
+    ("sessiontree", "Release notes for 2.4", 8),
+    ("omp", "Why is the first page slow?", 9),
+    ("codex", "Flaky test in the invoice module", 12),
+    ("claude-code", "Type hints for the billing package", 15),
+    ("pi", "Cache headers on the image server", 19),
+    ("codex", "Dark mode for the settings page", 21),
+    ("omp", "A retry that never gives up", 26),
+    ("claude-code", "Rotate the signing keys", 48),
+    ("pi", "Upgrade to Postgres 17", 52),
+    ("codex", "Rate limits for the public API", 61),
+    ("claude-code", "Split the checkout into two pages", 70),
 )
 
 _WHY = """\
@@ -91,7 +102,11 @@ def make_home(home: Path) -> Path:
     project = home / "code" / "shop"
     project.mkdir(parents=True)
     for agent, title, days in TALKS:
-        when = int((time.time() - days * 86_400) * 1000)
+        moment = time.time() - days * 86_400
+        if agent in ("claude-code", "codex"):
+            _write_foreign(home, agent, title, project, moment)
+            continue
+        when = int(moment * 1000)
         with SessionManager.create(project, profile=agent) as session:
 
             def say(role: str, text: str, to: SessionManager = session, when: int = when) -> str:
@@ -108,6 +123,36 @@ def make_home(home: Path) -> Path:
                 say("user", f"{title}. Where do I begin?")
                 say("assistant", "With a test that fails, so that you see when it is done.")
     return project
+
+
+def _write_foreign(home: Path, agent: str, title: str, project: Path, moment: float) -> None:
+    """Write a transcript as Claude Code or Codex does."""
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, title))
+    when = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    answer = "There are two places to change. Begin with the test."
+    if title.startswith(("Rotate", "Rate")):
+        answer = "Each token names its key, so both can be valid for a day."
+    said = (("user", title), ("assistant", answer))
+    if agent == "codex":
+        path = home / ".codex/sessions/2026/01/01" / f"rollout-{when[:19]}-{session_id}.jsonl"
+        meta = {"id": session_id, "timestamp": when, "cwd": str(project)}
+        lines = [{"type": "session_meta", "timestamp": when, "payload": meta}]
+        for role, text in said:
+            kind = "input_text" if role == "user" else "output_text"
+            item = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+            shown = {"type": f"{'user' if role == 'user' else 'agent'}_message", "message": text}
+            lines.append({"type": "response_item", "timestamp": when, "payload": item})
+            lines.append({"type": "event_msg", "timestamp": when, "payload": shown})
+    else:
+        path = home / ".claude/projects/-code-shop" / f"{session_id}.jsonl"
+        lines = [
+            {"type": role, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None,
+             "sessionId": session_id, "cwd": str(project), "timestamp": when, "version": "2.1.0",
+             "message": {"role": role, "content": [{"type": "text", "text": text}]}}
+            for number, (role, text) in enumerate(said)
+        ]  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def _tell_the_story(session: object, say: object) -> None:
@@ -143,7 +188,7 @@ class Terminal:
         before = ""
         while time.monotonic() < deadline:
             time.sleep(0.5)
-            screen = self._tmux("capture-pane", "-e", "-p")
+            screen = self._tmux("capture-pane", "-e", "-p", "-N")
             if screen == before and words in Text.from_ansi(screen).plain:
                 return screen
             before = screen
@@ -185,8 +230,9 @@ def draw(screens: Sequence[tuple[str, float]]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
         f'width="{width:.0f}" height="{height}" role="img" aria-label="Find a session, '
-        f'open it, and go back to an earlier answer in its tree">\n<style>text{{font:{_SIZE}px '
-        f"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+        f'open it, and go back to an earlier answer in its tree">\n'
+        f"<style>text{{font-size:{_SIZE}px;"
+        f"font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
         f"white-space:pre}}{''.join(style)}</style>\n"
         f'<rect width="100%" height="100%" rx="8" fill="{GROUND}"/>\n'
         f'<g transform="translate({_EDGE} {_EDGE})">\n' + "\n".join(body) + "\n</g></svg>\n"

@@ -141,6 +141,20 @@ async def test_it_opens_with_the_cursor_in_sight_however_long_the_tree_is(
         assert "← here" in marked[0]
 
 
+async def test_a_line_shows_what_an_answer_says_without_the_marks_of_markdown() -> None:
+    answer = "## Done\n\nThe **token** is in `client.py`:\n\n```python\nf(**kw)\n```"
+    entries = [
+        entry("u1", None, "user", "Keep **this** and `that`"),
+        entry("a1", "u1", "assistant", answer),
+    ]
+    async with picking(entries, "a1", size=(200, 20)) as rig:
+        lines = [" ".join(line.split()) for line in rig.text.splitlines() if "●" in line]
+        assert "you Keep **this** and `that`" in lines[0]
+        assert "agent Done The token is in client.py: f(**kw)" in lines[1]
+        await rig.press(*"token")
+        assert "The token is in client.py" in rig.text
+
+
 async def test_what_a_choice_will_do_is_said_before_enter() -> None:
     async with picking() as rig:
         await rig.press("up")

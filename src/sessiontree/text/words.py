@@ -92,3 +92,12 @@ def format_short_age(moment: datetime, now: datetime) -> str:
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*\n?|^#{1,6} +", re.MULTILINE)
+_PAIRED = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*|`([^`\n]+)`")
+
+
+def without_marks(text: str) -> str:
+    """A Markdown text without the marks of fences, headings, strong words and code, for a line."""
+    return _PAIRED.sub(lambda found: found[1] or found[2], _FENCE.sub("", text))

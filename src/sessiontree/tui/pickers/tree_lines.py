@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sessiontree.core.tree_entries import Kind, TreeEntry
 from sessiontree.model.ids import parse_timestamp
-from sessiontree.text.words import format_time_ago
+from sessiontree.text.words import format_time_ago, without_marks
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.tree_rows import GUIDE_WIDTH, Label, TreeRow
@@ -55,7 +55,8 @@ def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_ch
     colour = "error" if entry.is_failed else _COLOURS[entry.kind]
     line.append(safe_text.fit(name, max(6, width // 5)), palette.of(colour, bold=row.is_active))
     room = width - line.cell_len - right.cell_len - 2
-    text = safe_text.one_line(entry.text.strip()[: max(0, room) * 2 + 8])
+    text = entry.text.strip()[: max(0, room) * 2 + 8]
+    text = safe_text.one_line(without_marks(text) if entry.kind == "assistant" else text)
     if room > 3 and text:
         style = palette.text if entry.kind in _SPOKEN else palette.dim
         line.append(" " + safe_text.fit(text, room - 1), style)
@@ -106,11 +107,12 @@ def _draw_label(label: Label, palette: Palette, now: datetime, room: int) -> Tex
 def _mark_matches(line: Text, row: TreeRow, palette: Palette, start: int) -> None:
     if row.match is None:
         return
-    text = row.entry.text
+    # Escaping and Markdown may have moved what matched, so it is looked for again.
     for a, b in row.match.spans_in("text"):
-        # Mark only where escaping and stripping moved nothing.
-        if line.plain[start + a : start + b] == text[a:b]:
-            line.stylize(palette.mark, start + a, start + b)
+        found = row.entry.text[a:b]
+        at = line.plain.find(found, start) if found else -1
+        if at >= 0:
+            line.stylize(palette.mark, at, at + len(found))
 
 
 def draw_entry(
