@@ -75,6 +75,8 @@ class SessionFeed:
         self._lists: dict[Breadth, SessionList] = {}
         self._loading: dict[Breadth, BackgroundWork] = {}
         self._filtering: BackgroundWork | None = None
+        self._asked: SessionFilter | None = None
+        """The latest filter: only its rows are shown."""
         self._has_part = False
         self._reading: BackgroundWork | None = None
         self._indexing: BackgroundWork | None = None
@@ -383,6 +385,7 @@ class SessionFeed:
         self._has_part = False
         self._owner.show_facts()
         loop, pump, asked = asyncio.get_running_loop(), self._owner.pump, self._make_filter()
+        self._asked = asked
 
         def find(made: BackgroundWork) -> FilteredRows:
             def tell(rows: list[SessionRow], checked: int) -> None:
@@ -393,7 +396,7 @@ class SessionFeed:
         self._filtering = run_in_background(
             pump,
             find,
-            lambda found: self._take_rows(found, keep_cursor),
+            lambda found: self._take_rows(asked, found, keep_cursor),
             self._take_filter_failure,
         )
 
@@ -417,10 +420,12 @@ class SessionFeed:
         if self.is_complete:  # else it shows how far the listing is
             self._take_progress(checked, len(self._index))
 
-    def _take_rows(self, found: FilteredRows, keep_cursor: bool) -> None:
+    def _take_rows(self, asked: SessionFilter, found: FilteredRows, keep_cursor: bool) -> None:
+        if asked is not self._asked:
+            return  # its rows were on their way while another filter began
         self._filtering = None
         self.progress = None if self.is_complete else self.progress
-        if self._finds_nothing(found) and self._look_wider():
+        if self._finds_nothing(asked, found) and self._look_wider():
             return
         if found.rows is not None:
             self.instead = found.instead if found.rows else None
@@ -429,10 +434,14 @@ class SessionFeed:
         if found.wants_index:
             self._update_index()
 
-    def _finds_nothing(self, found: FilteredRows) -> bool:
+    def _finds_nothing(self, asked: SessionFilter, found: FilteredRows) -> bool:
         """Whether it is certain that nothing here has what was typed."""
         works = (self._reading, self._indexing)
-        is_settled = self.is_complete and all(one is None or one.is_done for one in works)
+        # What counts is what the filter knew, not what has been read since.
+        needs_texts = self.query.has_words and not self.query.needs_index
+        is_read = asked.is_read or not needs_texts or self._words_bytes > _MAX_WORDS
+        is_settled = asked.is_complete and is_read
+        is_settled = is_settled and all(one is None or one.is_done for one in works)
         is_unread = found.wants_index and self.query.needs_index
         is_empty = found.rows == [] or found.is_fuzzy or found.instead is not None
         return is_empty and is_settled and not is_unread and not self.query.is_empty
