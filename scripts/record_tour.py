@@ -146,8 +146,9 @@ def _write_foreign(home: Path, agent: str, title: str, project: Path, moment: fl
     else:
         path = home / ".claude/projects/-code-shop" / f"{session_id}.jsonl"
         lines = [
-            {"type": role, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None,
-             "sessionId": session_id, "cwd": str(project), "timestamp": when, "version": "2.1.0",
+            {"type": role, "uuid": f"{session_id}-{number}",
+             "parentUuid": f"{session_id}-0" if number else None, "sessionId": session_id,
+             "cwd": str(project), "timestamp": when, "version": "2.1.0",
              "message": {"role": role, "content": [{"type": "text", "text": text}]}}
             for number, (role, text) in enumerate(said)
         ]  # fmt: skip
