@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.agent_samples import claude_prompt, put_claude
 
 from .conftest import Machine
 
@@ -52,6 +53,14 @@ def test_a_session_of_another_profile_is_read_where_a_search_finds_it(
     converted = machine.run("convert", A[:9], "--to", "sessiontree")
     assert converted.code == 0, converted.err
     assert path.read_bytes() == before
+
+
+def test_a_word_of_another_agents_name_leads_to_the_search(machine: Machine) -> None:
+    summary = {"type": "summary", "summary": "Login fails", "leafUuid": "u1"}
+    put_claude(machine.home, "0b6a8a52-1111-4222-8333-444455556666", claude_prompt("Why?"), summary)
+    assert machine.run("ls", "--all-agents", "--json").json[0]["title"] == "Login fails"
+    told = 'Session "login" not found. 1 name contains it: sessiontree search login\n'
+    assert machine.run("show", "login").err == told
 
 
 def test_a_profile_that_is_named_is_the_only_one_looked_in(machine: Machine) -> None:

@@ -150,14 +150,15 @@ def _explain(
 
 
 def _word_similar_names(value: str, scope: Scope) -> str:
-    """How to find the sessions whose names contain the value; empty if there are none."""
+    """How to find the sessions, of any agent, whose names contain the value; empty if none do."""
     wanted = value.casefold()
-    reached = scope.reaching("all")
     found: Iterable[SessionInfo]
     if scope.files is None:  # a database is not read as a whole
-        found = [hit.session for hit in reached.search(value, limit=_MOST_NAMED)]
+        found = [hit.session for hit in scope.reaching("all").search(value, limit=_MOST_NAMED)]
     else:
-        found = reached.list()
+        agents = None if scope.is_profile_named else "all"
+        with output.Progress("Reading sessions") as progress:
+            found = scope.reaching("all", agents=agents).list(progress)
     count = sum(wanted in info.title.casefold() for info in found if info.title)
     if not count:
         return ""

@@ -239,6 +239,8 @@ def draw_facts(facts: Sequence[Fact], width: int, palette: Palette) -> list[Text
 class ReadingPane(ModalScreen[None]):
     """Show facts until a key closes the pane."""
 
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,space", "close", show=False),
         Binding("up", "scroll(-1)", show=False),
