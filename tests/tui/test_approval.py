@@ -237,6 +237,18 @@ async def test_a_question_is_read_and_answered_in_the_smallest_terminal(
         assert await closed(rig, answer) is True
 
 
+@pytest.mark.parametrize("height", [12, 17, 18, 20, 22, 23, 24, 30])
+async def test_the_answers_are_in_sight_at_every_height(shop: Shop, height: int) -> None:
+    async with running_chat(shop.create(), size=(90, height)) as rig:
+        answer = ask(rig, new_file("notes.md", "a line\n" * 60))
+        await rig.until_asked()
+        await rig.until(lambda: " n no" in rig.text and "more lines" in rig.text)
+        await rig.press("end")
+        await rig.until(lambda: "y yes" in rig.text and "more lines" not in rig.text)
+        await rig.press("escape")
+        assert await closed(rig, answer) is False
+
+
 # -- what stays allowed --------------------------------------------------------------------------
 
 

@@ -54,7 +54,8 @@ _STEPS = {"left": -1, "shift+tab": -1, "right": 1, "tab": 1}
 class ToolDialog(ModalScreen[Answer]):
     """Show what a tool is about to do, and ask."""
 
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-tall")]  # noqa: RUF012
+    # Below 24 lines the whole dialog, with its answers, fits only without margins.
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll(-1)", show=False),
