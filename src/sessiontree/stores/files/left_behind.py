@@ -18,6 +18,7 @@ whose reader was killed before it looked, is lost with the file.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_chunks
 from sessiontree.stores.files.moved_file import without_notes
@@ -127,9 +128,17 @@ class LeftBehind:
         return not answer
 
 
-def append_lines(storage: SessionStorage, path: str, old: LeftBehind) -> bool:
-    """Write what came to the old file to the one at ``path``; whether anything had. OSError."""
+def append_lines(
+    storage: SessionStorage, path: str, old: LeftBehind, known: Collection[bytes] = ()
+) -> bool:
+    """Write what came to the old file to the one at ``path``; whether anything had. OSError.
+
+    Lines that are ``known`` are there already.
+    """
     lines = old.read()
+    if known:
+        new = (line for line in lines.split(b"\n") if line and line not in known)
+        lines = b"".join(line + b"\n" for line in new)
     if lines:
         writer = storage.open_writer(path, create=False)
         try:
@@ -141,12 +150,14 @@ def append_lines(storage: SessionStorage, path: str, old: LeftBehind) -> bool:
     return bool(lines)
 
 
-def gather(storage: SessionStorage, path: str, old: LeftBehind) -> None:
+def gather(
+    storage: SessionStorage, path: str, old: LeftBehind, known: Collection[bytes] = ()
+) -> None:
     """Bring late lines over, for as long as it is worth waiting for one. OSError."""
     old.note_replaced()
     while True:
         is_over = old.is_over()  # before it is read: nothing comes after that
-        append_lines(storage, path, old)
+        append_lines(storage, path, old, known)
         if is_over or not old.wait_s():
             return
         time.sleep(0.001)

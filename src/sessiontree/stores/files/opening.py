@@ -277,18 +277,9 @@ def _recover(
         # The copy is complete before the new file takes its place: at no moment is there neither.
         aside = set_aside(storage, path, now)
         lines = [codec.encode(header), *(entry.line() for entry in entries)]
-        known = set(lines)
-
-        def growth() -> bytes:
-            """What other programs have written to the damaged file since."""
-            found = [line for line in old.read().split(b"\n") if line and line not in known]
-            old.take()
-            return b"".join(line + b"\n" for line in found)
-
-        content = b"".join(line + b"\n" for line in lines)
-        storage.write_atomic(path, content, private=True, growth=growth)
-        with contextlib.suppress(OSError):
-            gather(storage, path, old)
+        storage.write_atomic(path, b"".join(line + b"\n" for line in lines), private=True)
+        with contextlib.suppress(OSError, SessionTreeError):
+            gather(storage, path, old, known=set(lines))
     finally:
         reader.close()
     # First: of many warnings commands print only some.
