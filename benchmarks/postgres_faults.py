@@ -156,6 +156,7 @@ def _find(store: PostgresStore, refs: list[str]) -> tuple[set[str], Counter[str]
     for ref in refs:
         for entry in store.read(ref).tree.entries[2:]:
             ids.add(entry.id)
-            texts[str(entry.decode()["message"]["content"])] += 1
+            if entry.type == "message":  # one who left somewhere else notes where
+                texts[str(entry.decode()["message"]["content"])] += 1
     store.close()
     return ids, texts
