@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent_samples import claude_prompt, put_claude, put_codex
 
 from sessiontree import SessionManager
 from sessiontree.core.tree_entries import Digester, TreeEntry
@@ -347,3 +348,34 @@ def mode(path: str) -> int:
 
 def make_file(path: Path) -> None:
     path.write_text("")
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_the_preview_of_a_large_session_reads_its_end(
+    home: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    filler = "x" * 5_000
+    if agent == "codex":
+        said = [("user", f"one {n} {filler}") for n in range(450)]
+        path = put_codex(home, "22222222-0000-4000-8000-000000000001", ("user", "kiwi"), *said)
+    else:
+        prompts = [claude_prompt(f"one {n} {filler}", n) for n in range(2, 452)]
+        path = put_claude(home, "s", claude_prompt("kiwi", 1), *prompts)
+    assert path.stat().st_size > 2_000_000
+    store = FileStore()
+    monkeypatch.setattr("sessiontree.tui.pickers.session_preview._END_BYTES", 1 << 40)
+    whole = load_preview(str(path), store, agent=agent)
+    early = load_preview(str(path), store, agent=agent, words=("kiwi",))
+    monkeypatch.undo()
+    assert load_preview(str(path), store, agent=agent).entries == whole.entries
+    assert load_preview(str(path), store, agent=agent, words=("one 449",)).entries == whole.entries
+    found = load_preview(str(path), store, agent=agent, words=("kiwi",))
+    assert found == early, "what was said before is found, too"
+    assert found.found is not None
+    assert found.found.text == "kiwi"
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("all of it was read")
+
+    monkeypatch.setattr("sessiontree.tui.pickers.session_preview.read_foreign", refuse)
+    assert load_preview(str(path), store, agent=agent).entries == whole.entries

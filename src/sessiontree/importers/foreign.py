@@ -54,6 +54,8 @@ Agent = str
 Converter = Callable[[str, "RecordList", "SourceFiles"], Transcript]
 """Converts the session at a path from its records; it may read further files."""
 
+_READABLE_FROM_THE_END = ("claude-code", "codex")
+"""Agents that write a record a line, and change none afterwards."""
 _MAX_ANCESTORS = 50
 _PROBE_BYTES = 1 << 20
 # One document, not lines: some of its lines would pass for those of a session.
@@ -171,6 +173,32 @@ def load_foreign(path: str | os.PathLike[str], *, agent: Agent | None = None) ->
     Raises NotASessionError for any other file, PersistenceError if it can't be read.
     """
     return ForeignDocument(read_source(path, agent=agent))
+
+
+def load_end(path: str, agent: Agent, size: int) -> ForeignDocument | None:
+    """Load what the last ``size`` bytes of a session hold; None if that is all of it, or unknown.
+
+    For a look at a session of many megabytes. What came before is missing, its branches too. Raises
+    NotASessionError, PersistenceError.
+    """
+    if agent not in _READABLE_FROM_THE_END:
+        return None
+    files = SourceFiles(get_adapter(agent))
+    try:
+        opened = open_session(files.adapter, path, FileSessionStorage())
+        with contextlib.closing(opened) as reader:
+            stat = reader.stat()
+            if stat.size <= 2 * size:
+                return None
+            first, line_end, _ = reader.read_at(0, size).partition(b"\n")
+            _, _, rest = reader.read_at(stat.size - size, size).partition(b"\n")
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
+    files.modified_ms = stat.mtime_ns // 1_000_000
+    # Codex says there whose session it is; each record of Claude Code does.
+    head = first + line_end if agent == "codex" else b""
+    transcript = _converter(files.adapter)(path, read_records(head + rest), files)
+    return ForeignDocument(ForeignSource(agent, path, transcript, "", stat.size))
 
 
 def read_source(path: str | os.PathLike[str], *, agent: Agent | None = None) -> ForeignSource:

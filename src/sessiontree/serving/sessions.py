@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
     from sessiontree.discovery.search.hits import IndexProgress, SearchHit, SearchResults
     from sessiontree.discovery.search.live import LiveIndex
+    from sessiontree.importers.foreign import ForeignDocument
 
 KEEP_S = 2.0
 STALE_S = 10.0
@@ -396,11 +397,25 @@ def read_foreign(path: str, agent: str | None = None) -> SessionView:
     """A view of another agent's session. Raises NotASessionError, PersistenceError."""
     from sessiontree.importers.foreign import load_foreign
 
-    document = load_foreign(path, agent=agent)
+    return _view_of(load_foreign(path, agent=agent))
+
+
+def read_foreign_end(path: str, agent: str, size: int) -> SessionView | None:
+    """A view of the end of another agent's session; None if it takes no less than all of it.
+
+    Raises NotASessionError, PersistenceError.
+    """
+    from sessiontree.importers.foreign import load_end
+
+    document = load_end(path, agent, size)
+    return _view_of(document) if document is not None else None
+
+
+def _view_of(document: ForeignDocument) -> SessionView:
     return SessionView(
         header={**document.header},
         name=document.title,
-        file=path,
+        file=document.path,
         tree=document.tree,
         path=document.get_branch(),
     )

@@ -19,12 +19,15 @@ from sessiontree.export.view import SessionView, read_view
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.profiles import PROFILE_NAMES
+from sessiontree.serving.sessions import read_foreign, read_foreign_end
 from sessiontree.stores.base import Ref, SessionStore
 from sessiontree.tui import safe_text
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.transcript.markdown import draw_markdown
 
 _LAST = 40
+_END_BYTES = 1_000_000
+"""Enough for the last messages. All of a session of 20 MB takes 70 MB of memory, and a second."""
 _SHOWN_KINDS = frozenset(("user", "assistant", "tool", "command", "note", "compaction", "summary"))
 _NAMES = {"assistant": "agent", "branch summary": "summary"}
 _NAME_WIDTH = 9
@@ -57,13 +60,21 @@ def load_preview(
     """
     try:
         if agent and agent not in PROFILE_NAMES:
-            from sessiontree.serving.sessions import read_foreign
-
-            return _read(read_foreign(ref), words)
+            return _read_end(ref, agent, words) or _read(read_foreign(ref), words)
         with read_view(store, ref) as view:
             return _read(view, words)
     except (SessionTreeError, OSError) as error:
         return Preview(problem=str(error))
+
+
+def _read_end(ref: Ref, agent: str, words: Sequence[str]) -> Preview | None:
+    """Read the end of a large session, if that has what is to be shown."""
+    view = read_foreign_end(ref, agent, _END_BYTES)
+    if view is None or len(view.path) <= _LAST:
+        return None
+    preview = _read(view, words)
+    said = preview.found.text.lower() if preview.found is not None else ""
+    return preview if all(word in said for word in words) else None
 
 
 def _read(view: SessionView, words: Sequence[str]) -> Preview:
