@@ -225,6 +225,8 @@ def make_machine(root: Path) -> Machine:
         "PAGER": "cat",
         "SESSIONTREE_AGENT_DIR": str(made.agent_dir),
         "SESSIONTREE_CACHE_DIR": str(root / "cache"),
+        # what `make coverage` counts by, also in the programs that tests start
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
     }
     return made
 
