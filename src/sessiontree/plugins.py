@@ -1,4 +1,4 @@
-"""Entry points: find what installed packages add to Sessiontree."""
+"""Entry points: find the stores, agents and hooks that installed packages add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's hooks: functions of their own that the program calls around what a session does.
+"""The user's hooks: their own functions, which the program calls around the actions of a session.
 
 They come, in this order, from installed packages (entry points of the group ``sessiontree.hooks``),
 from ``hooks.py`` beside ``config.toml``, and from ``.sessiontree/hooks.py`` in the project. In each

@@ -1,4 +1,4 @@
-"""Messages that everybody can read, made of what a framework's message says.
+"""Messages that every program can read, made of a framework's messages.
 
 The same few forms that the program, other agents and exports show. What has no place in them is
 kept beside them (``verbatim``), so nothing here needs to be exact.

@@ -1,4 +1,4 @@
-"""Handover notes without a model: what can be told from a conversation by looking at it.
+"""Handover notes without a model: requests, calls and files, taken from the conversation.
 
 Owns reading the plain text that a summariser is shown (`core.summaries` writes it) and writing
 notes of the same form. Pure. It understands nothing: it picks out requests, calls, errors and the

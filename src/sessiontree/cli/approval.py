@@ -1,4 +1,4 @@
-"""Asking on a plain terminal whether a tool may go on, or code may run: all is shown before that.
+"""Ask on a plain terminal whether a tool or code may run, after showing all that it would do.
 
 Owns paging what is longer than the screen, and keeping keys from answering that were not meant to:
 whatever was typed before the question, or while somebody was still typing, is thrown away. Only a

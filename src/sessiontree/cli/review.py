@@ -1,4 +1,4 @@
-"""Asking about each likely secret before it is redacted: ``export --redact --review``."""
+"""Ask about each likely secret before redacting it: ``export --redact --review``."""
 
 from __future__ import annotations
 

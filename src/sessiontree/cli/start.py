@@ -1,4 +1,4 @@
-"""Starting the program: a session is chosen, then handed to a screen or to one printed answer.
+"""Start the program: choose a session, then show it on a screen or print one answer.
 
 Afterwards the command that resumes the session is printed. The screen itself is ``tui``'s.
 """

@@ -1,4 +1,4 @@
-"""List the sessions of several agents together, where they lie."""
+"""List the sessions of several agents together, without importing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand a session over to an agent with a format of its own: write a new session where it looks.
+"""Write a session in the format of an agent that is not of pi's family, where that agent looks.
 
 Claude Code and Codex get what a model sees of the conversation: prompts, answers, tool calls and
 their results, summaries of what was compacted. The source is only read, and what the agent has is

@@ -1,4 +1,4 @@
-"""Following a session that another process writes to as well.
+"""Follow a session that another process writes to as well.
 
 Only an idle agent follows: while it runs, its own answer is what continues the conversation.
 """

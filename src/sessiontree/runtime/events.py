@@ -1,4 +1,4 @@
-"""The values that flow out of a running agent and its session, and who gets them.
+"""Events of a running agent and its session, and the listeners that get them.
 
 Owns three families of frozen values (`listeners` delivers the first two):
 

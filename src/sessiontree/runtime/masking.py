@@ -1,4 +1,4 @@
-"""Masking of provider keys: `KeyMask` replaces their exact values wherever they turn up.
+"""Mask provider keys: `KeyMask` replaces their exact values wherever they turn up.
 
 A gateway may repeat the key it was given in an error or in an answer, and a tool may print it. What
 an agent records and shows goes through here, so the key reaches neither a session file nor a

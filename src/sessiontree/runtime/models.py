@@ -1,4 +1,4 @@
-"""Models: what is known of each, and how far it can think.
+"""Models: their names, limits, prices and thinking levels.
 
 Owns the table of models (the packaged ``models.toml`` and the user's), clamping, and what stands in
 for a model that is gone. Knows nothing of agents or sessions; a model is named by its reference,

@@ -1,4 +1,4 @@
-"""One operation at a time, and an error where waiting would be for ever.
+"""Run one operation at a time; raise an error where waiting would never end.
 
 Owns the lock around operations on a live session. A handler or listener that starts an operation
 from inside another one would wait for itself; it gets an error instead.

@@ -1,4 +1,4 @@
-"""One prompt from beginning to end: the run, and what follows from it.
+"""One prompt from beginning to end: the run, retries, compaction, queued messages.
 
 Owns when the conversation is compacted around a run, the one retry after an overflow, and what is
 done with messages that stayed in the queues.

@@ -1,4 +1,4 @@
-"""Moving a live agent to another session, or not at all.
+"""Move a live agent to another session, or not at all.
 
 Owns the fifteen steps (docs/switching.md), their order, and the way back.
 

@@ -1,4 +1,4 @@
-"""Entries that a caller brings along: checked, given what they lack, hung on one another."""
+"""Entries that a caller brings: check them, add missing fields, link them to one another."""
 
 from __future__ import annotations
 

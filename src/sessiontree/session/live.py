@@ -1,4 +1,4 @@
-"""One open session: its log and tree, where it stands, and what a model sees of it.
+"""One open session: its log, its tree, its leaf, and the context for a model.
 
 ``SessionManager`` holds exactly one of these and swaps it for another on a switch, so a switch that
 fails has nothing to undo. Knows nothing of how sessions are found, nor of where they are kept.

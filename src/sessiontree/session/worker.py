@@ -1,4 +1,4 @@
-"""A thread for each session, and the one place where async code crosses over to it.
+"""A thread for each session: the one place where async code calls synchronous code.
 
 Everything that touches a `SessionManager` runs there, one call after the other: the manager is
 synchronous and not made for several threads, and the event loop must never wait for a disk.

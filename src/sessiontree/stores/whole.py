@@ -1,4 +1,4 @@
-"""A whole session from anywhere into a store: what imports and conversions end with."""
+"""Put a whole session into a store, as imports and conversions do at their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For the tests of those who build on Sessiontree: fakes, faults, and the contract of a storage.
+"""Test helpers for programs that build on Sessiontree: fakes, faults, and contracts.
 
 - ``StorageContract``: subclass it with two fixtures and pytest runs every rule of the storage seam
   against a storage of your own.

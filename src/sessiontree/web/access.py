@@ -1,4 +1,4 @@
-"""Access to the viewer: visitors, and how they prove who they are.
+"""Access to the viewer: visitors, and the proofs of who they are.
 
 Three ways in, each an ``Access``:
 

@@ -1,4 +1,4 @@
-"""The frame of the viewer's pages: head, bar, and the pages for visitors who are not in yet. Pure.
+"""The frame of the viewer's pages: head, bar, and the login pages. Pure.
 
 Styles and scripts are files of ours, named by a hash of their content, so that a browser may keep
 them. No page has a script or a style of its own: the policy (``gate``) allows none.

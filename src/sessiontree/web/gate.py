@@ -1,4 +1,4 @@
-"""The gate of the viewer: what a request must prove, and what each answer forbids.
+"""The gate of the viewer: checks of each request, and the headers of each answer.
 
 In this order: ``Host`` is ours, and ``Origin`` if there is one (see ``serving.guard``); the path is
 below ours; the visitor is known (``access``); no other site asks for it; and a change

@@ -1,4 +1,4 @@
-"""One session as the viewer has it: its rows, articles when they are asked for, and what is new.
+"""One session for the viewer: its rows, articles on request, and news of it.
 
 Rows are made once, of all entries; an article is made when a browser is about to show it. What is
 new is found by asking the session's place whether it has changed, and reading it again: so sessions

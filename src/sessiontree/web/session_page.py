@@ -1,4 +1,4 @@
-"""The page of a session: that of an export, live, with what can be done about it. Pure.
+"""The page of a session: an export that is live, with buttons to change the session. Pure.
 
 The rows of the outline come with the page, articles when the browser is about to show them, and
 what is new by asking every second.

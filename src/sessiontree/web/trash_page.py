@@ -1,4 +1,4 @@
-"""The page of the trash: what was removed, and a button that brings it back. Pure."""
+"""The page of the trash: removed sessions, each with a button to restore it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe what is kept of one file: whose it is, what it was, and the chunks of its content."""
+"""Manifests of kept files: owner, name, time, and the chunks of the content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids that callers choose: found by name, and given to one of several who want the same.
+"""Ids that callers choose: find their sessions, and let one of several callers have an id.
 
 A session's file is named after its time and its id, so that two with one id can lie side by side. A
 process that chooses an id therefore looks and writes its draft while it holds one lock for all ids

@@ -1,4 +1,4 @@
-"""New session files made of known entries: what forks and branched sessions are written as.
+"""Write new session files from known entries, for forks and branched sessions.
 
 Entries that need no change are copied byte for byte. A new file is written whole before anything
 refers to it, and removed again if it is not used.

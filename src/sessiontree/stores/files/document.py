@@ -1,4 +1,4 @@
-"""A session file as it was read or written: header, tree, where it ends, and what was wrong.
+"""A session file as it was read or written: header, tree, end, and report of damage.
 
 A value with the few rules that keep it true. How it is read is known to ``loading``.
 """

@@ -1,4 +1,4 @@
-"""Moving an open session to another project: file, artifacts, header; all of it or nothing.
+"""Move an open session to another project: file, artifacts, header; all of it or nothing.
 
 The new file is complete before the old one goes, and the old one goes last. Whatever ends a move
 early, Ctrl-C too, what is on disk then decides: as long as the old file is there the move is taken

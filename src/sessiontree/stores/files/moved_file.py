@@ -1,4 +1,4 @@
-"""Tell those who have a session open where its file has gone, or that it was deleted for good.
+"""Notes for programs that have a session open: where its file went, or that it was deleted.
 
 A move writes a new file and takes the old name away. A process that has the old file open learns of
 it in two ways:

@@ -1,4 +1,4 @@
-"""Reading a session file: bytes to header, tree and a report of what was wrong. Never writes.
+"""Read a session file: bytes to header, tree and a report of damage. Never writes.
 
 Owns loading (docs/format.md#damage) and migrating in memory. The writing half (moving a damaged
 file aside, rewriting a migrated one) belongs to the log and the manager.

@@ -1,4 +1,4 @@
-"""Giving one session another project: a new header, a new place, every other byte as it was.
+"""Give one session another project: a new header, a new place, every other byte unchanged.
 
 Crash order: the new file is whole and on the disk, then the artifacts follow, then the old file
 goes. Whatever happens in between, the old file is still there, and doing it again finishes it. The

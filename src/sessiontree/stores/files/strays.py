@@ -1,4 +1,4 @@
-"""Bring lines home that another program wrote to the place a session was moved from.
+"""Move lines that another program wrote to a session's old place into the session.
 
 A program that opens the file by its name for each line (pi) does not notice a move. If no link was
 left, its next line makes a new file there, without a header. Its first entry continues one that the

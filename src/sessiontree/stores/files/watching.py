@@ -1,4 +1,4 @@
-"""Waiting for others to write to a session file: told by the system, else by looking.
+"""Wait for others to write to a session file: by events of the system, else by polling.
 
 With ``watchfiles`` installed the system says when something happens in the file's folder (inotify,
 kqueue). The system reports every file there and sometimes none at all (network file systems), so

@@ -1,4 +1,4 @@
-"""The URL of a store in PostgreSQL: what libpq is given, and what may be shown.
+"""The URL of a store in PostgreSQL: as libpq takes it, and without its password to show.
 
 ``postgresql://user@host/db?tenant=t&listen=…`` is libpq's own URL with parameters of ours:
 

@@ -1,4 +1,4 @@
-"""Statements on a PostgreSQL database: connections, one round trip each, and what is done again.
+"""Statements on a PostgreSQL database: connections, one round trip each, and retries.
 
 **Connections.** A statement borrows one of a few connections for as long as it runs. Nothing is
 kept in them: no prepared statement, no setting, no lock, so a pooler in transaction mode may hand

@@ -1,4 +1,4 @@
-"""Listing and finding sessions in PostgreSQL: by their rows, a page at a time."""
+"""List and find sessions in PostgreSQL by their rows, a page at a time."""
 
 from __future__ import annotations
 

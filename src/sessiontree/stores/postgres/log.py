@@ -1,4 +1,4 @@
-"""One session in PostgreSQL, open: entries go in by one statement, and what others wrote comes out.
+"""One open session in PostgreSQL: one statement adds entries and returns what others wrote.
 
 **An append does not look first.** It says up to where the session was read, and the answer brings
 what others wrote since: a child of the leaf is always valid. **What needs quiet** goes through

@@ -1,4 +1,4 @@
-"""Entries and sessions as rows: what is written of them, and how they are read back."""
+"""Entries and sessions as rows of the database, and rows as entries and sessions."""
 
 from __future__ import annotations
 

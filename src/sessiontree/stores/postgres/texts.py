@@ -1,4 +1,4 @@
-"""The words of sessions, noted behind the appends: what a search in the database looks through.
+"""The index of words that a search in the database uses, updated after appends.
 
 An append does not wait for it. Words are noted when a session is left, when somebody searches, and
 by ``store vacuum``; ``st_session.indexed`` says up to where. Words are split as everywhere else

@@ -1,4 +1,4 @@
-"""Waiting for others to write to a session: told by the server, else by looking.
+"""Wait for others to write to a session: by notifications of the server, else by polling.
 
 A follower listens on a connection of its own, and says in the session's row until when it follows:
 only then do appends notify, because a notification takes a lock that all commits of a database
