@@ -78,7 +78,7 @@ class Scope:
         return store.like(has_given_profile=is_given)
 
     def reaching(self, reach: Reach, *, agents: Agents = None) -> Scope:
-        """The same place, looked at so far."""
+        """The same scope with another reach."""
         return replace(self, reach=reach, agents=agents)
 
     @cached_property
@@ -129,7 +129,7 @@ class Scope:
             if limit is not None:
                 del found[limit:]
             return found
-        # one folder of sessions is looked at whole, and told what is of this project
+        # of one folder of sessions all are listed, and those of this project are marked
         near = self.cwd if self.session_dir is not None else cwd
         return self.store.list(near, scope=self.key, limit=limit, on_progress=on_progress)
 

@@ -104,7 +104,7 @@ def find_most_recent_session(
 def newest_first(storage: SessionStorage, *folders: str) -> Iterator[FileStat]:
     """Sort the session files of some folders by mtime, then by name, latest first."""
     files = [stat for folder in folders for stat in list_session_files(storage, folder)]
-    # names are looked at only where times are the same: most callers want a few of thousands
+    # names matter only where times are the same: most callers want a few of thousands
     files.sort(key=_MTIME, reverse=True)
     for _, same in groupby(files, _MTIME):
         yield from sorted(same, key=_PATH, reverse=True)

@@ -93,7 +93,7 @@ def hand_over(
     """Write the session of a view as a new session of ``agent``, in its project or in ``cwd``.
 
     ``home`` is another home folder than this user's. Raises NotASessionError for one without
-    messages, PersistenceError if it cannot be written, ValueError for an agent that is none of
+    messages, PersistenceError if it cannot be written, ValueError for an agent that is not in
     ``HANDOVER_AGENTS``.
     """
     if agent not in _SPELLINGS:

@@ -57,7 +57,7 @@ def _without_labels(path: list[Entry]) -> list[Entry]:
     kept: list[Entry] = []
     parent_id: str | None = None
     labels: list[str] = []
-    instead: dict[str, str] = {}  # of each label, the first entry after it that is none
+    instead: dict[str, str] = {}  # for each label, the first entry after it that is not a label
     for entry in path:
         if entry.type == "label":
             labels.append(entry.id)

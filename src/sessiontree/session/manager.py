@@ -405,8 +405,8 @@ class SessionManager:
         With ``expected_leaf`` or ``expected_revision`` nothing is appended, and ConflictError tells
         what is there now, if others have written since. Read what they wrote, and try again with
         the error's ``leaf_id`` or ``revision``: the entries then continue from there. Raises
-        EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what is no
-        entry.
+        EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what is not
+        an entry.
         """
         return self._session.append_many(entries, expected_leaf, expected_revision, to_last=to_last)
 

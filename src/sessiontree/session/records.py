@@ -1,7 +1,7 @@
 """Records: values that a program keeps with a session, by key; the last one written counts.
 
-Each is a ``custom`` entry, so that other agents pass it on and a model never sees it. One is found
-from the end, and of all entries only the custom ones are looked at.
+Each is a ``custom`` entry, so that other agents pass it on and a model never sees it. The search
+for one begins at the end and reads custom entries only.
 """
 
 from __future__ import annotations

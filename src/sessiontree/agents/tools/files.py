@@ -277,7 +277,7 @@ def _lines(descriptor: int, stop: Stop) -> Iterator[tuple[str, bool]]:
         for line in whole:
             yield _decode_line(line), False
         if len(rest) > MAX_CHARACTERS * 8:
-            # One endless line: what a model could be shown of it is there already.
+            # One endless line: all that a model could see of it is read.
             rest = rest[: MAX_CHARACTERS * 4]
         if seen > _MAX_COUNTED_BYTES:
             yield "", True

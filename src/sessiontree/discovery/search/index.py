@@ -253,7 +253,7 @@ class SearchIndex:
             return True  # another process has it newer
         base = reading.base
         if base is not None and (now is None or now.no != base.no):
-            return False  # what it was to be added to is not there any more; next time, then
+            return False  # what it was to be added to is gone; the next time adds it
         segments = list(base.row.segments) if base is not None else []
         data = _to_data(
             IndexRow(

@@ -1,7 +1,7 @@
-"""An entry's id looked up in all session files of a store, drafts too.
+"""Find an entry by its id in all session files of a store, drafts too.
 
-Each file is read once in blocks, and only one that holds the id as a JSON string is looked at
-closer. There is no index of entry ids: with one, every append would have to keep it.
+Each file is read once in blocks, and its entries only if it holds the id as a JSON string. There
+is no index of entry ids: with one, every append would have to keep it.
 """
 
 from __future__ import annotations

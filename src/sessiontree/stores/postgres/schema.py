@@ -183,7 +183,7 @@ def _build(connection: Connection, name: str, made_of: str) -> bool:
     index = sql.Identifier(name)
     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
     connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {made_of}".encode())
-    return False  # it is looked at once more
+    return False  # the caller checks once more
 
 
 def _state(connection: Connection) -> SchemaState:

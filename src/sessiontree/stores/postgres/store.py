@@ -130,7 +130,7 @@ def open_postgres(url: str, profile: str | Profile | None = None) -> PostgresSto
 class PostgresStore:
     """The sessions of one database, or of one tenant of it.
 
-    Connecting is left to the first statement. Raises StoreError for a URL that is none.
+    Connecting is left to the first statement. Raises StoreError for anything but such a URL.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ NAMES = any_case(
     "(?:password|passwd|passphrase|pass|pwd|psk|secret|token|api[_-]?key|(?:access|secret|private)[_-]?key|"
     "credentials?)"
 )
-# Names of secrets from their mark on: a letter that few other words go on from like this.
+# Names of secrets from their mark on: after it come letters that few other words have there.
 PASSWORD_NAME = any_case("assword|asswd|assphrase|wd|sk") + (
     rf"|(?<![A-Za-z].){any_case('ass')}|(?<=[a-z]P)ass"
 )
@@ -215,7 +215,7 @@ URLSAFE = r"[A-Za-z0-9_\-]"
 # An option that may give a secret: a letter, or a word for one.
 _SAYS_SECRET = any_case("(?:pass|pwd|secret|token|key|user)")
 OPTION = rf"(?<![\w\-].)(?=[upPUaw]|-[a-zA-Z\-]{{0,40}}?{_SAYS_SECRET}|[a-zA-Z]{{1,8}}[u ])"
-# What the rare rules with the mark "p" go on with: asked once for all of them.
+# What follows the mark "p" in the rare rules: asked once for all of them.
 RARE_AFTER_P = r"(?=assw(?:or)?d\s|lus\s|i[0-9a-f]{32})"
 ADDRESS = r"(?=//[^\s/\"'<>\\]{0,350}@|//(?:hooks\.slack|(?:\w{1,10}\.)?discord))"
 COMMAND = r"[^|;&\n]{0,150}(?<=\s)\Z"  # the rest of a command, up to one of its options
