@@ -59,11 +59,6 @@ class TestOnFiles(AsyncAdapterOnFiles):
 
 
 @pytest.fixture
-def kept() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def provider(kept: MemoryStore) -> SessiontreeHistoryProvider:
     return SessiontreeHistoryProvider(storage=kept)
 

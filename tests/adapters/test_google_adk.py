@@ -124,11 +124,6 @@ async def there(service: Any, session_id: str = "s", **config: Any) -> Session:
 
 
 @pytest.fixture
-def kept() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def service(kept: MemoryStore) -> SessiontreeSessionService:
     return SessiontreeSessionService(storage=kept)
 

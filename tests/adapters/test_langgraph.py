@@ -112,11 +112,6 @@ def values_of(saver: SessiontreeSaver, config: Any) -> Any:
 
 
 @pytest.fixture
-def kept() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def saver(kept: MemoryStore) -> SessiontreeSaver:
     return SessiontreeSaver(storage=kept)
 

@@ -92,11 +92,6 @@ def texts(items: Any) -> list[str]:
 
 
 @pytest.fixture
-def kept() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def session(kept: MemoryStore) -> SessiontreeSession:
     return SessiontreeSession("s", storage=kept)
 

@@ -75,11 +75,6 @@ def text_of(message: SessionMessage) -> str:
 
 
 @pytest.fixture
-def kept() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def repository(kept: MemoryStore) -> SessiontreeSessionRepository:
     made = SessiontreeSessionRepository(storage=kept)
     made.create_session(Session("s", SessionType.AGENT))

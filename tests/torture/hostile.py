@@ -19,8 +19,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.samples import user
 from tests.torture.mutations import mutate
-from tests.torture.operations import answer, picture, user
+from tests.torture.operations import answer, picture
 
 from sessiontree import (
     HistoryStorage,

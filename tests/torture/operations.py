@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.samples import user
+
 from sessiontree import SessionManager
 
 Wire = dict[str, Any]
@@ -29,10 +31,6 @@ class Operation:
     prepare: Prepare
     act: Act
     changes_messages: bool = False
-
-
-def user(text: str) -> Wire:
-    return {"role": "user", "content": text, "timestamp": 1}
 
 
 FOREIGN = user("written by another process")

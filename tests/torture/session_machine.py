@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.torture.operations import answer, picture, user
+from tests.samples import user
+from tests.torture.operations import answer, picture
 
 from sessiontree import MemorySessionStorage, PersistenceError, SessionManager, convert_to_llm
 from sessiontree.model.entries import LEAF_MARKER

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import user
 from tests.torture.conftest import Budget
 from tests.torture.mounts import SmallDisk, read_only
-from tests.torture.operations import answer, picture, talking, user
+from tests.torture.operations import answer, picture, talking
 
 from sessiontree import HistoryStorage, PersistenceError, SessionManager, SessionTreeError, search
 from sessiontree.discovery.catalogue import forget_process_memory

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import user
 from tests.torture.conftest import Budget
 from tests.torture.faulty_os import FAULTS, SHORT, Fault, FaultySystem
-from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Operation, user
+from tests.torture.operations import ARRIVALS, FOREIGN, OPERATIONS, Arrival, Operation
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.model.entries import LEAF_MARKER, Entry

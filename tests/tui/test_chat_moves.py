@@ -686,7 +686,7 @@ async def test_samples_of_another_project_are_told_with_the_way_to_them(shop: Sh
     talked(shop, "another", "a").close()  # an empty project's picker shows all without Tab
     async with running_chat(talked(shop, "one", "1"), size=(160, 30)) as rig:
         await rig.send("/demo")
-        await rig.until_said("there already")
+        await rig.until_said("You already have the samples")
         assert f"in {short_path(shop.other_project)}: /resume, then Tab, opens one" in rig.said
         await rig.send("/resume Sample:")  # the folder of this test has "samples" in its name
         await rig.until_screen(SessionPicker)
@@ -701,7 +701,7 @@ async def test_samples_are_added_and_removed_in_one_step_each(shop: Shop) -> Non
         await rig.send("/demo")
         await rig.until_said("3 sample sessions added")
         await rig.send("/demo")
-        await rig.until_said("there already: /resume opens one")
+        await rig.until_said("have the samples: /resume opens one")
         await rig.send("/resume Sample branched")
         await rig.until_screen(SessionPicker)
         await rig.press("escape")

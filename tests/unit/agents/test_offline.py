@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import user
 
 from sessiontree.agents.offline import SIGNATURE, OfflineAgent
 from sessiontree.agents.tools.base import Confirmation
@@ -33,10 +34,6 @@ async def yes(_: Confirmation) -> bool:
 def agent(project: Path) -> OfflineAgent:
     (project / "notes.md").write_text("first line\nthe needle\n")
     return OfflineAgent(Toolbox(project_tools(project), confirm=yes))
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": 1}
 
 
 def text_of(message: dict[str, Any]) -> str:

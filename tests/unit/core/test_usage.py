@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samples import user
 
 from sessiontree.core.usage import (
     Usage,
@@ -28,10 +29,6 @@ def answer(text: str = "", *, total: int = 0, stop: str = "stop", **fields: Any)
         "stopReason": stop,
         **fields,
     }
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 def test_usage_reads_tokens_by_kind_and_the_cost() -> None:

@@ -1,8 +1,8 @@
 """Render what people and models write as HTML: Markdown by markdown-it-py, else paragraphs.
 
 markdown-it-py belongs to the extras. Without it, for a text that is too long or too deeply nested,
-and once a page has had its share (it reads about 1 MB a second), paragraphs and fenced code are
-told apart and the rest is shown as it was written: plain, but complete.
+and once a page has had its share (it reads about 1 MB a second), this module recognizes
+paragraphs and fenced code, and shows the rest as it was written: plain, but complete.
 
 Nothing of the text is passed through: HTML in it is shown as text, addresses go through
 ``safe_url``, and images become words, because a page never loads anything.

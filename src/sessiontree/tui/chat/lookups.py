@@ -125,7 +125,7 @@ def _word_samples(ref: str, cwd: str, scope: Scope) -> str:
     is_listed = scope.session_dir is not None or not project or same_cwd(project, cwd)
     where = "" if is_listed else f", in {safe_text.one_line(short_path(project))}"
     way = "/resume opens one" if is_listed else "/resume, then Tab, opens one"
-    return f"The samples are there already{where}: {way}, /demo remove removes them"
+    return f"You already have the samples{where}: {way}, /demo remove removes them"
 
 
 def remove_samples(setup: ChatSetup) -> int:

@@ -157,7 +157,7 @@ class SessionFeed:
         moved = self._lists[self.breadth].moved
         if moved:
             old = safe_text.one_line(short_path(moved[0].cwd))
-            return f"No sessions here. Those of {old}? Then: sessiontree relink {old}"
+            return f"No sessions here. If this project was {old}: sessiontree relink {old}"
         return f"No sessions in this project yet{hint}" if is_project else f"No sessions yet{hint}"
 
     # -- what is wanted --------------------------------------------------------------------------
