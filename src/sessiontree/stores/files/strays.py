@@ -79,7 +79,7 @@ def bring_home(store: FileStore, path: str, home: str, writer: SessionStorageWri
 
 
 def continues(storage: SessionStorage, path: str, home: str) -> bool:
-    """Whether a file without a header goes on from an entry of the session at ``home``. OSError."""
+    """Whether a file without a header continues an entry of the session at ``home``. OSError."""
     parent_id = _first_parent(storage, path)
     return parent_id is not None and _has_entry(storage, home, parent_id)
 
