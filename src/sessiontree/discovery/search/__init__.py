@@ -262,7 +262,7 @@ class Run:
         copies: Mapping[str, str],
     ) -> Best | None:
         """Return the best of the index's matches; None where ``ask_as_it_is`` has to find them."""
-        now_ns = time.time_ns()
+        now_ns = clock.now_ns()
         try:
             with search_index.open_index() as index:
                 if index is not None:
