@@ -329,7 +329,6 @@ def test_a_file_damaged_twice_is_set_aside_twice(file: Path) -> None:
 def test_a_file_damaged_twice_in_a_moment_is_set_aside_twice(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.time", lambda: 1_771_237_230.0)
     monkeypatch.setattr("time.time_ns", lambda: 1_771_237_230 * 10**9)
     contents = [lines(b"junk %d\n" % n, *TALK) for n in range(3)]
     for damaged in contents:
