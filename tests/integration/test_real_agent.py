@@ -135,7 +135,7 @@ async def test_the_request_has_the_conversation_the_tools_and_the_key(
     assert request["reasoning_effort"] == "high"
     assert 1_024 <= request["max_tokens"] <= 4_000
     names = [tool["function"]["name"] for tool in request["tools"]]
-    assert names == ["read", "write", "edit", "bash", "grep", "ls"]
+    assert names == ["read", "write", "edit", "bash", "grep", "ls", "todo"]
     roles = [message["role"] for message in request["messages"]]
     assert roles == ["system", "user", "user", "assistant", "tool", "user"]
     system, summary, picture, call, result, last = request["messages"]
@@ -269,7 +269,7 @@ async def test_steering_comes_between_two_calls_and_follow_ups_at_the_end(
 # --- one-shot calls ---------------------------------------------------------------------------
 
 
-async def test_a_one_shot_call_has_no_tools_no_events_and_leaves_the_conversation_alone(
+async def test_a_one_shot_call_has_no_tools_tells_retries_only_and_leaves_the_conversation_alone(
     agent: PydanticAIAgent, server: ChatServer
 ) -> None:
     server.script = [fails("500 Internal Server Error", "oops"), says("## Goal", thinks=("hm",))]
@@ -283,7 +283,7 @@ async def test_a_one_shot_call_has_no_tools_no_events_and_leaves_the_conversatio
     assert "tools" not in request
     assert request["max_tokens"] == 77
     assert request["messages"][0]["content"] == "Summarise."
-    assert heard.events == []
+    assert [type(event) for event in heard.events] == [events.ModelRetry]
     assert list(agent.messages) == []
 
     server.script = [fails("401 Unauthorized", "who?")]

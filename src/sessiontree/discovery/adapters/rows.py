@@ -32,6 +32,8 @@ from sessiontree.storage.foreign_sqlite import Tables, fingerprint, read_databas
 
 _DOTS = {".": "%2E", "..": "%2E%2E"}
 _NS_PER_MS = 1_000_000
+_LATEST_MS = 2**63 // _NS_PER_MS - 1
+"""The last time that a file could have, too."""
 
 
 class SessionRow(msgspec.Struct, gc=False):
@@ -241,6 +243,7 @@ def _find_parts(database: str, rows: list[SessionRow]) -> dict[str, str]:
 
 def _to_stat(database: str, row: SessionRow) -> FileStat:
     """What stands for a session's file: it changes whenever the session does."""
-    updated_ns = row.updated_ms * _NS_PER_MS + 1
+    updated_ms = max(-_LATEST_MS, min(row.updated_ms, _LATEST_MS))  # a row may hold any number
+    updated_ns = updated_ms * _NS_PER_MS + 1
     version = make_key(row.id, *row.version)
     return FileStat(row_path(database, row.id), UNKNOWN_SIZE, updated_ns, version, 0, updated_ns)

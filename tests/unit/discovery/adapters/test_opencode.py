@@ -43,6 +43,16 @@ def test_an_open_database_is_read_with_its_log(database: OpenCodeDatabase) -> No
     assert len(search("walrus")) == 1
 
 
+@pytest.mark.parametrize("updated_ms", [2**63 - 1, -(2**63)])
+def test_a_row_with_a_time_that_no_file_has_hides_no_session(
+    database: OpenCodeDatabase, updated_ms: int
+) -> None:
+    database.session("ses_1", time_updated=updated_ms)
+    database.prompt("ses_1", "hello")
+    assert [info.first_message for info in list_agent_sessions("opencode")] == ["hello"]
+    assert len(search("hello")) == 1
+
+
 def test_only_the_session_that_changed_is_read_again(
     database: OpenCodeDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
