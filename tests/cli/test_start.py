@@ -40,6 +40,8 @@ def pick_session(scope, *, candidates=None, query=""):
     picked = os.environ.get("PICKED")
     if picked == "ctrl-c":
         raise SystemExit(0)
+    if picked and os.environ.get("WHERE") is not None:
+        return types.SimpleNamespace(path=picked, where=os.environ["WHERE"] or None)
     return picked or None
 
 for name, function in (("app", run_chat), ("pickers.session_picker", pick_session)):
@@ -328,13 +330,10 @@ QUESTION = "Open there / Copy here / Cancel [o/c/N]?"
 COPY_QUESTION = "Fork into current directory? [y/N]"
 
 
-@pytest.mark.parametrize("way", ["-r ID", "-r"])
-def test_a_session_of_another_project_is_copied_here(
-    machine: Machine, screens: Screens, way: str
-) -> None:
+def test_a_session_of_another_project_is_copied_here(machine: Machine, screens: Screens) -> None:
     source = machine.session(A, "hello", "hi", cwd=machine.home, title="Elsewhere", age_s=60)
     before = source.read_bytes()
-    result, seen = _resume(screens, way, source, "c\n")
+    result, seen = screens.start("-r", A[:8], replies=[(QUESTION, "c\n")])
     chat = seen[-1]
     assert result.code == 0
     assert '"Elsewhere" · 1m ago · ~\n' in result.out
@@ -346,31 +345,39 @@ def test_a_session_of_another_project_is_copied_here(
     assert source.read_bytes() == before
 
 
-@pytest.mark.parametrize("way", ["-r ID", "-r"])
-def test_a_session_of_another_project_is_opened_there(
-    machine: Machine, screens: Screens, way: str
-) -> None:
+def test_a_session_of_another_project_is_opened_there(machine: Machine, screens: Screens) -> None:
     source = machine.session(A, "hello", "hi", cwd=machine.home)
-    result, seen = _resume(screens, way, source, "o\n")
+    result, seen = screens.start("-r", A[:8], replies=[(QUESTION, "o\n")])
     assert result.code == 0
     assert "o open it in ~: the agent works there\n" in result.out
     assert (seen[-1]["file"], seen[-1]["cwd"]) == (str(source), str(machine.home))
 
 
-def test_a_picked_session_of_another_project_stays_there_after_a_no(
+def test_a_picked_session_of_another_project_goes_where_the_picker_was_told(
     machine: Machine, screens: Screens
 ) -> None:
-    source = machine.session(A, "hello", "hi", cwd=machine.home)
-    result, (_picker,) = _resume(screens, "-r", source, "\n")
+    source = machine.session(A, "hello", "hi", cwd=machine.home, title="Elsewhere", age_s=60)
+    before = source.read_bytes()
+    there, (_, chat) = screens.start("-r", PICKED=str(source), WHERE="there")
+    assert (chat["file"], chat["cwd"]) == (str(source), str(machine.home))
+    assert 'Resuming "Elsewhere" · 1m ago · ~' in there.out
+    copied, (_, chat) = screens.start("-r", PICKED=str(source), WHERE="here")
+    assert chat["file"] != str(source)
+    assert (chat["cwd"], chat["entries"]) == (str(machine.project), 2)
+    assert 'Forked "Elsewhere" · 1m ago · ~' in copied.out
+    neither, (_picker,) = screens.start("-r", PICKED=str(source), WHERE="")
+    assert neither.code == 1
+    assert f"Open it there: cd {machine.home} && sessiontree --resume {A}" in neither.out
+    assert source.read_bytes() == before
+
+
+def test_a_picked_session_without_a_folder_and_not_copied_can_be_moved_here(
+    machine: Machine, screens: Screens
+) -> None:
+    source = machine.session(A, "hello", "hi", cwd=machine.root / "gone")
+    result, (_picker,) = screens.start("-r", PICKED=str(source), WHERE="")
     assert result.code == 1
-    assert f"Open it there: cd {machine.home} && sessiontree --resume {A}" in result.out
-
-
-def _resume(
-    screens: Screens, way: str, source: Path, answer: str
-) -> tuple[Result, list[dict[str, Any]]]:
-    words = ["-r", A[:8]] if way == "-r ID" else ["-r"]
-    return screens.start(*words, replies=[(QUESTION, answer)], PICKED=str(source))
+    assert f"Move the session here: sessiontree mv {A} ." in result.out
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
@@ -490,8 +497,7 @@ def test_resume_alone_in_a_project_without_sessions_shows_the_others(
     machine: Machine, screens: Screens
 ) -> None:
     elsewhere = machine.session(A, "hello", "hi", cwd=machine.home)
-    asked = [(QUESTION, "o\n")]
-    _, (picker, chat) = screens.start("-r", replies=asked, PICKED=str(elsewhere))
+    _, (picker, chat) = screens.start("-r", PICKED=str(elsewhere), WHERE="there")
     assert (picker["screen"], chat["file"]) == ("picker", str(elsewhere))
     piped = machine.run("--resume")
     assert (piped.code, piped.out) == (0, "No sessions found\n")

@@ -25,7 +25,12 @@ from sessiontree.tui.pickers import session_rows
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.session_actions import Breadth, Progress, SessionShelf
-from sessiontree.tui.pickers.session_picker import Picked, PickerApp, SessionPicker
+from sessiontree.tui.pickers.session_picker import (
+    Picked,
+    PickedElsewhere,
+    PickerApp,
+    SessionPicker,
+)
 from sessiontree.tui.theme import ThemedApp
 
 from .support import Shop, burst, make_info, press, screen_lines, screen_text, type_text, until
@@ -61,7 +66,7 @@ class Rig:
         await type_text(self.pilot, text)
         await self.settle()
 
-    async def ended(self) -> Picked:
+    async def ended(self) -> Picked | PickedElsewhere:
         await until(lambda: self.app._exit, self.pilot)
         return self.app.return_value
 

@@ -267,6 +267,31 @@ def test_a_session_of_another_project_is_opened_there_or_copied_here(
         assert terminal.until_ended() == 0
 
 
+@pytest.mark.parametrize(
+    ("keys", "code"), [(["Enter"], 0), (["Down", "Enter"], 0), (["Escape"], 1)]
+)
+def test_the_picker_asks_where_to_open_a_session_of_another_project(
+    terminal: Terminal, shop: Shop, keys: list[str], code: int
+) -> None:
+    path = shop.session("over there", "the answer", title="Elsewhere", cwd=shop.other_project)
+    terminal.run(f"{PROGRAM} --resume")
+    terminal.until_shown("Resume a session", "Elsewhere", "1 session")
+    terminal.keys("Enter")
+    terminal.until_shown("Elsewhere belongs to another project", "Open in", "Copy into", "Cancel")
+    terminal.keys(*keys)
+    if not code:
+        terminal.until_shown("over there", "the answer", "Ask anything, or type / for commands")
+        kept = len(list((terminal.root / "agent" / "sessions").rglob("*.jsonl")))
+        assert kept == len(keys)
+        terminal.keys("C-d")
+    assert terminal.until_ended() == code
+    shown = terminal.text.replace("\n", "")
+    assert terminal.is_sane()
+    if code:
+        assert f"cd {shop.other_project} && " in shown
+        assert f"--resume {session_id(path)}" in shown
+
+
 def start_and_talk(terminal: Terminal) -> int:
     """The program with one answered prompt; its process id."""
     terminal.run(f"bash -c 'echo $$ > pid; exec {PROGRAM} --name Watched'")

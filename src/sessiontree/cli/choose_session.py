@@ -22,9 +22,11 @@ from sessiontree.scope import Scope
 
 if TYPE_CHECKING:
     from sessiontree.discovery.listing import SessionInfo
+    from sessiontree.discovery.native_agent import NativeCommand
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.profiles import Profile
     from sessiontree.session.manager import SessionManager
+    from sessiontree.tui.pickers.session_picker import PickedElsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,8 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
         if _LIKE_AN_ID.fullmatch(value) or not output.can_show_screen():
             raise
         return _pick(scope, value)
-    if found is None:
-        raise NothingChosen("No session selected")
+    if isinstance(found, Choice):
+        return found
     return _resuming(found.path, scope) if found.is_local else _ask_where(value, found, scope)
 
 
@@ -257,9 +259,6 @@ def _ask_where(value: str, found: ResolvedSession, scope: Scope) -> Choice:
     refusal = f'Session "{value}" is in another project ({project}).'
     if not found.cwd or not os.path.isdir(found.cwd):
         return _fork_or_fail(found.path, scope, refusal)
-    from sessiontree.cli.start import resume_command
-
-    command = resume_command(value, found.cwd, scope, owner_of(found.path, scope))
     which = describe(found.path, scope)
     if output.can_ask():
         output.write_message(which)
@@ -273,8 +272,16 @@ def _ask_where(value: str, found: ResolvedSession, scope: Scope) -> Choice:
     if answer in ("o", "open"):
         return Choice("open", found.path, f"Resuming {which}")
     if answer not in ("c", "copy"):
-        output.fail(f"{refusal} Open it there: {command}")
+        output.fail(_word_elsewhere(value, found.path, found.cwd, scope))
     return Choice("fork", found.path, f"Forked {which}")
+
+
+def _word_elsewhere(value: str, ref: str, cwd: str, scope: Scope) -> str:
+    """Say where a session is that was not opened, and the command that opens it there."""
+    from sessiontree.cli.start import resume_command
+
+    command = resume_command(value, cwd, scope, owner_of(ref, scope))
+    return f'Session "{value}" is in another project ({cwd}). Open it there: {command}'
 
 
 def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
@@ -286,8 +293,8 @@ def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
     return Choice("fork", path, f"Forked {which}")
 
 
-def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
-    """The session of this id or name; of several, the one picked on a terminal."""
+def _resolve(value: str, scope: Scope) -> ResolvedSession | Choice:
+    """The session of this id or name; of several, what was picked on a terminal."""
     from sessiontree.cli.resolve import find_session
 
     try:
@@ -295,10 +302,7 @@ def _resolve(value: str, scope: Scope) -> ResolvedSession | None:
     except AmbiguousSessionError as error:
         if not output.can_show_screen():
             raise
-        path = _open_picker(scope, error.candidates)
-        if path is None:
-            return None
-        return find_session(path, scope)
+        return _open_picker(scope, error.candidates)
 
 
 def _pick(scope: Scope, query: str = "") -> Choice:
@@ -309,21 +313,20 @@ def _pick(scope: Scope, query: str = "") -> Choice:
         fail_without_screen(
             "Choosing a session", "Name one with --resume ID (sessiontree ls lists them)."
         )
-    path = _open_picker(scope, None, query)
-    if path is None:
-        raise NothingChosen("No session selected")
-    return _resuming_picked(path, scope)
+    return _open_picker(scope, None, query)
 
 
-def _resuming_picked(ref: str, scope: Scope) -> Choice:
-    """Open what was picked; a session of another project as an ID of it would be."""
-    from sessiontree.discovery.paths import same_cwd
-    from sessiontree.discovery.resume import ResolvedSession
-
-    session_id, cwd = _read_place(ref, scope)
-    if not cwd or not os.path.isdir(cwd) or same_cwd(cwd, scope.cwd):
-        return _resuming(ref, scope)
-    return _ask_where(session_id, ResolvedSession(ref, session_id, cwd, False), scope)
+def _placed(picked: PickedElsewhere, scope: Scope) -> Choice:
+    """Open a session of another project as the person answered in the picker."""
+    which = describe(picked.path, scope)
+    if picked.where == "there":
+        return Choice("open", picked.path, f"Resuming {which}")
+    if picked.where == "here":
+        return Choice("fork", picked.path, f"Forked {which}")
+    session_id, cwd = _read_place(picked.path, scope)
+    if not os.path.isdir(cwd):
+        return output.fail(_word_gone(session_id, cwd, scope))
+    return output.fail(_word_elsewhere(session_id, picked.path, cwd, scope))
 
 
 def fail_without_screen(what: str, instead: str) -> NoReturn:
@@ -355,20 +358,33 @@ def _has_any_session(scope: Scope) -> bool:
     return any(next(source.places.files(), None) is not None for source in others)
 
 
-def _open_picker(scope: Scope, candidates: list[SessionInfo] | None, query: str = "") -> str | None:
-    """Let the person pick a session; one of another agent may be opened in that, for good."""
+def _open_picker(scope: Scope, candidates: list[SessionInfo] | None, query: str = "") -> Choice:
+    """Let the person pick a session; one of another agent may be opened in that, for good.
+
+    Raises NothingChosen.
+    """
+    from sessiontree.discovery.native_agent import NativeCommand
+
     with output.needs_extra("tui", "Choosing a session"):
         from sessiontree.tui.pickers.session_picker import pick_session
     picked = pick_session(scope, candidates=candidates, query=query)
-    if picked is None or isinstance(picked, str):
-        return picked
-    output.write_message((f"Opening in {picked.title}: ", "dim"), (picked.shell, "bold"))
+    if picked is None:
+        raise NothingChosen("No session selected")
+    if isinstance(picked, str):
+        return _resuming(picked, scope)
+    if isinstance(picked, NativeCommand):
+        _become(picked)
+    return _placed(picked, scope)
+
+
+def _become(agent: NativeCommand) -> NoReturn:
+    """Run another agent in the place of this process."""
+    output.write_message((f"Opening in {agent.title}: ", "dim"), (agent.shell, "bold"))
     output.flush()
     try:
-        picked.replace_this_process()
+        agent.replace_this_process()
     except OSError as error:
-        output.fail(f"{picked.title} could not be started: {error.strerror or error}")
-    return None  # not reached: this process is the agent now
+        output.fail(f"{agent.title} could not be started: {error.strerror or error}")
 
 
 def _choose_latest(scope: Scope) -> Choice:
@@ -386,13 +402,17 @@ def _resuming(ref: str, scope: Scope) -> Choice:
     """Open this session, unless its project is no longer there to work in."""
     session_id, cwd = _read_place(ref, scope)
     if cwd and not os.path.isdir(cwd):
-        words = [program_word(), *store_words(scope), "mv", session_id, "."]
-        refusal = (
-            f"The folder of this session no longer exists ({cwd}). "
-            f"Move the session here: {shlex.join(words)}"
-        )
-        return _fork_or_fail(ref, scope, refusal)
+        return _fork_or_fail(ref, scope, _word_gone(session_id, cwd, scope))
     return Choice("open", ref, f"Resuming {describe(ref, scope)}")
+
+
+def _word_gone(session_id: str, cwd: str, scope: Scope) -> str:
+    """Say that a session's folder is gone, and the command that brings the session here."""
+    words = [program_word(), *store_words(scope), "mv", session_id, "."]
+    return (
+        f"The folder of this session no longer exists ({cwd}). "
+        f"Move the session here: {shlex.join(words)}"
+    )
 
 
 def _read_place(ref: str, scope: Scope) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass
+from typing import NoReturn
 
 from sessiontree.discovery.adapters import get_adapter
 from sessiontree.errors import SessionTreeError
@@ -57,7 +58,7 @@ class NativeCommand:
             return [program, "-P", "-m", "sessiontree", *self.argv[1:]]
         return [program, *self.argv[1:]]
 
-    def replace_this_process(self) -> None:
+    def replace_this_process(self) -> NoReturn:
         """Become the agent. Raises NoNativeCommandError, and OSError if it cannot be run."""
         arguments = self.arguments()
         if self.cwd:

@@ -18,15 +18,15 @@ from textual.app import SuspendNotSupported
 
 from sessiontree import clock
 from sessiontree.core.tree_entries import Digester, TreeEntry
-from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
+from sessiontree.discovery.listing import SessionInfo
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.model.entries import Entry
 from sessiontree.session.manager import SessionManager
-from sessiontree.text.words import make_name
 from sessiontree.tui.chat import models
 from sessiontree.tui.chat.session_reading import read_tree
 from sessiontree.tui.outside import run_outside
-from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, Option
+from sessiontree.tui.pickers.dialogs import Option
+from sessiontree.tui.pickers.elsewhere import ask_where, is_elsewhere, session_name
 from sessiontree.tui.pickers.list_picker import ListPicker
 from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.pickers.tree_lines import age_of
@@ -143,8 +143,8 @@ async def _open_path(chat: ChatScreen, path: str) -> bool:
     session = chat.session
     info = await asyncio.to_thread(_get_info, chat.setup.scope, path)
     go = partial(session.switch_session, path)
-    if info.cwd and not await asyncio.to_thread(_is_here, info.cwd, session.cwd):
-        match await _ask_where(chat, info):
+    if await is_elsewhere(info, session.cwd):
+        match await ask_where(chat.app, info, session.cwd):
             case "here":
                 go = partial(session.copy_session, path)
             case "there":
@@ -168,30 +168,8 @@ def _word_elsewhere(chat: ChatScreen, info: SessionInfo) -> str:
     """Say where a session is that was not opened, and the command that opens it there."""
     spell = chat.setup.spell_resume
     if spell is None or not os.path.isdir(info.cwd):
-        return f'Session "{_name_of(info)}" is in another project ({short_path(info.cwd)})'
+        return f'Session "{session_name(info)}" is in another project ({short_path(info.cwd)})'
     return f"Not opened. Open it there: {spell(info.path, info.id, info.cwd)}"
-
-
-async def _ask_where(chat: ChatScreen, info: SessionInfo) -> str | None:
-    """Ask whether to open another project's session ``there`` or ``here``; None if cancelled."""
-    here, name, cwd = short_path(chat.session.cwd), _name_of(info), info.cwd
-    if not await asyncio.to_thread(os.path.isdir, cwd):
-        question = ConfirmDialog(
-            "Fork into current directory?",
-            f"{name}\nbelongs to a folder that no longer exists:\n{short_path(cwd)}",
-            yes="yes, copy it here",
-        )
-        return "here" if await chat.app.push_screen_wait(question) else None
-    return await chat.app.push_screen_wait(
-        ChoiceDialog(
-            f"{name} belongs to another project",
-            [
-                Option("there", f"Open in {short_path(cwd)}", "the agent works there"),
-                Option("here", f"Copy into {here}", "the original stays unchanged"),
-                Option("", "Cancel"),
-            ],
-        )
-    )
 
 
 def _get_info(scope: Scope, ref: str) -> SessionInfo:
@@ -200,17 +178,6 @@ def _get_info(scope: Scope, ref: str) -> SessionInfo:
     if info is None:
         raise SessionNotFoundError(ref)
     return info
-
-
-def _name_of(info: SessionInfo) -> str:
-    prompt = None if info.first_message == NO_MESSAGES else info.first_message
-    return make_name(info.title, prompt, info.id, os.path.basename(info.path))
-
-
-def _is_here(cwd: str, project: str) -> bool:
-    from sessiontree.discovery.paths import same_cwd
-
-    return same_cwd(cwd, project)
 
 
 async def clone(chat: ChatScreen) -> None:

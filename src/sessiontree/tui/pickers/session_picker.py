@@ -6,7 +6,9 @@ rows, `session_rows` filters and draws them, `session_actions` works on the disk
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
@@ -36,6 +38,7 @@ from sessiontree.tui.pickers.dialogs import (
     TextDialog,
     draw_keys,
 )
+from sessiontree.tui.pickers.elsewhere import Where, ask_where, is_elsewhere
 from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.row_list import Bar, RowList, titled
 from sessiontree.tui.pickers.session_actions import (
@@ -155,6 +158,11 @@ class SessionPicker(QueryPicker[Picked]):
 
     def on_mount(self) -> None:
         self._feed.start(is_wide=self._is_wide)
+
+    @property
+    def scope(self) -> Scope:
+        """The project the sessions are chosen from."""
+        return self._shelf.scope
 
     @property
     def query_text(self) -> str:
@@ -444,8 +452,19 @@ _ROOMY = 90
 # -- the picker as a program ---------------------------------------------------------------------
 
 
-class PickerApp(ThemedApp[Picked]):
-    """Show the picker and end with its result."""
+@dataclass(frozen=True, slots=True)
+class PickedElsewhere:
+    """A chosen session of another project, and where to open it: None for neither there nor here.
+
+    There is nothing to ask about a session of this project, which is just its path.
+    """
+
+    path: str
+    where: Where | None
+
+
+class PickerApp(ThemedApp["Picked | PickedElsewhere"]):
+    """Show the picker, ask about a session of another project, and end with the result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "leave", priority=True, show=False),
@@ -458,7 +477,23 @@ class PickerApp(ThemedApp[Picked]):
         self.was_left = False
 
     def on_mount(self) -> None:
-        self.push_screen(self._make_picker(), self.exit)
+        self._pick()
+
+    @work
+    async def _pick(self) -> None:
+        picker = self._make_picker()
+        picked = await self.push_screen_wait(picker)
+        self.exit(await self._place(picked, picker.scope) if isinstance(picked, str) else picked)
+
+    async def _place(self, path: str, scope: Scope) -> str | PickedElsewhere:
+        """Add where to open a session, if it is of another project."""
+        try:
+            info = await asyncio.to_thread(scope.store_of(path).get_info, path)
+        except (SessionTreeError, OSError):
+            return path  # opening says so
+        if info is None or not await is_elsewhere(info, scope.cwd):
+            return path
+        return PickedElsewhere(path, await ask_where(self, info, scope.cwd))
 
     def action_leave(self) -> None:
         self.was_left = True
@@ -467,10 +502,11 @@ class PickerApp(ThemedApp[Picked]):
 
 def pick_session(
     scope: Scope, *, candidates: Sequence[SessionInfo] | None = None, query: str = ""
-) -> Picked:
+) -> Picked | PickedElsewhere:
     """Let a person choose a session; return its path or ref, or None on Esc.
 
-    If the session is to be opened in its own agent, return the command that does so.
+    Of another project's session, return also where to open it. If the session is to be opened in
+    its own agent, return the command that does so.
 
     Ctrl+C restores the terminal and ends the program with SystemExit(0).
     """
