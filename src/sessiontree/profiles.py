@@ -116,6 +116,11 @@ def _folder_of_all(name: str, agent_dir: str) -> str | None:
     return os.path.join(agent_dir, "sessions") if name in _FLAT else None
 
 
+def short_agent_name(agent: str) -> str:
+    """Return what fits a narrow column: ``claude`` for ``claude-code``, ``own`` for ours."""
+    return "own" if agent == DEFAULT_PROFILE else agent.partition("-")[0]
+
+
 def list_profiles() -> list[Profile]:
     """Every profile, the default one first.
 

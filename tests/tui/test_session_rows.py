@@ -137,6 +137,15 @@ def test_why_a_session_matched_is_a_piece_of_text_with_marks() -> None:
     assert reason.text.startswith("…")
 
 
+def test_a_reason_leaves_out_the_marks_of_markdown() -> None:
+    text = "so the **token** and `renew()` it, then 2**3 and the **last one is cut"
+    (row,) = rows([make_info("a", all_messages_text=text)], "token")
+    reason = explain(row)
+    assert reason is not None
+    assert reason.text == "so the token and renew() it, then 2**3 and the last one is cut"
+    assert [reason.text[a:b] for a, b in reason.marks] == ["token"]
+
+
 def test_a_match_in_the_name_needs_no_reason() -> None:
     (row,) = rows([make_info("the tokenizer")], "tokenizer")
     assert explain(row) is None

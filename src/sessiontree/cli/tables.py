@@ -74,14 +74,16 @@ def write_table(
         _write_row(columns, row, widths if is_padded else _measure([row], len(columns)))
 
 
-def can_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the rows fit the terminal without cutting texts to nothing; in a pipe all do."""
+def can_fit(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], least_text: int = _LEAST_TEXTS[0]
+) -> bool:
+    """Whether the rows fit the terminal if texts are cut to this width; in a pipe all do."""
     room = output.terminal_width()
     if room is None:
         return True
     cells = [[output.one_line(cell) for cell in row] for row in rows]
     widths = _measure([*cells, [column.head for column in columns]], len(columns))
-    return _narrow(widths, columns, room, _LEAST_TEXTS[:1])
+    return _narrow(widths, columns, room, (least_text,))
 
 
 def _measure(rows: Sequence[Sequence[str]], count: int) -> list[int]:
@@ -174,6 +176,13 @@ def age(moment: datetime) -> str:
     from sessiontree.text.words import format_time_ago
 
     return format_time_ago(moment, now())
+
+
+def short_age(moment: datetime) -> str:
+    """``5m``."""
+    from sessiontree.text.words import format_short_age
+
+    return format_short_age(moment, now())
 
 
 def short_path(path: str | None) -> str:

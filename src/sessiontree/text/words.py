@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sessiontree.text.escaping import HAZARDS
@@ -101,3 +102,35 @@ _PAIRED = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*|`([^`\n]+)`")
 def without_marks(text: str) -> str:
     """A Markdown text without the marks of fences, headings, strong words and code, for a line."""
     return _PAIRED.sub(lambda found: found[1] or found[2], _FENCE.sub("", text))
+
+
+_LONE = re.compile(r"(?<![\w*])\*\*(?=\w)|(?<=[\w.,:;!?)])\*\*(?![\w*])")
+"""A mark whose partner was cut off."""
+
+
+def without_marks_around(
+    text: str, spans: Sequence[tuple[int, int]]
+) -> tuple[str, list[tuple[int, int]]]:
+    """Leave out the marks of a piece cut from a Markdown text, and move these spans in it."""
+    cuts = [found.span() for found in _FENCE.finditer(text)]
+    for found in _PAIRED.finditer(text):
+        start, end = found.span(1 if found[1] is not None else 2)
+        cuts += [(found.start(), start), (end, found.end())]
+    cuts += [found.span() for found in _LONE.finditer(text)]
+    kept: list[str] = []
+    moved = list(range(len(text) + 1))
+    at = removed = 0
+    for start, end in sorted(cuts):
+        if start < at:
+            continue
+        kept.append(text[at:start])
+        for place in range(at, start):
+            moved[place] = place - removed
+        for place in range(start, end):
+            moved[place] = start - removed
+        removed += end - start
+        at = end
+    kept.append(text[at:])
+    for place in range(at, len(text) + 1):
+        moved[place] = place - removed
+    return "".join(kept), [(moved[a], moved[b]) for a, b in spans]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from functools import partial
 from typing import Any
 
 import click
@@ -11,8 +13,11 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import agent_option, limit_option, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.discovery.copies import put_copies_below
+from sessiontree.profiles import short_agent_name
 from sessiontree.scope import Scope
 
+_LEAST_TITLE = 48
+"""The width of titles below which the other columns say less."""
 _STATUS = {
     "interrupted": "interrupted",
     "error": "failed",
@@ -113,28 +118,52 @@ def _is_mixed(shown: list[Any]) -> bool:
 
 def _write(shown: list[Any], all_ids: list[str], with_project: bool, all_agents: bool) -> None:
     short = tables.shorten_ids(all_ids)
-    columns = [Column("ID", "yellow"), Column("AGE"), Column("MSGS", is_number=True)]
-    if all_agents:
-        columns.append(Column("AGENT", "magenta"))
+    layout = partial(_lay_out, shown, short, with_project=with_project, with_agent=all_agents)
+    columns, rows = layout(is_tight=False)
+    if not tables.can_fit(columns, rows, _LEAST_TITLE):
+        columns, rows = layout(is_tight=True)
+    tables.write_table(columns, rows, is_padded_in_pipe=False)
+
+
+def _lay_out(
+    shown: list[Any],
+    short: dict[str, str],
+    *,
+    with_project: bool,
+    with_agent: bool,
+    is_tight: bool,
+) -> tuple[list[Column], list[list[str]]]:
+    """The columns and their rows; a tight table says less, so that the titles get the room."""
+    with_status = any(_status(info) for info in shown)
+    with_count = not is_tight
+    columns = [Column("ID", "yellow"), Column("AGE", is_number=is_tight)]
+    columns += [Column("MSGS", is_number=True)] * with_count
+    columns += [Column("AGENT", "magenta")] * with_agent
     columns.append(Column("TITLE", "bold", is_flexible=True))
-    has_status = any(_status(info) for info in shown)
-    if has_status:
-        columns.append(Column("STATUS", "red"))
-    if with_project:
-        columns.append(Column("PROJECT", "dim", is_flexible=True, keeps_end=True))
+    columns += [Column("STATUS", "red")] * with_status
+    columns += [Column("PROJECT", "dim", is_flexible=True, keeps_end=True)] * with_project
+    projects = _name_projects({info.cwd for info in shown}, is_tight=is_tight)
     rows = []
     for info in shown:
-        row = [short[info.id], tables.age(info.modified), f"{info.message_count:,}"]
-        if all_agents:
-            row.append(info.agent)
+        row = [short[info.id], (tables.short_age if is_tight else tables.age)(info.modified)]
+        row += [f"{info.message_count:,}"] * with_count
+        row += [short_agent_name(info.agent) if is_tight else info.agent] * with_agent
         is_copy = getattr(info, "copy_of", None) is not None
         row.append("└ " * is_copy + tables.session_name(info))
-        if has_status:
-            row.append(_status(info))
-        if with_project:
-            row.append(tables.short_path(info.cwd))
+        row += [_status(info)] * with_status
+        row += [projects[info.cwd]] * with_project
         rows.append(row)
-    tables.write_table(columns, rows, is_padded_in_pipe=False)
+    return columns, rows
+
+
+def _name_projects(folders: set[str | None], *, is_tight: bool) -> dict[str | None, str]:
+    """Name projects by their paths; in a tight table by the folder's name where that is unique."""
+    paths = {folder: tables.short_path(folder) for folder in folders}
+    names = Counter(os.path.basename(path) for path in paths.values())
+    return {
+        folder: name if is_tight and names[name := os.path.basename(path)] == 1 else path
+        for folder, path in paths.items()
+    }
 
 
 def _status(info: Any) -> str:

@@ -13,6 +13,7 @@ from sessiontree.cli import output, tables
 from sessiontree.cli.options import agent_option, limit_option, since_option, with_scope
 from sessiontree.profiles import DEFAULT_PROFILE, PROFILE_NAMES, get_profile
 from sessiontree.scope import Scope
+from sessiontree.text.words import without_marks_around
 
 if TYPE_CHECKING:  # loaded only by a search: the help and the completion do without
     from sessiontree.discovery.search import SearchHit, SearchResults
@@ -193,6 +194,9 @@ def _write(hit: SearchHit, scope: Scope) -> None:
     name, snippet, marks = tables.session_name(session), hit.snippet, hit.marks
     if room is not None:
         name = output.fit(name, max(room - output.text_width(about), _LEAST_NAME))
+        if hit.role in ("user", "assistant"):
+            snippet, around = without_marks_around(snippet, marks)
+            marks = tuple(around)
         snippet, marks = _window(snippet, marks, room - len(said_by))
     output.write_line((name, "bold"), (about, "dim"))
     output.write_line((said_by, "cyan"), *_marked(snippet, marks))

@@ -19,8 +19,13 @@ from rich.text import Text
 
 from sessiontree.discovery.copies import put_copies_below
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
-from sessiontree.profiles import DEFAULT_PROFILE
-from sessiontree.text.words import clean_line, format_short_age, format_time_ago
+from sessiontree.profiles import short_agent_name
+from sessiontree.text.words import (
+    clean_line,
+    format_short_age,
+    format_time_ago,
+    without_marks_around,
+)
 from sessiontree.tui import safe_text
 from sessiontree.tui.fuzzy import (
     Field,
@@ -45,6 +50,8 @@ _CHECK_EVERY = 64
 _PART_S = 0.3
 """Seconds between two reports of the rows found so far."""
 _LEAD = 24
+_SPOKEN = frozenset(("text", "first"))
+"""Fields with what was said, which may be Markdown."""
 _TEXT_SCORE = 3_000
 """The score of a whole word in a text, as a `WordField` gives it."""
 _REMEMBERED_REASONS = 256
@@ -269,8 +276,11 @@ def _reason(row: SessionRow, match: Match, field: str) -> Reason | None:
     lead = "…" if start else ""
     piece = text[start : start + 300]
     shift = len(lead) - start
-    marks = tuple((a + shift, b + shift) for a, b in spans if b <= start + 300)
-    return Reason(field, lead + piece, marks)
+    marks = [(a + shift, b + shift) for a, b in spans if b <= start + 300]
+    if field in _SPOKEN:
+        shown, marks = without_marks_around(lead + piece, marks)
+        return Reason(field, shown, tuple(marks))
+    return Reason(field, lead + piece, tuple(marks))
 
 
 def _locate(hit: Hit, field: Field) -> Hit:
@@ -438,8 +448,7 @@ class Columns:
 
 
 def _agent_word(agent: str) -> str:
-    """The first word, which is enough: ``claude`` for ``claude-code``."""
-    return safe_text.one_line("own" if agent == DEFAULT_PROFILE else agent.partition("-")[0])
+    return safe_text.one_line(short_agent_name(agent))
 
 
 def _project_name(cwd: str, width: int) -> str:
