@@ -35,6 +35,8 @@ class Terminal:
         match final:
             case "H":
                 self.row, self.column = numbers[0] - 1, numbers[1] - 1
+            case "G":
+                self.column = numbers[0] - 1
             case "m":
                 self._set_style(codes)
             case "r":
@@ -186,6 +188,30 @@ def test_of_a_style_only_what_differs_is_sent() -> None:
     assert sent == (
         f"\x1b[1;1H\x1b[1;38;2;220;223;228;{ground}mbold  \x1b[22mplain\x1b[38;2;9;9;9mother\x1b[0m"
     )
+
+
+def test_rows_that_look_alike_are_sent_style_by_style() -> None:
+    def rows(word: str) -> str:
+        return draw(
+            [
+                piece
+                for row in range(HEIGHT)
+                for piece in (
+                    (row, 0, word[0], "1;38;5;111"),
+                    (row, 1, word[1:], "38;5;188"),
+                    (row, 12, word[::-1], "38;5;145"),
+                )
+            ]
+        )
+
+    thrift, terminal, plain = Thrift(WIDTH, HEIGHT), Terminal(), Terminal()
+    for word in ("session", "another"):
+        sent = thrift.squeeze(rows(word))
+        terminal.feed(sent)
+        plain.feed(rows(word))
+    assert terminal.picture == plain.picture
+    assert sent.count("38;5;188") == 1
+    assert sent.count("m") <= 5
 
 
 def test_a_scroll_costs_about_a_row() -> None:

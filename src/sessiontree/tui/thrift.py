@@ -45,6 +45,10 @@ Row = list[Cell | None]
 """The cells of a row; None where it is unknown what is shown."""
 
 
+_Piece = tuple[int, int, Row]
+"""Cells to send, and the row and column where they begin."""
+
+
 @dataclass(slots=True)
 class _Frame:
     """A drawing, applied to what was shown before."""
@@ -151,22 +155,26 @@ class Thrift:
     # -- spelling the difference -----------------------------------------------------------------
 
     def _spell(self, frame: _Frame) -> str:
-        pen = _Pen()
         before = self._rows
         scroll = self._find_scroll(frame)
         if scroll is not None:
-            top, bottom, steps = scroll
-            pen.scroll(top, bottom, steps)
-            before = _scrolled(before, top, bottom, steps)
+            before = _scrolled(before, *scroll)
+        pieces: list[_Piece] = []
         for row in sorted(frame.spans if scroll is None else range(self._height)):
             if before[row] != frame.rows[row]:
                 spans = frame.spans.get(row, []) if scroll is None else [(0, self._width)]
-                self._spell_row(pen, row, before[row], frame.rows[row], spans)
-        return pen.finish(frame.ends_at)
+                pieces += self._find_pieces(row, before[row], frame.rows[row], spans)
+        # A list whose rows look alike is shorter style by style, a paragraph row by row.
+        spelled = [
+            _spell_pieces(ordered, scroll, frame.ends_at)
+            for ordered in (pieces, _ordered_by_style(pieces))
+        ]
+        return min(spelled, key=len)
 
-    def _spell_row(
-        self, pen: _Pen, row: int, old: Row, new: Row, spans: list[tuple[int, int]]
-    ) -> None:
+    def _find_pieces(
+        self, row: int, old: Row, new: Row, spans: list[tuple[int, int]]
+    ) -> Iterator[_Piece]:
+        """Find what of a row must be sent."""
         odd = next((n for n, cell in enumerate(new) if _is_odd(cell)), self._width)
         odd = min(odd, next((n for n, cell in enumerate(old) if _is_odd(cell)), self._width))
         column = 0
@@ -179,13 +187,13 @@ class Thrift:
                 same += 1
                 if new[same - 1] != old[same - 1]:
                     end = same
-            pen.write(row, column, new[column:end])
+            yield row, column, new[column:end]
             column = end
         if odd < self._width and new[odd:] != old[odd:]:
             # In pieces as they were drawn, each at its own place: no width is relied on.
             for begin, end in _merged(spans):
                 for start, stop in _known_parts(new, max(begin, odd), end):
-                    pen.write(row, start, new[start:stop])
+                    yield row, start, new[start:stop]
 
     def _find_scroll(self, frame: _Frame) -> tuple[int, int, int] | None:
         """Find rows that have moved up or down together: first, last, and by how many."""
@@ -206,6 +214,49 @@ class Thrift:
         top, bottom = (first, last + steps) if steps > 0 else (first + steps, last)
         is_known = all(None not in new[row] for row in range(top, bottom + 1))
         return (top, bottom, steps) if is_known else None
+
+
+def _spell_pieces(
+    pieces: list[_Piece], scroll: tuple[int, int, int] | None, ends_at: tuple[int, int] | None
+) -> str:
+    pen = _Pen()
+    if scroll is not None:
+        pen.scroll(*scroll)
+    for piece in pieces:
+        pen.write(*piece)
+    return pen.finish(ends_at)
+
+
+def _ordered_by_style(pieces: list[_Piece]) -> list[_Piece]:
+    """Cut the pieces where their style changes, and put those of one style together.
+
+    The first style that is met comes first. Pieces with odd cells follow as they are.
+    """
+    by_style: dict[str, list[_Piece]] = {}
+    odd: list[_Piece] = []
+    for row, column, cells in pieces:
+        if any(_is_odd(cell) for cell in cells):
+            odd.append((row, column, cells))
+            continue
+        start, style = 0, ""
+        for at, cell in enumerate(cells):
+            assert cell is not None
+            letter, own = cell
+            if at == start:
+                style = own
+            elif letter == " " and _style_of_blank(style) == own:
+                continue  # looks the same in this style
+            elif own != style and _is_blank(cells[start:at]) and _style_of_blank(own) == style:
+                style = own
+            elif own != style:
+                by_style.setdefault(style, []).append((row, column + start, cells[start:at]))
+                start, style = at, own
+        by_style.setdefault(style, []).append((row, column + start, cells[start:]))
+    return [piece for alike in by_style.values() for piece in alike] + odd
+
+
+def _is_blank(cells: Row) -> bool:
+    return all(cell is not None and cell[0] == " " for cell in cells)
 
 
 def _longest_run(old: list[Row], new: list[Row], steps: int) -> tuple[int, int] | None:
@@ -323,7 +374,8 @@ class _Pen:
     def write(self, row: int, column: int, cells: Row) -> None:
         """Write cells at a place."""
         if self._at != (row, column):
-            self._made.append(f"\x1b[{row + 1};{column + 1}H")
+            is_near = self._at is not None and self._at[0] == row
+            self._made.append(f"\x1b[{column + 1}G" if is_near else f"\x1b[{row + 1};{column + 1}H")
         is_plain = True
         for cell in cells:
             assert cell is not None

@@ -55,6 +55,7 @@ from sessiontree.tui.pickers.session_rows import (
     SessionRow,
     count_text,
     draw_session,
+    is_one_letter,
 )
 from sessiontree.tui.theme import ThemedApp, palette_of
 
@@ -291,8 +292,8 @@ class SessionPicker(QueryPicker[Picked]):
         self.query_one("#top", Bar).refresh()
 
     def on_row_list_moved(self) -> None:
-        query = self._feed.query
-        self.query_one(PreviewPane).show(self.row_list.current, query.words)
+        words = tuple(word for word in self._feed.query.words if not is_one_letter(word))
+        self.query_one(PreviewPane).show(self.row_list.current, words)
 
     # -- keys ------------------------------------------------------------------------------------
 

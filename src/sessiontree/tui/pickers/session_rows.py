@@ -211,6 +211,14 @@ def read_words(info: SessionInfo) -> bytes:
     return distinct_words(read_text(info))
 
 
+def is_one_letter(term: str) -> bool:
+    """Whether a term is in nearly every message, as a first letter is, but not a Chinese word.
+
+    Showing where it is would say nothing, and over a slow line each mark costs time.
+    """
+    return len(term) == 1 and term.isascii()
+
+
 def name_of(info: SessionInfo) -> str:
     """Return title, else first prompt, else id, in one line."""
     prompt = "" if info.first_message == NO_MESSAGES else info.first_message
@@ -233,7 +241,7 @@ def _find_reason(row: SessionRow) -> Reason | None:
     if row.match is None:
         return None
     for hit in row.match.hits:
-        if hit.field != "name":
+        if hit.field != "name" and not is_one_letter(hit.term):
             return _reason(row, row.match, hit.field)
     return None
 
