@@ -33,6 +33,8 @@ LEAST_BYTES = 16_000_000
 """What one process reads in about the time that starting others takes several times over."""
 MOST_WORKERS = 4
 _AHEAD = 2
+_AHEAD_BYTES = 32_000_000
+"""What may wait to be taken is at most as large, as a rule a tenth of it."""
 _LENGTH_BYTES = 8
 # -I keeps the current folder and PYTHONPATH out of the import path: a file of a project must not
 # become a module of ours. Our own package, and what it needs, are added behind the rest.
@@ -65,6 +67,11 @@ def work_at_once(work: str, jobs: Sequence[Job]) -> Generator[bytes | None, None
     yield from _ask_workers(work, jobs, count)
 
 
+def are_shared(jobs: Sequence[Job]) -> bool:
+    """Whether these are so much that several processes do them."""
+    return _count_workers(jobs) >= 2
+
+
 def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes | None, None, None]:
     from concurrent.futures import ThreadPoolExecutor
     from queue import SimpleQueue
@@ -84,12 +91,20 @@ def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes 
             finally:
                 free.put(worker)
 
-        waiting: deque[Future[bytes | None]] = deque()
+        waiting: deque[tuple[int, Future[bytes | None]]] = deque()
+        size = 0
         coming = iter(jobs)
         for _ in jobs:
-            while len(waiting) < count * _AHEAD and (job := next(coming, None)) is not None:
-                waiting.append(pool.submit(do, job))
-            yield waiting.popleft().result()
+            # Far ahead of a large file, so that nobody is idle while one reads it.
+            while len(waiting) < count * _AHEAD or size < _AHEAD_BYTES:
+                job = next(coming, None)
+                if job is None:
+                    break
+                waiting.append((job.stat.size, pool.submit(do, job)))
+                size += job.stat.size
+            read, answer = waiting.popleft()
+            yield answer.result()
+            size -= read
 
 
 def _count_workers(jobs: Sequence[Job]) -> int:

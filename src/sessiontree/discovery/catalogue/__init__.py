@@ -335,6 +335,16 @@ def read_encoded(agent: str, path: str) -> bytes:
     return _encode_row(_read_file(path, FileSessionStorage(), None, get_adapter(agent)))
 
 
+def take_over(answers: Iterable[bytes]) -> None:
+    """Remember what ``read_encoded`` read in a worker."""
+    read = [_decode_file(answer) for answer in answers]
+    if not read:
+        return
+    changed = {stat.path: row for stat, row, _ in read}
+    details = {stat.path: detail for stat, _, detail in read if detail is not None}
+    _remember([stat for stat, _, _ in read], {}, changed, details, is_complete=False)
+
+
 def _goes_on(stamp: freshness.Stamp, stat: FileStat, reader: SessionStorageReader) -> bool:
     """Whether a file has only grown since."""
     return stamp.may_have_grown_to(stat) and stamp.is_beginning_of(reader)

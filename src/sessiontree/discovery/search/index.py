@@ -35,25 +35,28 @@ from functools import lru_cache
 
 import msgspec
 
+from sessiontree.discovery import catalogue
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.search import names, tool_words
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.segments import (
     MOST_SEGMENTS,
+    READ_NEW,
+    READ_TEXT,
     SEGMENT_BITS,
-    WORK,
     Segment,
     SessionText,
-    decode_text,
+    decode_session,
     read_text,
 )
 from sessiontree.discovery.search.words import TOKENIZER
 from sessiontree.discovery.selection import Selection
 from sessiontree.discovery.sources import Source
-from sessiontree.discovery.workers import Job, work_at_once
+from sessiontree.discovery.workers import Job, are_shared, work_at_once
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorageReader
+from sessiontree.storage.file import FileSessionStorage
 
 SCHEMA = sqlite.Schema(
     "search",
@@ -104,6 +107,8 @@ class _Reading:
     stat: FileStat
     base: _Known | None
     text: SessionText
+    row: bytes = b""
+    """The catalogue's row of it, if a worker read that, too."""
 
 
 _encode_row = msgspec.msgpack.Encoder().encode
@@ -206,13 +211,15 @@ class SearchIndex:
             for stat in stale
             if stat.path not in self._known
         ]
-        with contextlib.closing(work_at_once(WORK, fresh)) as answers:
+        work = READ_NEW if are_shared(fresh) and _are_new(fresh) else READ_TEXT
+        with contextlib.closing(work_at_once(work, fresh)) as answers:
             for stat in stale:
                 answer = next(answers) if stat.path not in self._known else None
                 if answer is None:
                     yield self._read(stat, selection.source_of(stat.path))
                 else:
-                    yield _Reading(stat, None, decode_text(answer)) if answer else None
+                    read = decode_session(answer) if answer else None
+                    yield _Reading(stat, None, read.text, read.row) if read else None
 
     def _read(self, stat: FileStat, source: Source) -> _Reading | None:
         read_ns = freshness.read_clock_ns()
@@ -237,6 +244,7 @@ class SearchIndex:
         if not batch:
             return []
         # only now: a name must not be older than the stamp under which it is kept
+        catalogue.take_over(reading.row for reading in batch if reading.row)
         called = read_names([reading.text.found for reading in batch])
         with self._transaction() as is_open:
             return [
@@ -439,6 +447,12 @@ def _to_row(stored: object) -> IndexRow:
 def session_of(rowid: int) -> tuple[int, int]:
     """Return the session number and the segment's position for a row id."""
     return rowid >> SEGMENT_BITS, rowid & ((1 << SEGMENT_BITS) - 1)
+
+
+def _are_new(jobs: Sequence[Job]) -> bool:
+    """Whether the catalogue has to read most of these files as well: then each is read once."""
+    files = [job.stat for job in jobs]
+    return 2 * len(catalogue.recall(files, FileSessionStorage())) < len(files)
 
 
 def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> bool:

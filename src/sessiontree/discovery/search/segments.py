@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sessiontree.discovery import catalogue
 from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import freshness
@@ -124,18 +125,45 @@ def read_text(
 
 # -- in a process of its own (``discovery.workers``) -----------------------------------------------
 
-WORK = "sessiontree.discovery.search.segments:read_encoded"
-_encode_text = msgspec.msgpack.Encoder().encode
-decode_text = msgspec.msgpack.Decoder(SessionText).decode
+READ_TEXT = "sessiontree.discovery.search.segments:read_encoded"
+READ_NEW = "sessiontree.discovery.search.segments:read_new"
+
+
+class ReadSession(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What a worker read of a session: its text, and with ``READ_NEW`` the catalogue's row."""
+
+    text: SessionText
+    row: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_session = msgspec.msgpack.Decoder(ReadSession).decode
 
 
 def read_encoded(agent: str, path: str) -> bytes:
-    """Read a whole session of an agent. Raises OSError; b"" if it was just written."""
+    """Read the text of a whole session. Raises OSError; b"" if it was just written."""
+    text = _read_whole(agent, path)
+    return b"" if text is None else _encode(ReadSession(text))
+
+
+def read_new(agent: str, path: str) -> bytes:
+    """Read a session that the catalogue does not know either, also for that."""
+    text = _read_whole(agent, path)
+    if text is None:
+        return b""
+    # Only then: a name must not be older than the stamp under which the index keeps it.
+    try:
+        row = catalogue.read_encoded(agent, path)
+    except UnicodeEncodeError:  # half an emoji in a title: the caller reads and spells it
+        row = b""
+    return _encode(ReadSession(text, row))
+
+
+def _read_whole(agent: str, path: str) -> SessionText | None:
     adapter = get_adapter(agent)
     read_ns = freshness.read_clock_ns()
     reader = open_session(adapter, path, FileSessionStorage())
     try:
-        made = read_text(reader, adapter, 0, read_ns)
-        return b"" if made is None else _encode_text(made)
+        return read_text(reader, adapter, 0, read_ns)
     finally:
         reader.close()

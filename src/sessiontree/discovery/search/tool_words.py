@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from sessiontree.discovery.search.query import Term
 from sessiontree.discovery.search.words import TOKENIZER, split_words
@@ -46,9 +47,15 @@ class Gathering:
             if word.isascii():
                 plain.append(word)
             else:
-                text = word.decode("utf-8", "surrogatepass")
-                others.update(each.text for each in split_words(text))
+                others.update(_split_odd(word))
         return b" ".join(plain).decode() + " " * bool(others) + " ".join(sorted(others))
+
+
+@lru_cache(maxsize=1 << 14)
+def _split_odd(word: bytes) -> tuple[str, ...]:
+    """The words in one that is not ASCII: the same ones are printed again and again."""
+    text = word.decode("utf-8", "surrogatepass")
+    return tuple({each.text for each in split_words(text)})
 
 
 def put_words(database: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:

@@ -34,6 +34,8 @@ _COMPATIBLE = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\ud7b0-\ud7ff\uf900-\ufaff
 
 _ASCII_RUN = re.compile("[0-9A-Za-z]+")
 _NON_ASCII = re.compile("[^\\x00-\\x7f]+")
+# Whole words, at least one of them not ASCII: in most texts few are, and the rest stays as it is.
+_ODD_PIECE = re.compile("(?<![0-9A-Za-z])[0-9A-Za-z]*[^\\x00-\\x7f](?:[0-9A-Za-z]|[^\\x00-\\x7f])*")
 _ASCII = bytes(range(128))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -118,7 +120,7 @@ def spell_for_index(text: str) -> str:
     if _SURROGATE.search(rest):
         text = _SURROGATE.sub(" ", text)  # half a character; a database takes whole ones only
     if _foldable().search(rest):
-        return _runs().sub(_respell, text)
+        return _ODD_PIECE.sub(_respell_piece, text)
     return _NON_ASCII.sub(_respell_unspaced, text) if _unspaced_runs().search(rest) else text
 
 
@@ -126,6 +128,10 @@ def _without_ascii(text: str) -> str:
     """The few characters that matter: many times quicker to look through than the whole text."""
     raw = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     return raw.decode("utf-8", "surrogatepass")
+
+
+def _respell_piece(piece: re.Match[str]) -> str:
+    return _runs().sub(_respell, piece[0])
 
 
 def _respell(run: re.Match[str]) -> str:
