@@ -95,7 +95,7 @@ def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes 
         size = 0
         coming = iter(jobs)
         for _ in jobs:
-            # Far ahead of a large file, so that nobody is idle while one reads it.
+            # Far ahead of a large file: no process is to be idle while another reads it.
             while len(waiting) < count * _AHEAD or size < _AHEAD_BYTES:
                 job = next(coming, None)
                 if job is None:

@@ -86,8 +86,11 @@ def _format_second(time_s: int) -> str:
 
 def parse_timestamp(text: object) -> int | None:
     """Unix milliseconds of an ISO time; None for anything else."""
-    if not isinstance(text, str):
-        return None
+    return _parse_time(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=16)  # the time of one line is asked for several times in a row
+def _parse_time(text: str) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

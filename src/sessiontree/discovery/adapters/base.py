@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -170,6 +170,17 @@ class AgentAdapter(ABC):
         """
         del reader, path, size, start
         return Answers() if known is None else known
+
+    def read_with_texts(
+        self, reader: SessionStorageReader, path: str, size: int
+    ) -> Generator[SaidText, None, Reading] | None:
+        """Yield all that the lines say, tools included, and return what ``read`` returns of them.
+
+        For an agent whose lines serve both once they are decoded; None of one where reading twice
+        costs no more.
+        """
+        del reader, path, size
+        return None
 
     @abstractmethod
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -139,6 +139,21 @@ class ClaudeCode(AgentAdapter):
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
         return _texts_of_line(line, offset, include_tools)
 
+    def read_with_texts(
+        self, reader: SessionStorageReader, path: str, size: int
+    ) -> Generator[SaidText, None, Reading]:
+        scan = _Scan(path, None)
+        for line, offset in read_lines(reader, 0, size):
+            try:
+                fields = _decode_whole(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                scan.take(line, offset)
+                yield from _texts_of_line(line, offset, include_tools=True)
+                continue
+            scan.take_fields(fields, line, offset)
+            yield from _texts_of_fields(fields, line, offset, include_tools=True)
+        return scan.finish(reader, size)
+
     def resume_command(self, path: str, session_id: str) -> list[str] | None:
         if places.is_subagent(path):
             return None
@@ -213,6 +228,10 @@ class _Scan:
                 self.summary.skipped_count += bool(line.strip(b" \t\r\0"))
                 return
             fields = _from_record(record)
+        self.take_fields(fields, line, offset)
+
+    def take_fields(self, fields: _Line, line: bytes, offset: int) -> None:
+        """Add one line that is decoded already."""
         kind = fields.type
         if kind == "summary" or (isinstance(kind, str) and kind in _TITLE_KEYS):
             self._take_title(kind, _decode(line))
@@ -304,7 +323,7 @@ class _Scan:
             return
         state, rows = self._state, self._answers.rows
         model = message.model if isinstance(message.model, str) else "unknown"
-        key = 0
+        request = None
         at = None
         local = None
         if isinstance(message.id, str) and message.id:
@@ -314,14 +333,15 @@ class _Scan:
             is_same = request is None or request == first
             local = message.id if is_same else f"{message.id}\0{request}"
             at = state.paid.get(local)
-            if request or message.id.startswith("msg_"):
-                key = make_key("claude", message.id, request or "")
         made = claude_content.read_usage(usage, fields.costUSD)
         if not made["totalTokens"] and model == claude_content.SYNTHETIC_MODEL:
             return
         lasting = get_count(get_object(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         if at is None:
             spelled = f"{claude_content.find_provider(model)}/{model}"
+            key = 0
+            if local is not None and (request or local.startswith("msg_")):
+                key = make_key("claude", message.id, request or "")
             row = Answer(key, (), read_time(fields.timestamp), 0, 0, -1, 0, 0)
             row.model = self._answers.model_no(spelled)
             rows.append(row)
@@ -472,26 +492,41 @@ class _ToolLine(msgspec.Struct, gc=False):
     message: _ToolMessage | None = None
 
 
+class _WholeMessage(_Message, gc=False):
+    content: str | list[_ToolBlock] | msgspec.UnsetType | None = msgspec.UNSET  # type: ignore[assignment]
+
+
+class _WholeLine(_Line, gc=False):
+    """A line's fields for listings and for the index."""
+
+    message: _WholeMessage | None = None
+
+
 _decode_spoken = msgspec.json.Decoder(_SpokenLine).decode
 _decode_tools = msgspec.json.Decoder(_ToolLine).decode
+_decode_whole = msgspec.json.Decoder(_WholeLine).decode
 
 
 def _texts_of_line(line: bytes, offset: int, include_tools: bool) -> Iterator[SaidText]:
     try:
         fields = _decode_tools(line) if include_tools else _decode_spoken(line)
-        kind = fields.type
-        if kind == "assistant" and fields.message is not None:
-            yield from _texts_of_answer(fields, offset)
-            return
-        content = fields.message.content if fields.message is not None else None
-        if kind == "user" and fields.isCompactSummary is not True and _is_simple(content):
-            yield from _texts_of_prompt(fields, content, offset, include_tools)
-            return
-        if kind not in ("user", "attachment"):
-            return
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    yield from _texts_of_record(_decode(line), offset, include_tools)
+        return _texts_of_record(_decode(line), offset, include_tools)
+    return _texts_of_fields(fields, line, offset, include_tools)
+
+
+def _texts_of_fields(
+    fields: Any, line: bytes, offset: int, include_tools: bool
+) -> Iterator[SaidText]:
+    kind = fields.type
+    if kind == "assistant" and fields.message is not None:
+        return _texts_of_answer(fields, offset)
+    content = fields.message.content if fields.message is not None else None
+    if kind == "user" and fields.isCompactSummary is not True and _is_simple(content):
+        return _texts_of_prompt(fields, content, offset, include_tools)
+    if kind not in ("user", "attachment"):
+        return iter(())
+    return _texts_of_record(_decode(line), offset, include_tools)
 
 
 def _is_simple(content: object) -> bool:

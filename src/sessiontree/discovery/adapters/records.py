@@ -60,6 +60,8 @@ def get_list(values: Mapping[str, Any], key: str) -> list[Any]:
 def get_count(values: Mapping[str, Any], key: str) -> int:
     """The number under ``key`` as a whole number from 0 on; 0 for what is none, or too large."""
     value = values.get(key)
+    if type(value) is int:
+        return value if 0 <= value < _MOST else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     try:

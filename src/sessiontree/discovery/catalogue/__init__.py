@@ -309,9 +309,7 @@ def _read_file(
             return stat, _Row(freshness.make_stamp(reader, stat, read_ns), summary), None
         before = _recall_reading(path, known) if adapter.can_read_on else None
         reading = adapter.read(reader, path, stat.size, before)
-        stamp = freshness.make_stamp(reader, stat, read_ns)
-        detail = _Detail(stamp, reading.answers, reading.state)
-        return stat, _Row(stamp, reading.summary), detail
+        return _to_read_file(reader, stat, read_ns, reading)
     finally:
         reader.close()
 
@@ -333,6 +331,21 @@ def read_encoded(agent: str, path: str) -> bytes:
     from sessiontree.discovery.adapters import get_adapter
 
     return _encode_row(_read_file(path, FileSessionStorage(), None, get_adapter(agent)))
+
+
+def encode_reading(
+    reader: SessionStorageReader, stat: FileStat, read_ns: int, reading: Reading
+) -> bytes:
+    """What ``read_encoded`` gives, of a file that was read whole. Raises UnicodeEncodeError."""
+    return _encode_row(_to_read_file(reader, stat, read_ns, reading))
+
+
+def _to_read_file(
+    reader: SessionStorageReader, stat: FileStat, read_ns: int, reading: Reading
+) -> _ReadFile:
+    stamp = freshness.make_stamp(reader, stat, read_ns)
+    detail = _Detail(stamp, reading.answers, reading.state)
+    return stat, _Row(stamp, reading.summary), detail
 
 
 def take_over(answers: Iterable[bytes]) -> None:

@@ -6,12 +6,15 @@ work, most of what indexing costs, can be done in several processes at once.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+
 import msgspec
 
 from sessiontree.discovery import catalogue
 from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.adapters.base import AgentAdapter
 from sessiontree.discovery.catalogue import freshness
+from sessiontree.discovery.catalogue.answers import Reading
 from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.search import tool_words
 from sessiontree.discovery.search.words import spell_for_index
@@ -111,12 +114,23 @@ def read_text(
     Such a file might change again without our noticing. ``read_ns`` is when the reader was opened.
     """
     found = reader.stat()
+    texts = read_texts(reader, start, found.size, include_tools=True, adapter=adapter)
+    return _cut(reader, found, texts, start, read_ns)
+
+
+def _cut(
+    reader: SessionStorageReader,
+    found: FileStat,
+    texts: Iterator[SaidText],
+    start: int,
+    read_ns: int,
+) -> SessionText | None:
     stamp = freshness.make_stamp(reader, found, read_ns)
     if not stamp.holds_for(found):
         return None
     is_whole = found.size == 0 or reader.read_at(found.size - 1, 1) == b"\n"
     cutter = _Cutter(start, MOST_NEW_SEGMENTS)
-    for said in read_texts(reader, start, found.size, include_tools=True, adapter=adapter):
+    for said in texts:
         if said.text:
             cutter.add(said)
     cutter.close(found.size)
@@ -142,28 +156,44 @@ decode_session = msgspec.msgpack.Decoder(ReadSession).decode
 
 def read_encoded(agent: str, path: str) -> bytes:
     """Read the text of a whole session. Raises OSError; b"" if it was just written."""
-    text = _read_whole(agent, path)
-    return b"" if text is None else _encode(ReadSession(text))
-
-
-def read_new(agent: str, path: str) -> bytes:
-    """Read a session that the catalogue does not know either, also for that."""
-    text = _read_whole(agent, path)
-    if text is None:
-        return b""
-    # Only then: a name must not be older than the stamp under which the index keeps it.
-    try:
-        row = catalogue.read_encoded(agent, path)
-    except UnicodeEncodeError:  # half an emoji in a title: the caller reads and spells it
-        row = b""
-    return _encode(ReadSession(text, row))
-
-
-def _read_whole(agent: str, path: str) -> SessionText | None:
     adapter = get_adapter(agent)
     read_ns = freshness.read_clock_ns()
     reader = open_session(adapter, path, FileSessionStorage())
     try:
-        return read_text(reader, adapter, 0, read_ns)
+        text = read_text(reader, adapter, 0, read_ns)
+        return b"" if text is None else _encode(ReadSession(text))
+    finally:
+        reader.close()
+
+
+def read_new(agent: str, path: str) -> bytes:
+    """Read a session that the catalogue does not know either, also for that."""
+    adapter = get_adapter(agent)
+    read_ns = freshness.read_clock_ns()
+    reader = open_session(adapter, path, FileSessionStorage())
+    try:
+        found = reader.stat()
+        reading: Reading | None = None
+
+        def both(texts: Generator[SaidText, None, Reading]) -> Iterator[SaidText]:
+            nonlocal reading
+            reading = yield from texts
+
+        texts = adapter.read_with_texts(reader, path, found.size)
+        if texts is None:
+            text = read_text(reader, adapter, 0, read_ns)
+        else:
+            text = _cut(reader, found, adapter.drop_repeated(both(texts)), 0, read_ns)
+        if text is None:
+            return b""
+        # A name must not be older than the stamp under which the index keeps it.
+        try:
+            if reading is not None:
+                row = catalogue.encode_reading(reader, found, read_ns, reading)
+            else:
+                row = catalogue.read_encoded(agent, path)
+        except UnicodeEncodeError:  # half an emoji in a title: the caller reads and spells it
+            row = b""
+        return _encode(ReadSession(text, row))
     finally:
         reader.close()
