@@ -16,8 +16,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from sessiontree.errors import SessionTreeError
 
@@ -37,8 +38,7 @@ class ConfigError(SessionTreeError):
     """A setting can't be read or changed; the message names it, and its file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One thing the user can set."""
 
     key: str
@@ -193,13 +193,12 @@ def _near(key: str) -> str:
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(msgspec.Struct, frozen=True):
     """The settings in force: what the file says, under what the environment says."""
 
     path: str
-    in_file: Mapping[str, Value] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=dict)
+    in_file: Mapping[str, Value] = msgspec.field(default_factory=dict)
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """What of the file could not be used, in one line each."""
 

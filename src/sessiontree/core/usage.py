@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sessiontree.model.messages import WireMessage
 
@@ -21,8 +22,7 @@ CHARACTERS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_200
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens by kind, and US dollars. Supports addition."""
 
     input: int = 0
@@ -115,8 +115,7 @@ def paid_model_of(entry: Mapping[str, Any]) -> str | None:
     return model_ref_of(message)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCounts:
+class MessageCounts(msgspec.Struct, frozen=True):
     """The number of messages of each kind."""
 
     user: int = 0
@@ -179,8 +178,7 @@ def estimate_message(message: Mapping[str, Any]) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN) + images * IMAGE_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEstimate:
+class ContextEstimate(msgspec.Struct, frozen=True):
     """An estimate of the context: tokens a provider counted, plus those that came after."""
 
     tokens: int

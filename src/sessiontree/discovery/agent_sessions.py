@@ -31,12 +31,13 @@ def list_agent_sessions(
     selected = select_sessions(cwd, None, FileSessionStorage(), agents=agents)
     made = SessionList()
     made.unreadable += [Unreadable(*each) for each in selected.unreadable]
+    chosen = {stat.path for stat in selected.files}
     found: list[tuple[FileStat, SessionInfo]] = []
     kin: dict[str, Kin] = {}
     for source, surveyed in survey_sources(selected.sources, on_progress):
         made.unreadable += surveyed.unreadable
         for stat, summary in surveyed.found:
-            if selected.find(stat.path) is None:
+            if stat.path not in chosen:
                 continue
             if summary.is_headless and not summary.message_count:
                 made.unreadable.append(Unreadable(stat.path, "no session header"))

@@ -268,6 +268,8 @@ def _parse_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text) if text else None
         if moment is not None:
+            if moment.tzinfo is UTC:
+                return moment
             return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         pass

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from sessiontree.discovery.adapters import Agents
 from sessiontree.discovery.adapters.base import AgentAdapter, Places
@@ -20,24 +21,23 @@ from sessiontree.storage.file import FileSessionStorage
 Belongs = Callable[[str], bool]
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(msgspec.Struct):
     """The sessions in question, and everything in their folders.
 
     A session is a file, and sometimes parts: files of their own, such as a subagent's transcript.
     """
 
-    files: list[FileStat] = field(default_factory=list)
+    files: list[FileStat] = msgspec.field(default_factory=list)
     """The sessions' own files, without parts."""
-    by_folder: dict[str, list[FileStat]] = field(default_factory=dict)
+    by_folder: dict[str, list[FileStat]] = msgspec.field(default_factory=dict)
     """All session files of the folders, chosen or not, parts included."""
-    owners: dict[str, Source] = field(default_factory=dict)
-    parts: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, Source] = msgspec.field(default_factory=dict)
+    parts: dict[str, str] = msgspec.field(default_factory=dict)
     """The session of each part, by their paths."""
-    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = msgspec.field(default_factory=list)
     """Folders and databases that could not be read, and why."""
-    _chosen: dict[str, list[FileStat]] = field(default_factory=dict)
-    _indexed: dict[str, dict[str, FileStat]] = field(default_factory=dict)
+    _chosen: dict[str, list[FileStat]] = msgspec.field(default_factory=dict)
+    _indexed: dict[str, dict[str, FileStat]] = msgspec.field(default_factory=dict)
     _parts_of: dict[str, list[FileStat]] | None = None
 
     def add(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
-from sessiontree.discovery.adapters import Agents, get_adapters
+import msgspec
+
+from sessiontree.discovery.adapters import Agents, agent_names, get_adapters, is_absent
 from sessiontree.discovery.adapters.base import AgentAdapter, GetSummaries, Places
 from sessiontree.discovery.catalogue import (
     OnProgress,
@@ -27,13 +28,12 @@ from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 
 
-@dataclass(slots=True)
-class Source:
+class Source(msgspec.Struct, eq=False):
     """One agent's sessions on this machine."""
 
     adapter: AgentAdapter
     places: Places
-    storage: SessionStorage = field(default_factory=FileSessionStorage)
+    storage: SessionStorage = msgspec.field(default_factory=FileSessionStorage)
 
     def survey(self, on_progress: OnProgress | None = None) -> Survey:
         """Summarize all files, parts included, reading only what has changed."""
@@ -91,12 +91,15 @@ def find_sources(
 ) -> list[Source]:
     """Find the sessions of some agents or of all, also kept ones that are gone.
 
-    With another ``home`` or without ``with_kept``, just those that are there. Raises
-    UnknownAgentError. Two agents may share a folder; then it is the first one's.
+    With another ``home`` or without ``with_kept``, just those that are there. Of all agents, those
+    that this user does not have may be left out. Raises UnknownAgentError. Two agents may share a
+    folder; then it is the first one's.
     """
     with_kept = with_kept and home is None and is_keeping()
     made: list[Source] = []
     taken: set[str] = set()
+    if agents in (None, "all") and home is None and not with_kept:
+        agents = [name for name in agent_names() if not is_absent(name)]
     for adapter in get_adapters(agents):
         places = adapter.find(home, _summaries(adapter))
         for folder in taken.intersection(places.folders):

@@ -129,8 +129,9 @@ def _is_ours(job: Job) -> bool:
 
 
 def _builtin_type(name: str) -> type | None:
-    module, member = BUILT_IN.get(name, ("", ""))
-    return getattr(sys.modules.get(module), member, None)
+    module, member, *_ = BUILT_IN.get(name, ("", ""))
+    loaded = sys.modules.get(f"sessiontree.discovery.adapters.{module}")
+    return getattr(loaded, member, None)
 
 
 class _Worker:

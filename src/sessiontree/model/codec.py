@@ -7,15 +7,18 @@ library's parser reads such text. Knows nothing of sessions.
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 MAX_DEPTH = 1_250
 """Nesting that is read, on every Python and wherever it is read; what is deeper is refused.
@@ -70,7 +73,7 @@ def is_too_deep(text: bytes) -> bool:
 
 def decode_prefix(text: str, start: int) -> tuple[Any, int]:
     """Decode the JSON value at ``start``; return it and its end. ValueError without one."""
-    return _with_deep_stack(lambda: _slow_decoder.raw_decode(text, start), lambda found: found[0])
+    return _with_deep_stack(lambda: _slow_decoder().raw_decode(text, start), lambda found: found[0])
 
 
 def encode(value: object) -> bytes:
@@ -133,11 +136,15 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_slow_decoder = json.JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_constant)
+@functools.cache
+def _slow_decoder() -> JSONDecoder:
+    from json import JSONDecoder  # few files need it
+
+    return JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_constant)
 
 
 def _decode_slowly(text: str) -> Any:
-    return _with_deep_stack(lambda: _slow_decoder.decode(text), lambda value: value)
+    return _with_deep_stack(lambda: _slow_decoder().decode(text), lambda value: value)
 
 
 def _may_be_deep(text: bytes) -> bool:
@@ -172,6 +179,8 @@ def _check_depth(value: object) -> None:
 
 
 def _encode_slowly(value: object) -> bytes:
+    import json
+
     def dump() -> bytes:
         try:
             text = json.dumps(value, separators=(",", ":"), allow_nan=False)

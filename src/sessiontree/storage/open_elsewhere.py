@@ -10,7 +10,8 @@ import contextlib
 import os
 import signal
 import sys
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree.clock import now_s
 
@@ -59,8 +60,7 @@ _INTERPRETERS = frozenset(("node", "bun", "deno"))
 _RECENT_S = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A process that has a file open, or that may."""
 
     pid: int

@@ -8,6 +8,7 @@ program, with ``register_adapter``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -25,15 +26,17 @@ ENTRY_POINTS = "sessiontree.agents"
 OWN_AGENTS = PROFILE_NAMES
 """Agents whose sessions Sessiontree also writes; each is a profile."""
 
+_DATA = "~/.local/share"
 BUILT_IN = {
-    "claude-code": ("sessiontree.discovery.adapters.claude_code", "ClaudeCode"),
-    "codex": ("sessiontree.discovery.adapters.codex", "Codex"),
-    "gemini-cli": ("sessiontree.discovery.adapters.gemini_cli", "GeminiCli"),
-    "qwen-code": ("sessiontree.discovery.adapters.qwen_code", "QwenCode"),
-    "copilot-cli": ("sessiontree.discovery.adapters.copilot_cli", "CopilotCli"),
-    "goose": ("sessiontree.discovery.adapters.goose", "Goose"),
-    "hermes": ("sessiontree.discovery.adapters.hermes", "Hermes"),
-    "opencode": ("sessiontree.discovery.adapters.opencode", "OpenCode"),
+    # name: (module, class, the folder that its user has, variables that name another one)
+    "claude-code": ("claude_code", "ClaudeCode", "~/.claude", ("CLAUDE_CONFIG_DIR",)),
+    "codex": ("codex", "Codex", "~/.codex", ("CODEX_HOME",)),
+    "gemini-cli": ("gemini_cli", "GeminiCli", "~/.gemini", ("GEMINI_CLI_HOME",)),
+    "qwen-code": ("qwen_code", "QwenCode", "~/.qwen", ("QWEN_RUNTIME_DIR", "QWEN_HOME")),
+    "copilot-cli": ("copilot_cli", "CopilotCli", "~/.copilot", ("COPILOT_HOME",)),
+    "goose": ("goose", "Goose", f"{_DATA}/goose", ("GOOSE_PATH_ROOT", "XDG_DATA_HOME")),
+    "hermes": ("hermes", "Hermes", "~/.hermes", ("HERMES_HOME",)),
+    "opencode": ("opencode", "OpenCode", f"{_DATA}/opencode", ("OPENCODE_DB", "XDG_DATA_HOME")),
 }
 _loaded: dict[str, AgentAdapter] = {}
 _installed: dict[str, AgentAdapter] | None = None
@@ -66,8 +69,8 @@ def get_adapter(name: str) -> AgentAdapter:
 
         found = TreeAgent(name)
     elif name in BUILT_IN:
-        module, member = BUILT_IN[name]
-        found = getattr(import_module(module), member)()
+        module, member, _, _ = BUILT_IN[name]
+        found = getattr(import_module(f"{__name__}.{module}"), member)()
     else:
         found = _find_installed().get(name)
     if found is None:
@@ -81,6 +84,26 @@ def get_adapters(agents: Agents = "all") -> list[AgentAdapter]:
         return [get_adapter(name) for name in agent_names()]
     names = [agents] if isinstance(agents, str) else dict.fromkeys(agents)
     return [get_adapter(name) for name in names]
+
+
+def is_absent(name: str) -> bool:
+    """Whether this user certainly has no sessions of a built-in agent: its folder is not there.
+
+    So the adapters of agents that nobody uses need not be loaded. A variable that is set, or a
+    folder that cannot be looked at, is for the adapter to judge.
+    """
+    if name in _loaded or name not in BUILT_IN:
+        return False
+    _, _, folder, variables = BUILT_IN[name]
+    if any(os.environ.get(variable) for variable in variables):
+        return False
+    try:
+        os.stat(os.path.expanduser(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def register_adapter(adapter: AgentAdapter) -> None:

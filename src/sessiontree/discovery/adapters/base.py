@@ -214,9 +214,10 @@ class AgentAdapter(ABC):
         return f"<adapter {self.name}>"
 
 
-def stat_files(folder: str, suffix: str) -> list[FileStat]:
-    """List the files of a folder. Raises OSError, but not for a folder that does not exist.
+def stat_files(folder: str, suffix: str, inside: list[str] | None = None) -> list[FileStat]:
+    """List the files of a folder, and add the folders in it to ``inside``.
 
+    Raises OSError, but not for a folder that does not exist.
     A link that leads nowhere is listed, without a size: reading it then says what is wrong. The
     folder's name may come from a transcript, and be one that no folder can have.
     """
@@ -224,17 +225,38 @@ def stat_files(folder: str, suffix: str) -> list[FileStat]:
     try:
         with os.scandir(folder) as listing:
             for item in listing:
-                if item.name.endswith(suffix):
-                    try:
-                        if item.is_file():
-                            found.append(to_stat(item.path, item.stat()))
-                        elif item.is_symlink() and not os.path.exists(item.path):
-                            found.append(FileStat(item.path, 0, 0, 0))
-                    except OSError:  # gone since the listing
+                try:
+                    if inside is not None and item.is_dir():
+                        inside.append(item.path)
+                    elif not item.name.endswith(suffix):
                         continue
+                    elif item.is_file():
+                        found.append(to_stat(item.path, item.stat()))
+                    elif item.is_symlink() and not os.path.exists(item.path):
+                        found.append(FileStat(item.path, 0, 0, 0))
+                except OSError:  # gone since the listing
+                    continue
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return []
     return found
+
+
+def scan_folders(top: str, suffix: str) -> Iterator[tuple[str, list[FileStat] | OSError]]:
+    """Yield a folder and those below it that have files, in order, each with its files.
+
+    Links to folders are not followed. Of a folder that can't be listed, the error is given.
+    """
+    inside: list[str] = []
+    found: list[FileStat] | OSError
+    try:
+        found = stat_files(top, suffix, inside)
+    except OSError as error:
+        found = error
+    if found:
+        yield top, found
+    for folder in sorted(inside):
+        if not os.path.islink(folder):
+            yield from scan_folders(folder, suffix)
 
 
 def find_files_below(folder: str, found: list[FileStat] | None = None) -> list[FileStat]:

@@ -25,6 +25,7 @@ from sessiontree.discovery.adapters.base import (
     Places,
     StrPath,
     find_files_below,
+    scan_folders,
     stat_files,
 )
 from sessiontree.discovery.adapters.lines import read_lines
@@ -62,8 +63,9 @@ class ClaudeCode(AgentAdapter):
         beside: list[tuple[FileStat, set[str]]] = []
         root = places.claude_projects_dir(os.fspath(home) if home is not None else None)
         for project in places.list_folders(root):
+            folders: list[str] = []
             try:
-                files = stat_files(project, places.SUFFIX)
+                files = stat_files(project, places.SUFFIX, folders)
             except OSError as error:
                 found.unreadable.append((project, error.strerror or str(error)))
                 continue
@@ -74,10 +76,14 @@ class ClaudeCode(AgentAdapter):
                 if not places.is_subagent(stat.path)
             }
             beside += [(stat, ids) for stat in files if places.is_subagent(stat.path)]
-            for folder in places.list_folders(project):
+            for folder in sorted(folders):
                 owner = os.path.basename(folder)
-                for base in places.walk_folders(os.path.join(folder, "subagents")):
-                    chains = [each for each in stat_files(base, places.SUFFIX) if _is_chain(each)]
+                subagents = os.path.join(folder, "subagents")
+                for base, inside in scan_folders(subagents, places.SUFFIX):
+                    if isinstance(inside, OSError):
+                        found.unreadable.append((base, inside.strerror or str(inside)))
+                        continue
+                    chains = [each for each in inside if _is_chain(each)]
                     if chains:
                         found.folders[base] = chains
                     if owner in ids:

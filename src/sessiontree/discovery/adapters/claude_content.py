@@ -7,8 +7,9 @@ over, so that the caller can keep them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from sessiontree.discovery.adapters.records import (
     WireRecord,
@@ -40,12 +41,11 @@ _MARKUP_TAGS = (
 )
 
 
-@dataclass(slots=True)
-class Content:
+class Content(msgspec.Struct):
     """Converted blocks, and blocks without a counterpart."""
 
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    left_over: list[Any] = field(default_factory=list)
+    blocks: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    left_over: list[Any] = msgspec.field(default_factory=list)
 
 
 def convert_prompt(content: object) -> Content:

@@ -25,7 +25,7 @@ from sessiontree.discovery.adapters.base import (
     GetSummaries,
     Places,
     StrPath,
-    stat_files,
+    scan_folders,
 )
 from sessiontree.discovery.adapters.codex_items import RolloutLine
 from sessiontree.discovery.adapters.codex_steps import Gatherer, Step
@@ -63,11 +63,9 @@ class Codex(AgentAdapter):
         found = Places()
         root = places.codex_home(os.fspath(home) if home is not None else None)
         for folder in ("sessions", "archived_sessions"):
-            for base in places.walk_folders(os.path.join(root, folder)):
-                try:
-                    files = stat_files(base, places.SUFFIX)
-                except OSError as error:
-                    found.unreadable.append((base, error.strerror or str(error)))
+            for base, files in scan_folders(os.path.join(root, folder), places.SUFFIX):
+                if isinstance(files, OSError):
+                    found.unreadable.append((base, files.strerror or str(files)))
                     continue
                 start = os.path.join(base, "rollout-")
                 rollouts = [stat for stat in files if stat.path.startswith(start)]

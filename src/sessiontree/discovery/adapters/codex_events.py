@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree.discovery.adapters import codex_items as items
 from sessiontree.discovery.adapters.codex_items import RolloutLine
@@ -24,8 +25,7 @@ _NEAREST = 50
 """How many items on either side an event is compared with; a turn holds fewer of one kind."""
 
 
-@dataclass(slots=True)
-class _Said:
+class _Said(msgspec.Struct):
     """The text of an item or an event, its position, and its turn."""
 
     index: int

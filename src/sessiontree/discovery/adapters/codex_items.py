@@ -6,8 +6,9 @@ both rollout formats into one form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sessiontree.discovery.adapters.records import (
     WireRecord,
@@ -267,8 +268,7 @@ def _shown_prompt(event: WireRecord) -> WireRecord | None:
     return {"type": "message", "role": "user", "content": content} if content else None
 
 
-@dataclass(slots=True)
-class RolloutLine:
+class RolloutLine(msgspec.Struct):
     """A record of either rollout format: its kind and payload."""
 
     kind: str

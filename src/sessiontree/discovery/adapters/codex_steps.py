@@ -13,8 +13,9 @@ yet, else to the next one. An answer with a count is complete: what follows is a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from sessiontree.discovery.adapters import codex_items as items
 from sessiontree.discovery.adapters.codex_events import find_untold
@@ -53,8 +54,7 @@ _LIFECYCLE = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Prompt:
+class Prompt(msgspec.Struct):
     """A message to the model, typed by the user or written by Codex."""
 
     line: RolloutLine
@@ -64,15 +64,14 @@ class Prompt:
     left_over: list[Any]
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """The items of one answer, and the notes recorded between them."""
 
     line: RolloutLine
-    parts: list[WireRecord] = field(default_factory=list)
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    searches: list[tuple[WireRecord, dict[str, Any]]] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    parts: list[WireRecord] = msgspec.field(default_factory=list)
+    blocks: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    searches: list[tuple[WireRecord, dict[str, Any]]] = msgspec.field(default_factory=list)
+    notes: list[Note] = msgspec.field(default_factory=list)
     usage: dict[str, Any] | None = None
     running: int = 0
     """The session's tokens up to this answer, which a fork keeps."""
@@ -82,16 +81,14 @@ class Answer:
     was_aborted: bool = False
 
 
-@dataclass(slots=True)
-class Output:
+class Output(msgspec.Struct):
     """The output of a tool."""
 
     line: RolloutLine
     item: WireRecord
 
 
-@dataclass(slots=True)
-class Note:
+class Note(msgspec.Struct):
     """A record without a counterpart."""
 
     line: RolloutLine
@@ -99,23 +96,20 @@ class Note:
     data: WireRecord
 
 
-@dataclass(slots=True)
-class Compaction:
+class Compaction(msgspec.Struct):
     """A summary in place of what came before it, and how many tokens that had."""
 
     line: RolloutLine
     tokens: int
 
 
-@dataclass(slots=True)
-class RollBack:
+class RollBack(msgspec.Struct):
     """The removal of the last turns."""
 
     line: RolloutLine
 
 
-@dataclass(slots=True)
-class Meta:
+class Meta(msgspec.Struct):
     """The file's metadata."""
 
     line: RolloutLine

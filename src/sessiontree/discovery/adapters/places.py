@@ -236,13 +236,6 @@ def _walk(folder: str) -> Iterator[str]:
             yield os.path.join(base, name)
 
 
-def walk_folders(folder: str) -> Iterator[str]:
-    """Yield a folder and the folders below it; none if it does not exist."""
-    for base, folders, _ in os.walk(folder):
-        folders.sort()
-        yield base
-
-
 def list_folders(folder: str) -> list[str]:
     """List the folders right in a folder, sorted; [] if it can't be read."""
     try:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from sessiontree.model import codec
 from sessiontree.model.ids import format_timestamp, parse_timestamp
@@ -22,12 +23,11 @@ _MOST = 1 << 53
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
-@dataclass(slots=True)
-class RecordList:
+class RecordList(msgspec.Struct):
     """The records of one file in order, and the lines without a record."""
 
-    records: list[WireRecord] = field(default_factory=list)
-    skipped: list[tuple[int, str]] = field(default_factory=list)
+    records: list[WireRecord] = msgspec.field(default_factory=list)
+    skipped: list[tuple[int, str]] = msgspec.field(default_factory=list)
 
 
 def read_records(data: bytes) -> RecordList:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Self
 
 from sessiontree.clock import Clock, now_ms
 from sessiontree.discovery import paths
-from sessiontree.discovery.breadcrumbs import write_breadcrumb
 from sessiontree.errors import AmbiguousSessionError, PersistenceError, SessionNotFoundError
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, get_cwd, get_scope
@@ -404,6 +403,8 @@ class FileStore:
     def leave_breadcrumb(self, cwd: str, ref: Ref) -> None:
         """Note that this terminal works on a session. Best effort."""
         if isinstance(self.storage, FileSessionStorage):
+            from sessiontree.discovery.breadcrumbs import write_breadcrumb
+
             write_breadcrumb(self.profile, cwd, ref)
 
     def watch(self, ref: Ref) -> Watch:

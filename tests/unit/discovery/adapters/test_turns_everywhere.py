@@ -11,8 +11,8 @@ import pytest
 from tests.agent_kinds import CWD, KINDS, PROMPT, Sample
 
 from sessiontree import SessionManager, search
-from sessiontree.discovery import catalogue
-from sessiontree.discovery.adapters import get_adapter
+from sessiontree.discovery import adapters, catalogue
+from sessiontree.discovery.adapters import get_adapter, is_absent
 from sessiontree.discovery.agent_sessions import list_agent_sessions
 from sessiontree.discovery.native_agent import native_command
 from sessiontree.discovery.search import update_search_index
@@ -66,6 +66,31 @@ def test_it_is_listed(agent: str, sample: Sample) -> None:
     assert [each.id for each in list_agent_sessions("all")] == [sample.id]
     assert [each.id for each in list_agent_sessions(agent, CWD)] == [sample.id]
     assert not list_agent_sessions(agent, "/srv/other")
+
+
+def test_only_agents_that_this_user_has_are_loaded(
+    agent: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_loaded", {})
+    variables = adapters.BUILT_IN[agent][3]
+    for variable in variables:
+        monkeypatch.delenv(variable, raising=False)
+    assert is_absent(agent)
+    assert agent not in [source.adapter.name for source in find_sources()]
+    KINDS[agent](home)
+    assert not is_absent(agent)
+    assert agent in [source.adapter.name for source in find_sources()]
+
+
+def test_a_variable_that_names_its_folder_loads_an_agent(
+    agent: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in adapters.BUILT_IN[agent][3]:
+        monkeypatch.setattr(adapters, "_loaded", {})
+        assert is_absent(agent)
+        monkeypatch.setenv(variable, str(home / "elsewhere"))
+        assert not is_absent(agent)
+        monkeypatch.delenv(variable)
 
 
 def test_it_is_found_where_it_lies(agent: str, sample: Sample) -> None:
