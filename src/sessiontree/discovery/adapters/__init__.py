@@ -89,7 +89,7 @@ def get_adapters(agents: Agents = "all") -> list[AgentAdapter]:
 def is_absent(name: str) -> bool:
     """Whether this user certainly has no sessions of a built-in agent: its folder is not there.
 
-    So the adapters of agents that nobody uses need not be loaded. A variable that is set, or a
+    Then its adapter need not be loaded. A variable that is set, or a
     folder that cannot be looked at, is for the adapter to judge.
     """
     if name in _loaded or name not in BUILT_IN:
