@@ -43,7 +43,7 @@ def test_an_open_database_is_read_with_its_log(database: OpenCodeDatabase) -> No
     assert len(search("walrus")) == 1
 
 
-@pytest.mark.parametrize("updated_ms", [2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("updated_ms", [40_000_000_000_000, 2**63 - 1, -(2**63)])
 def test_a_row_with_a_time_that_no_file_has_hides_no_session(
     database: OpenCodeDatabase, updated_ms: int
 ) -> None:
