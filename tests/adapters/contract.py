@@ -23,7 +23,6 @@ import the driver by its module and name, so it must stand at the top of a modul
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import signal
@@ -324,7 +323,6 @@ class AsyncAdapterOnFiles(AdapterOnFiles):
 
         monkeypatch.setattr(SessionManager, "flush", noting_flush)
         del driver
-        gc.collect()
         assert await asyncio.to_thread(is_closing.wait, 30)
         assert loop_thread not in threads
 

@@ -8,7 +8,7 @@ import logging
 import operator
 import signal
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -676,6 +676,41 @@ def test_a_message_that_a_node_changes_in_place_is_written_again(saver: Sessiont
     found = values_of(saver, second)["messages"]
     assert found[0].additional_kwargs == {"seen": True}
     assert [each.content for each in found] == ["one", "2", "three"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: setattr(said, "content", "changed"),
+        lambda said: said.tool_calls[0]["args"]["path"].append("b"),
+        lambda said: said.tool_calls.append(copy.deepcopy(said.tool_calls[0])),
+        lambda said: said.response_metadata.update(model="m"),
+        lambda said: setattr(said, "noted", "a field that its type does not know"),
+        lambda said: setattr(said, "additional_kwargs", {"is": "another"}),
+        lambda said: said.__init__("made again", id=said.id),
+    ],
+    ids=["field", "deep", "list", "dict", "extra", "replaced", "init"],
+)
+@pytest.mark.parametrize("at", [0, 255, 256, 599])
+def test_whatever_changes_in_a_message_of_many_is_seen(
+    saver: SessiontreeSaver, change: Callable[[Any], object], at: int
+) -> None:
+    call: Any = {"name": "read", "args": {"path": ["a"]}, "id": "1", "type": "tool_call"}
+    said = [AIMessage(str(number), id=str(number), tool_calls=[call]) for number in range(600)]
+    config = put(saver, config_of("t"), messages=said)
+    said = [*said, AIMessage("600", id="600")]
+    config = put(saver, config, messages=said)
+    before = said[at].model_dump()
+    change(said[at])
+    after = said[at].model_dump()
+    said = [*said, AIMessage("601", id="601")]
+    config = put(saver, config, messages=said)
+    assert before != after
+    found = values_of(saver, config)["messages"]
+    assert [each.model_dump() for each in found] == [each.model_dump() for each in said]
+    change(said[0])
+    put(saver, config, messages=[*said, AIMessage("602", id="602")])
+    assert values_of(saver, config_of("t"))["messages"][0].model_dump() == said[0].model_dump()
 
 
 # -- whole threads -----------------------------------------------------------------------------

@@ -67,6 +67,7 @@ def test_an_answer_names_its_agent_and_no_model_that_nobody_knows(machine: Machi
     headings = [line for line in machine.run("show", A).lines if line.startswith("Agent")]
     (heading,) = headings
     assert heading.startswith("Agent  forecaster · 20")
+    assert "agent forecaster It rains." in machine.run("tree", A).out
     machine.run("export", A, "-o", "out.md")
     assert "## Agent (forecaster) · " in (machine.project / "out.md").read_text()
     machine.run("export", A, "-o", "out.html")

@@ -90,7 +90,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
         )
         self._delete_permanently = delete_permanently
         self._threads = LearnedSessions(Thread)
-        self._listed = ListedSessions(self._sessions.store, self._listed_key)
+        self._listed = ListedSessions(self._sessions.store, partial(_listed_key, scope))
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002
         """The version after this one: numbers, and texts for threads that began with texts."""
@@ -448,11 +448,6 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
         """The ids of all threads of the scope."""
         return self._listed.of_scope(self._sessions.scope)
 
-    def _listed_key(self, log: SessionLog) -> str | None:
-        header = log.header
-        is_ours = header.get("harness") == HARNESS
-        return key_of(header) if is_ours and header.get("scope") == self._sessions.scope else None
-
 
 class _Wanted:
     """Which checkpoints a listing is about."""
@@ -472,6 +467,13 @@ class _Wanted:
             if (not self._id or place.id == self._id)
             and (not self._before or place.id < self._before)
         ]
+
+
+def _listed_key(scope: str | None, log: SessionLog) -> str | None:
+    """The id of the thread that a session is, if it is one of this scope."""
+    header = log.header
+    is_ours = header.get("harness") == HARNESS
+    return key_of(header) if is_ours and header.get("scope") == scope else None
 
 
 def _by_thread(places: Sequence[_Place]) -> Iterator[tuple[Any, Sequence[str]]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter, eq, is_
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,7 +32,11 @@ INLINE = 256
 DIGEST = 32
 """Characters of a digest."""
 
-_MODEL_STATE = attrgetter("__dict__", "__pydantic_extra__")
+_FIELDS = attrgetter("__dict__")
+_EXTRA = attrgetter("__pydantic_extra__")
+_VALUES = dict.values
+_BLOCK = 256
+"""Messages that are looked at together: few enough for the processor's cache."""
 _IMMUTABLE = frozenset((str, int, float, bool, bytes, type(None)))
 _NUMBERS = frozenset((int, float, bool, type(None)))
 
@@ -79,10 +84,26 @@ class Listed:
     items: list[Item] = field(default_factory=list)
     is_said: bool = True
     """Whether all of them are messages that say something."""
+    has_extra: bool = False
+    """Whether any of them has fields that its type does not know."""
+    said: list[list[Any]] = field(default_factory=list)
+    """The values in the states of messages, one after the other: a list for each _BLOCK."""
     kept: int = 0
     """How many items it has in common with the list before it, without looking at more."""
     new: dict[str, Dumped] = field(default_factory=dict)
     """What was serialized for it, as far as it needs an entry."""
+
+    def note(self, value: Any, state: Any, item: Item) -> None:
+        """Know one more object, what it said, and the item that it came to."""
+        self.is_said = self.is_said and is_message(value)
+        self.has_extra = self.has_extra or (isinstance(value, BaseModel) and bool(_EXTRA(value)))
+        if self.is_said and not self.has_extra:
+            if len(self.objects) % _BLOCK == 0:
+                self.said.append([])
+            self.said[-1] += state.values() if type(state) is dict else (state,)
+        self.objects.append(value)
+        self.states.append(state)
+        self.items.append(item)
 
 
 def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> Listed:
@@ -92,7 +113,13 @@ def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> List
     if _continues(known, value):
         rest = value[len(known.objects) :]
         begun = Listed(
-            [*known.objects], [*known.states], [*known.items], known.is_said, len(known.items)
+            [*known.objects],
+            [*known.states],
+            [*known.items],
+            known.is_said,
+            known.has_extra,
+            [*known.said[:-1], *([*last] for last in known.said[-1:])],
+            len(known.items),
         )
         return _add(coder, begun, rest)
     places = {id(each): at for at, each in enumerate(known.objects)}
@@ -100,10 +127,7 @@ def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> List
     for each in value:
         at = places.get(id(each))
         if at is not None and known.states[at] == _state(each):
-            listed.objects.append(each)
-            listed.states.append(known.states[at])
-            listed.items.append(known.items[at])
-            listed.is_said &= is_message(each)
+            listed.note(each, known.states[at], known.items[at])
         else:
             _add(coder, listed, (each,))
     return listed
@@ -111,8 +135,10 @@ def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> List
 
 def note_items(objects: Sequence[Any], items: Sequence[Item]) -> Listed:
     """The same for objects that were just made of these items."""
-    is_said = all(map(is_message, objects))
-    return Listed([*objects], [*map(_copy_state, objects)], [*items], is_said)
+    listed = Listed()
+    for each, item in zip(objects, items, strict=True):
+        listed.note(each, _copy_state(each), item)
+    return listed
 
 
 def count_same(one: Sequence[Item], other: Sequence[Item]) -> int:
@@ -134,16 +160,27 @@ def _continues(known: Listed, value: Sequence[Any]) -> bool:
     count = len(known.objects)
     if len(value) < count or not all(map(is_, known.objects, value)):
         return False
-    look = _MODEL_STATE if known.is_said else _state
-    return all(map(eq, map(look, known.objects), known.states))
+    if not known.is_said or known.has_extra:
+        return all(map(eq, map(_state, known.objects), known.states))
+    return all(
+        _says(known.objects[at : at + _BLOCK], said)
+        for at, said in zip(range(0, count, _BLOCK), known.said, strict=True)
+    )
+
+
+def _says(messages: Sequence[Any], said: Sequence[Any]) -> bool:
+    """Whether messages say what they said. Each step asks it of all messages, so C does the work.
+
+    The values of all their fields stand in one list. Looking at those and not at ``states`` saves
+    reading as much memory again, which is what it costs; most of them are the very same objects.
+    """
+    values = [*chain.from_iterable(map(_VALUES, map(_FIELDS, messages)))]
+    return values == said and not any(map(_EXTRA, messages))
 
 
 def _add(coder: Coder, listed: Listed, objects: Sequence[Any]) -> Listed:
     for each in objects:
-        listed.objects.append(each)
-        listed.states.append(_copy_state(each))
-        listed.items.append(_item_of(coder, each, listed.new))
-        listed.is_said &= is_message(each)
+        listed.note(each, _copy_state(each), _item_of(coder, each, listed.new))
     return listed
 
 
@@ -181,7 +218,10 @@ class _Unknown:
 
 
 def _state(value: Any) -> Any:
-    return _MODEL_STATE(value) if isinstance(value, BaseModel) else value
+    if not isinstance(value, BaseModel):
+        return value
+    extra = _EXTRA(value)
+    return (_FIELDS(value), extra) if extra else _FIELDS(value)
 
 
 def _copy_state(value: Any) -> Any:

@@ -23,7 +23,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from types import EllipsisType
 from typing import Any, Self
@@ -93,7 +93,7 @@ class SessiontreeConversationStore(ConversationStore):
         )
         self._delete_permanently = delete_permanently
         self._homes: OrderedDict[str, str] = OrderedDict()
-        self._listed = ListedSessions(self._sessions.store, self._read_listed)
+        self._listed = ListedSessions(self._sessions.store, partial(_read_listed, scope))
 
     # -- the five primitives ---------------------------------------------------------------
 
@@ -274,9 +274,11 @@ class SessiontreeConversationStore(ConversationStore):
         """The records of all sessions."""
         return [_copy(record) for record in self._listed.of_scope(self._sessions.scope)]
 
-    def _read_listed(self, log: SessionLog) -> ConversationRecord | None:
-        found = _last_record_of(log.tree) if self._is_here(log.header) else None
-        return None if found is None else found.record
+
+def _read_listed(scope: str | None, log: SessionLog) -> ConversationRecord | None:
+    """The record of a session's conversation, if it is one of this scope."""
+    found = _last_record_of(log.tree) if log.header.get("scope") == scope else None
+    return None if found is None else found.record
 
 
 class _DeletedError(Exception):

@@ -75,7 +75,7 @@ class _Call(Generic[R]):
     __slots__ = ("_error", "_function", "_is_over", "_loop", "_returned", "_waiter")
 
     def __init__(self, function: Callable[[], R]) -> None:
-        self._function = function
+        self._function: Callable[[], R] | None = function
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._is_over = False
@@ -83,11 +83,19 @@ class _Call(Generic[R]):
         self._error: BaseException | None = None
 
     def __call__(self) -> None:
-        """Run in the other thread."""
+        """Run in the other thread.
+
+        That thread may keep the call for a while after it is over, but not what it was about: who
+        drops that then is to be the last to hold it.
+        """
+        function, self._function = self._function, None
+        if function is None:
+            return
         try:
-            self._returned = self._function()
+            self._returned = function()
         except BaseException as error:
             self._error = error
+        del function
         with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._end)
 

@@ -17,7 +17,7 @@ from sessiontree.core.usage import arguments_text
 from sessiontree.export.markdown_safety import clean
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
-from sessiontree.model.messages import as_text, text_of
+from sessiontree.model.messages import AGENT_NAME, as_text, text_of
 from sessiontree.scope import Scope
 
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
@@ -75,8 +75,8 @@ def _is_talk(entry: Entry) -> bool:
     message = entry.decode().get("message")
     if not isinstance(message, dict) or message.get("role") in ("toolResult", "system"):
         return False
-    kind, _, text = line_of_message(message)
-    return kind != "agent" or not text.startswith("→ ")
+    is_answer = message.get("role") == "assistant"
+    return not (is_answer and line_of_message(message)[2].startswith("→ "))
 
 
 def _lay_out(tree: SessionTree, shown: Sequence[Entry]) -> Iterator[_Line]:
@@ -226,7 +226,9 @@ def line_of_message(message: Mapping[str, Any]) -> tuple[str, str, str]:
         case "user":
             return "you", "green", text or _first_image(content)
         case "assistant":
-            return "agent", "cyan", text or _calls(content) or as_text(message.get("errorMessage"))
+            said = text or _calls(content) or as_text(message.get("errorMessage"))
+            name = output.one_line(as_text(message.get(AGENT_NAME)))
+            return f"agent {name}".rstrip(), "cyan", said
         case "toolResult":
             name = as_text(message.get("toolName")) or "tool"
             return f"{name} {'failed' if message.get('isError') else 'result'}", "dim", text
