@@ -36,7 +36,7 @@ _FIELDS = attrgetter("__dict__")
 _EXTRA = attrgetter("__pydantic_extra__")
 _VALUES = dict.values
 _BLOCK = 256
-"""Messages that are looked at together: few enough for the processor's cache."""
+"""How many messages are compared at a time: few enough for the processor's cache."""
 _IMMUTABLE = frozenset((str, int, float, bool, bytes, type(None)))
 _NUMBERS = frozenset((int, float, bool, type(None)))
 
