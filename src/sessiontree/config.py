@@ -201,6 +201,8 @@ class Config(msgspec.Struct, frozen=True):
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """What of the file could not be used, in one line each."""
+    unknown: tuple[str, ...] = ()
+    """The names in the file that no setting has."""
 
     def find(self, key: str) -> tuple[Value | None, str]:
         """A setting's value, None if unset, and its origin: a variable, the file, the default."""
@@ -285,7 +287,8 @@ def _parse(path: str, text: str, environ: Mapping[str, str]) -> Config:
             values[key] = find_setting(key).check(value)
         except ConfigError as error:
             warnings.append(f"{path}: {error}")
-    return Config(path, values, environ, tuple(warnings))
+    unknown = tuple(key for key in table if key not in SETTINGS)
+    return Config(path, values, environ, tuple(warnings), unknown)
 
 
 def _read(path: str) -> str:
@@ -329,8 +332,7 @@ def save_setting(path: str, key: str, value: Value | None) -> None:
     """
     from sessiontree.storage.locks import hold_folder
 
-    setting = find_setting(key)
-    checked = None if value is None else setting.check(value)
+    checked = None if value is None else find_setting(key).check(value)
     path = os.path.realpath(path)  # many keep it in a repository of their own, with a link here
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)

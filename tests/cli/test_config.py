@@ -37,6 +37,15 @@ def test_get_set_unset_and_path(machine: Machine) -> None:
     assert machine.run("config", "get", "attempts").out == "4\n"
 
 
+def test_what_is_no_setting_can_be_removed(machine: Machine) -> None:
+    _file(machine).parent.mkdir(parents=True, exist_ok=True)
+    _file(machine).write_text('theme = "nord"\nbogus = 3\n')
+    assert 'unknown setting "bogus"' in machine.run("config").err
+    assert machine.run("config", "unset", "bogus").out == "bogus removed\n"
+    assert _file(machine).read_text() == 'theme = "nord"\n'
+    assert machine.run("config", "unset", "bogus").code == 2
+
+
 def test_what_cannot_be_set_is_one_line(machine: Machine) -> None:
     wrong = machine.run("config", "set", "attempts", "many")
     assert (wrong.code, wrong.err) == (

@@ -484,6 +484,9 @@ async def test_sort_named_only_and_path(stocked: Shop) -> None:
         await rig.press("ctrl+s", "ctrl+s", "ctrl+o")
         assert "dark mode please" not in rig.names
         assert "named only" in rig.text
+        await rig.type("dark")
+        assert "Nothing with a name matches dark · Ctrl+O shows those without" in rig.text
+        await rig.press("backspace", "backspace", "backspace", "backspace")
         await rig.press("ctrl+l")
         assert ".jsonl" in rig.text
 

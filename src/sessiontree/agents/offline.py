@@ -56,7 +56,7 @@ _RULES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Arguments]],
     (
         re.compile(r"(?:read|show|cat)\s+(?:the\s+file\s+)?(?P<path>\S+)", re.IGNORECASE),
         "read",
-        lambda found: {"path": _unquoted(found["path"])},
+        lambda found: {"path": _unquoted(found["path"].removeprefix("@"))},  # as `@` completes it
     ),
     (
         re.compile(

@@ -138,7 +138,7 @@ def agent_option(command: _Command) -> _Command:
         "--agent",
         metavar="NAME",
         type=AgentName(),
-        help="Only sessions of this agent, such as claude-code, codex or pi.",
+        help="Use only sessions of this agent, such as claude-code, codex or pi.",
     )(command)
 
 

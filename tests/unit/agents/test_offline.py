@@ -69,6 +69,7 @@ async def test_it_says_plainly_what_it_is_and_what_it_can_do(agent: OfflineAgent
         ("List files", "ls", "notes.md"),
         ("ls .", "ls", "notes.md"),
         ("read notes.md", "read", "first line"),
+        ("read @notes.md", "read", "first line"),
         ("show `notes.md`", "read", "first line"),
         ("grep needle", "grep", "notes.md:2: the needle"),
         ('search for "the needle" in .', "grep", "notes.md:2: the needle"),

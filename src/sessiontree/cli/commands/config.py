@@ -45,6 +45,15 @@ class SettingName(click.ParamType["Setting"]):
         ]
 
 
+class SetName(SettingName):
+    """The name of a setting, or an unknown name that the file sets; as a text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value) in settings.load_config().unknown:
+            return str(value)
+        return super().convert(value, param, ctx).key
+
+
 _PASSWORD = re.compile("(?<=[^/:]):[^/@]*@")
 """The one in a store's URL; a listing may be looked at by others."""
 
@@ -120,13 +129,13 @@ def set_command(setting: Setting, value: str) -> None:
 
 
 @config_command.command("unset")
-@_SETTING
-def unset_command(setting: Setting) -> None:
+@click.argument("setting", metavar="SETTING", type=SetName())
+def unset_command(setting: str) -> None:
     """Remove a setting from config.toml, so that its default applies."""
     config = _config()
-    settings.save_setting(config.path, setting.key, None)
-    was_set = setting.key in config.in_file
-    output.write_line(f"{setting.key} {'removed' if was_set else 'was not set'}")
+    settings.save_setting(config.path, setting, None)
+    was_set = setting in config.in_file or setting in config.unknown
+    output.write_line(f"{output.one_line(setting)} {'removed' if was_set else 'was not set'}")
 
 
 @config_command.command("path")

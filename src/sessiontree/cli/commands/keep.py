@@ -35,7 +35,7 @@ _MOST_SHOWN = 20
     metavar="N",
     default=0,
     type=Count(),
-    help="With --restore: the version before the last rewrite (1), or an earlier one.",
+    help="With --restore: undo the last N times that its agent rewrote the file.",
 )
 @click.option("--forget", "forgotten", metavar="ID", help="Remove the copy of a session for good.")
 @click.option(

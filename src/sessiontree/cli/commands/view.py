@@ -31,9 +31,9 @@ _BROWSER_START_S = 60
 @click.option("--allow-host", "names", metavar="NAME", multiple=True,
               help="A host name that browsers use for this server.")  # fmt: skip
 @click.option("--login-header", metavar="HEADER",
-              help=f"A proxy names the user in this header ({SECRET_VARIABLE}).")  # fmt: skip
+              help=f"Take the user's name from this header ({SECRET_VARIABLE}).")  # fmt: skip
 @click.option("--writer", "writers", metavar="NAME", multiple=True,
-              help="With --login-header: only these may change sessions.")  # fmt: skip
+              help="With --login-header: only these users may change sessions.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Allow no changes.")
 @click.option("--no-open", is_flag=True, help="Don't open the browser.")
 @with_scope

@@ -151,6 +151,9 @@ class SessionFeed:
         if self.breadth == "all" and "agents" in self._shelf.breadths:
             hint = " · Tab shows all agents"
         if not self.query.is_empty and self.query.filters.problem is None:
+            if self.named_only:
+                query = safe_text.one_line(self.query.text)
+                return f"Nothing with a name matches {query} · Ctrl+O shows those without{hint}"
             return f"Nothing matches {safe_text.one_line(self.query.text)}{hint}"
         if self.named_only:
             return f"No session has a name · Ctrl+O shows those without{hint}"

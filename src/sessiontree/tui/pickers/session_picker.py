@@ -298,12 +298,15 @@ class SessionPicker(QueryPicker[Picked]):
     # -- keys ------------------------------------------------------------------------------------
 
     def action_scope(self) -> None:
+        self._notice = ""
         self._feed.next_breadth()
 
     def action_sort(self) -> None:
+        self._notice = ""
         self._feed.next_sort()
 
     def action_named(self) -> None:
+        self._notice = ""
         self._feed.toggle_named()
 
     def action_path(self) -> None:

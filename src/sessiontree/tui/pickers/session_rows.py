@@ -560,6 +560,7 @@ def _closer(reason: Reason, room: int) -> Reason:
     if not reason.marks or cell_len(reason.text[: reason.marks[0][1]]) <= room:
         return reason
     cut = max(0, reason.marks[0][0] - room // 4)
+    cut = reason.text.find(" ", cut, reason.marks[0][0]) + 1 or cut
     marks = tuple((a - cut + 1, b - cut + 1) for a, b in reason.marks)
     return Reason(reason.field, f"…{reason.text[cut:]}", marks)
 
