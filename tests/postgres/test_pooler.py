@@ -112,3 +112,24 @@ def test_the_tables_are_made_through_it(pooler: Server, server: Server) -> None:
     assert upgrade(store.database, is_init=True)
     assert list(store.list()) == []
     store.close()
+
+
+def test_the_append_is_prepared_without_a_pooler_and_never_with_one(
+    pooler: Server, server: Server, database: str
+) -> None:
+    kept = {}
+    for name, url in (("direct", server.url(database)), ("pooled", pooler.url(database))):
+        store = PostgresStore(f"{url}?tenant=prepared{next(_numbers)}&pool=1")
+        with SessionManager.create(CWD, storage=store) as session:
+            for at in range(40):
+                session.append_message(user(str(at)))
+            session.append_message(assistant("done"))
+            ref = session.ref
+        assert store.read(ref).tree.entries[39].data["message"]["content"] == "39"
+        with store.database.connection() as connection:
+            found = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+        kept[name] = [statement for (statement,) in found]
+        store.close()
+    assert kept["direct"]
+    assert all("st_append" in statement for statement in kept["direct"])
+    assert kept["pooled"] == []

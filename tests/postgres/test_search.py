@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.samples import assistant, user
 from sessiontree import FileStore, SessionManager
 from sessiontree.stores.postgres import search as rows_search
 from sessiontree.stores.postgres.database import Statement
+from sessiontree.stores.postgres.pool import Row
 from sessiontree.stores.postgres.statements import OURS
 from sessiontree.stores.postgres.store import PostgresStore
 from sessiontree.stores.transfer import transfer
@@ -190,3 +192,32 @@ def test_a_search_reads_no_rows_of_other_tenants(url: str, store: PostgresStore)
     assert scan["Index Name"] == "st_text_words"
     assert scan["Actual Rows"] == 1
     other.close()
+
+
+def test_a_search_reads_only_the_sessions_that_it_found(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        with SessionManager.create("/work/many", storage=store) as session:
+            session.append_message(user("rare" if number == 7 else "usual"))
+            session.append_message(assistant("yes"))
+    sent: list[Statement] = []
+    send = store.database.run_all
+
+    def note(statements: Sequence[Statement]) -> list[list[Row]]:
+        sent.extend(statements)
+        return send(statements)
+
+    monkeypatch.setattr(store.database, "run_all", note)
+    assert len(store.search("rare")) == 1
+    (asked,) = [each for each in sent if each.sql.startswith("WITH")]
+    explain = Statement("EXPLAIN (ANALYZE, FORMAT JSON) " + asked.sql, asked.parameters)
+    plan = send([Statement("SET LOCAL enable_seqscan = off"), explain])[1][0][0][0]["Plan"]
+    read = [each for each in _nodes(plan) if each.get("Relation Name") == "st_session"]
+    assert [(each["Index Name"], each["Actual Rows"]) for each in read] == [("st_session_pkey", 1)]
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)

@@ -1,9 +1,10 @@
 """Statements on a PostgreSQL database: connections, one round trip each, and retries.
 
 **Connections.** A statement borrows one of a few connections for as long as it runs. Nothing is
-kept in them: no prepared statement, no setting, no lock, so a pooler in transaction mode may hand
-each transaction to another server. Several statements that belong together, and the tenant that
-they are for, go out in one pipeline: one round trip.
+kept in them: no setting, no lock, so a pooler in transaction mode may hand each transaction to
+another server. The append alone is prepared, after a few times, where no pooler is (``pool``).
+Several statements that belong together, and the tenant that they are for, go out in one pipeline:
+one round trip.
 
 **Again.** A server may end a connection, crash, refuse for serialization, or find a deadlock. Every
 statement of ours may be sent twice: reads anyway; an append is recognised by its entries' ids, and
@@ -67,6 +68,8 @@ class Statement:
     again: Parameters | None = None
     names_tenant: bool = False
     """Whether it says itself whose rows it is for."""
+    is_frequent: bool = False
+    """Whether the server should keep it parsed and planned, where no pooler stands before it."""
 
 
 class Database:
@@ -107,15 +110,19 @@ class Database:
         ]
         is_held = connection.info.transaction_status != pq.TransactionStatus.IDLE
         if len(chosen) == 1 and (tenant is None or statements[0].names_tenant):
-            return [_fetch(connection.execute(*chosen[0], binary=True))]
+            is_frequent = statements[0].is_frequent
+            if is_frequent:
+                connection.note_frequent()
+            prepare = None if is_frequent else False
+            return [_fetch(connection.execute(*chosen[0], prepare=prepare, binary=True))]
         with connection.pipeline():
             if not is_held:
-                connection.execute("BEGIN")
+                connection.execute("BEGIN", prepare=False)
             if tenant is not None and not is_held:
-                connection.execute(_SET_TENANT, (tenant,))
-            cursors = [connection.execute(*each, binary=True) for each in chosen]
+                connection.execute(_SET_TENANT, (tenant,), prepare=False)
+            cursors = [connection.execute(*each, prepare=False, binary=True) for each in chosen]
             if not is_held:
-                connection.execute("COMMIT")
+                connection.execute("COMMIT", prepare=False)
         return [_fetch(cursor) for cursor in cursors]
 
     def attempt(self, work: Callable[[Connection, bool], _T]) -> _T:
@@ -195,13 +202,13 @@ class Database:
         """A transaction that begins with a statement, usually one that locks. psycopg.Error."""
         with self.connection() as connection, connection.transaction():
             if self.address.tenant is not None:
-                connection.execute(_SET_TENANT, (self.address.tenant,))
-            connection.execute(sql, parameters)
+                connection.execute(_SET_TENANT, (self.address.tenant,), prepare=False)
+            connection.execute(sql, parameters, prepare=False)
             yield connection
 
     def _check(self, connection: Connection) -> None:
         try:
-            found = connection.execute("SELECT version, oldest_client FROM st_meta").fetchone()
+            found = connection.execute(_VERSIONS, prepare=False).fetchone()
         except psycopg.errors.UndefinedTable:
             raise MissingSchemaError(
                 f"{self.address.shown} has no tables for sessions yet; to create them: "
@@ -221,6 +228,7 @@ class Database:
         self.pool.checked_at = time.monotonic()
 
 
+_VERSIONS = "SELECT version, oldest_client FROM st_meta"
 _SET_TENANT = "SELECT set_config('sessiontree.tenant', %s, true)"
 
 

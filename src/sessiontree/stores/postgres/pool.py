@@ -13,16 +13,40 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
 Row = tuple[Any, ...]
-Connection = psycopg.Connection[Row]
+
+
+class Connection(psycopg.Connection[Row]):
+    """A connection that keeps nothing on the server, but for frequent statements if it may."""
+
+    _frequent = 0
+    _is_judged = False
+
+    def note_frequent(self) -> None:
+        """Note that a frequent statement follows; after a few the server keeps it planned.
+
+        Unless a pooler stands between: it would hand the next transaction to another server. One
+        gives its clients numbers of its own instead of the server's process.
+        """
+        self._frequent += 1
+        if self._frequent < _FEW or self._is_judged:
+            return
+        if self.info.transaction_status == pq.TransactionStatus.IDLE:
+            self._is_judged = True
+            (pid,) = self.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+            if pid == self.info.backend_pid:
+                self.prepare_threshold = 1
+
 
 NEVER = float("-inf")
 _CONNECT_TIMEOUT_S = 10
+_FEW = 10
 
 # What it notes of lost connections is dealt with here; without a handler it would be printed.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -42,7 +66,10 @@ class ConnectionPool:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._idle: deque[Connection] = deque()
-        self._room = threading.Semaphore(self._size)
+        # as a semaphore; Python's own takes several times as long where threads wait
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._size):
+            self._room.put(None)
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -50,7 +77,9 @@ class ConnectionPool:
         if self._process != os.getpid():
             self._inherited = self._idle  # the parent's: closing them here would end them there
             self._begin()
-        with self._room:
+        room = self._room
+        room.get()
+        try:
             connection = self._take()
             try:
                 yield connection
@@ -62,6 +91,8 @@ class ConnectionPool:
                     connection.close()
                     if is_broken:
                         self.close()  # what broke one has most likely broken those that wait
+        finally:
+            room.put(None)
 
     def _take(self) -> Connection:
         while self._idle:
@@ -82,7 +113,7 @@ class ConnectionPool:
 
 def connect(conninfo: str) -> Connection:
     """A new connection in autocommit that keeps nothing on the server. Raises psycopg.Error."""
-    return psycopg.connect(
+    return Connection.connect(
         conninfo,
         autocommit=True,
         prepare_threshold=None,

@@ -63,7 +63,13 @@ def append(
     """The statement that appends entries; the name of the tenant goes along in it."""
     sql = (_APPEND if tenant is None else _APPEND_AS)[is_one]
     first = where if tenant is None else (tenant, *where)
-    return Statement(sql, (*first, is_again, *what), (*first, True, *what), names_tenant=True)
+    return Statement(
+        sql,
+        (*first, is_again, *what),
+        (*first, True, *what),
+        names_tenant=True,
+        is_frequent=True,
+    )
 
 
 READ_ON = (
