@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,11 @@ async def google_adk(url: str, count: int, text: str) -> Times:
 
 
 async def langgraph(url: str, count: int, text: str) -> Times:
-    """LangGraph, ``PostgresSaver``: a checkpoint of the state so far a message."""
+    """LangGraph, ``PostgresSaver``: a checkpoint of the state so far a message.
+
+    The state has what an agent's has: messages of LangChain, with ids as ``add_messages`` gives.
+    """
+    from langchain_core.messages import HumanMessage  # type: ignore[import-not-found]
     from langgraph.checkpoint.base import empty_checkpoint
     from langgraph.checkpoint.postgres import PostgresSaver  # type: ignore[import-not-found]
 
@@ -77,11 +82,11 @@ async def langgraph(url: str, count: int, text: str) -> Times:
         saver.setup()
         where = {"thread_id": f"bench-{time.time_ns()}", "checkpoint_ns": ""}
         config: Any = {"configurable": where}
-        state: list[dict[str, Any]] = []
+        state: list[Any] = []
 
         def append() -> None:
             nonlocal config
-            state.append({"type": "human", "content": text})
+            state.append(HumanMessage(content=text, id=str(uuid.uuid4())))
             version = len(state)
             checkpoint: Any = empty_checkpoint()
             checkpoint["channel_values"] = {"messages": list(state)}
