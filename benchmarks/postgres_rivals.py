@@ -74,7 +74,7 @@ async def langgraph(url: str, count: int, text: str) -> Times:
 
     The state has what an agent's has: messages of LangChain, with ids as ``add_messages`` gives.
     """
-    from langchain_core.messages import HumanMessage  # type: ignore[import-not-found]
+    from langchain_core.messages import HumanMessage
     from langgraph.checkpoint.base import empty_checkpoint
     from langgraph.checkpoint.postgres import PostgresSaver  # type: ignore[import-not-found]
 

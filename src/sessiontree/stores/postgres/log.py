@@ -20,6 +20,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
@@ -854,7 +855,13 @@ def _read_whole(
     """The row of a session and those of its entries; None if there is none."""
     send = send or store.database.run_all
     rows = send([Statement(sql, parameters)])[0]
-    if not rows:
-        return None
     width = statements.SESSION_WIDTH
-    return rows[0][:width], [row[width:] for row in rows if row[width] is not None]
+    session = next((row[:width] for row in rows if row[0] is not None), None)
+    if session is None:
+        return None
+    entries = [row[width:] for row in rows if row[0] is None]
+    entries.sort(key=_number)  # they are, unless the server worked in parallel
+    return session, entries
+
+
+_number = itemgetter(0)

@@ -20,18 +20,23 @@ OURS = "tenant = (SELECT st_tenant())"
 _INLINE_BYTES = 1 << 20
 """Of a session up to this size the lines come along when it is opened."""
 
-_COLUMNS = "s.sid, s.epoch, s.revision, s.header_revision, s.header, s.dialect, s.answered, s.head"
 SESSION_WIDTH = 8
 HEADER, DIALECT = 4, 5
 
+# The first row is the session's, the others are its entries': a join would send the header with
+# each of them, and sort them, because it doesn't know beforehand in which partition they are.
 _WHOLE = (
-    "SELECT {columns}, e.seq, e.id, e.parent, e.kind, e.time, octet_length(e.line), "
-    f"CASE WHEN s.bytes <= {_INLINE_BYTES} THEN e.line END "
-    "FROM st_session s LEFT JOIN st_entry e ON e.sid = s.sid AND e.seq <= s.head "
-    "WHERE {where} AND s.tenant = (SELECT st_tenant()) ORDER BY e.seq"
+    "WITH s AS MATERIALIZED (SELECT * FROM st_session s "
+    "WHERE {where} AND s.tenant = (SELECT st_tenant())) "
+    "SELECT sid, epoch, revision, header_revision, header, dialect, answered, head, "
+    "NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text, NULL::integer, NULL::bytea "
+    "FROM s UNION ALL (SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
+    "e.seq, e.id, e.parent, e.kind, e.time, octet_length(e.line), "
+    f"CASE WHEN (SELECT bytes FROM s) <= {_INLINE_BYTES} THEN e.line END FROM st_entry e "
+    "WHERE e.sid = (SELECT sid FROM s) AND e.seq <= (SELECT head FROM s) ORDER BY e.seq)"
 )
-READ_SESSION = _WHOLE.format(columns=_COLUMNS, where="s.sid = %s")
-_OPEN = _WHOLE.format(columns=_COLUMNS, where="s.scope = %s AND s.id = %s AND s.deleted IS NULL")
+READ_SESSION = _WHOLE.format(where="s.sid = %s")
+_OPEN = _WHOLE.format(where="s.scope = %s AND s.id = %s AND s.deleted IS NULL")
 
 _APPEND_TO = (
     "SELECT verdict, head, epoch, revision, header_revision, header, id, parent, kind, time, line "
