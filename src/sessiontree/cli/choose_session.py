@@ -278,7 +278,7 @@ def _ask_where(value: str, found: ResolvedSession, scope: Scope) -> Choice:
 
 def _word_elsewhere(value: str, ref: str, cwd: str, scope: Scope) -> str:
     """Say where a session is that was not opened, and the command that opens it there."""
-    from sessiontree.cli.start import resume_command
+    from sessiontree.cli.resuming import resume_command
 
     command = resume_command(value, cwd, scope, owner_of(ref, scope))
     return f'Session "{value}" is in another project ({cwd}). Open it there: {command}'

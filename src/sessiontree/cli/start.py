@@ -6,7 +6,6 @@ Afterwards the command that resumes the session is printed. The screen itself is
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from functools import partial
 
@@ -22,9 +21,9 @@ from sessiontree.cli.choose_session import (
     open_choice,
     owner_of,
 )
-from sessiontree.cli.options import program_word, store_words
+from sessiontree.cli.resuming import resume_command, resume_words
 from sessiontree.config import Config
-from sessiontree.profiles import DEFAULT_PROFILE, Profile
+from sessiontree.profiles import Profile
 from sessiontree.scope import Scope
 from sessiontree.session.manager import SessionManager
 
@@ -121,25 +120,6 @@ def spell_resume(ref: str, session_id: str, cwd: str, *, scope: Scope) -> str:
     return resume_command(session_id, cwd, scope, profile)
 
 
-def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
-    """The command line that resumes a session from here; from where it was, if that still is."""
-    from sessiontree.discovery.paths import same_cwd
-
-    is_here = same_cwd(cwd, scope.cwd) or not os.path.isdir(cwd)
-    command = _resume_words(session_id, scope, profile or scope.profile, is_here=is_here)
-    return command if is_here else f"cd {shlex.quote(cwd)} && {command}"
-
-
-def _resume_words(value: str, scope: Scope, profile: Profile, *, is_here: bool = True) -> str:
-    words = [program_word(is_here=is_here)]
-    if profile.name != os.environ.get("SESSIONTREE_PROFILE", DEFAULT_PROFILE):
-        words += ["--profile", profile.name]
-    words += store_words(scope)
-    if scope.session_dir is not None:
-        words += ["--session-dir", scope.session_dir]
-    return shlex.join([*words, "--resume", value])
-
-
 def _write_farewell(
     session_file: str | None, session_id: str | None, cwd: str, scope: Scope, asked: str | None
 ) -> None:
@@ -162,7 +142,7 @@ def _write_farewell(
         # As it was typed, if this is what was typed: the command is for the same folder.
         is_asked = asked and os.path.abspath(os.path.expanduser(asked)) == session_file
         path = asked if asked and is_asked else session_file
-        command = _resume_words(path, scope, scope.profile)
+        command = resume_words(path, scope, scope.profile)
     output.write_message("Resume with: ", (command, "bold"))
 
 

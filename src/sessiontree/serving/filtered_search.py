@@ -10,19 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from sessiontree.clock import now_ms
 from sessiontree.discovery.adapters import agent_names
 from sessiontree.discovery.listing import NO_MESSAGES, SessionInfo
 from sessiontree.discovery.search.filters import Filters, parse_filters
 from sessiontree.discovery.search.hits import SearchHit, SearchResults
-from sessiontree.discovery.search.near_misses import NearMiss, find_near_miss
 from sessiontree.discovery.search.times import to_datetime
 from sessiontree.discovery.sources import Source, find_sources
 from sessiontree.errors import SessionTreeError
 from sessiontree.scope import Progress, Scope
-from sessiontree.stores.usage import read_models
 from sessiontree.text.words import clean_line, to_local
+
+if TYPE_CHECKING:  # loaded when a search found nothing: most find something
+    from sessiontree.discovery.search.near_misses import NearMiss
 
 
 class FilterError(SessionTreeError, ValueError):
@@ -49,6 +53,8 @@ class ModelReader:
                     whole = source.places.parts.get(path, path)
                     self._by_path[whole] = [*self._by_path.get(whole, ()), *paid.models(path)]
         if info.path not in self._by_path and not (scope.files is not None and scope.agents):
+            from sessiontree.stores.usage import read_models
+
             self._by_path[info.path] = read_models(scope.store_of(info.path), info.path)
         return self._by_path.get(info.path, ())
 
@@ -131,17 +137,19 @@ class FilteredSearch:
 
     def near_miss(self, *, include_tools: bool = False) -> NearMiss:
         """Say what a query without results may have meant; its ``query`` has results."""
+        from sessiontree.discovery.search.near_misses import NearMiss, find_near_miss
+
         if self.scope.files is None and self.scope.agents is None:
             return NearMiss()  # a store's own search has no list of words
         in_tools = include_tools or self.filters.in_tools
         near = find_near_miss(self.filters.words, in_tools=in_tools)
         if near.query is None:
             return near
-        meant = replace(self, filters=replace(self.filters, words=near.query))
+        meant = replace(self, filters=structs.replace(self.filters, words=near.query))
         return (
             near
             if meant.search(include_tools=include_tools, limit=1)
-            else replace(near, query=None)
+            else NearMiss(unknown=near.unknown)
         )
 
 

@@ -44,7 +44,7 @@ def demo_command(scope: Scope, remove: bool) -> None:
 
 def _refuse(sample: str, scope: Scope) -> NoReturn:
     """There is one set of samples: say where, and how to get at them from here."""
-    from sessiontree.cli.start import resume_command
+    from sessiontree.cli.resuming import resume_command
     from sessiontree.discovery.paths import same_cwd
 
     info = scope.store.get_info(sample)

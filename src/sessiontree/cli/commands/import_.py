@@ -116,7 +116,7 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 
 def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | None) -> None:
     """How to continue what was imported; ``wanted`` is the project it was to belong to."""
-    from sessiontree.cli.start import resume_command
+    from sessiontree.cli.resuming import resume_command
     from sessiontree.discovery.paths import same_cwd
 
     info = scope.store.get_info(path)

@@ -211,7 +211,7 @@ def _write_copy(hit: SearchHit, scope: Scope) -> None:
 
 def _command(hit: SearchHit, scope: Scope) -> str:
     """A shell command that opens what was found."""
-    from sessiontree.cli.start import resume_command
+    from sessiontree.cli.resuming import resume_command
 
     session = hit.session
     if hit.profile not in PROFILE_NAMES:

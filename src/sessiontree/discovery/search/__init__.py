@@ -11,7 +11,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree import clock
 from sessiontree.discovery.adapters import Agents
@@ -177,8 +178,7 @@ def match_index(
     return IndexMatches({each.stat.path: each for each in sure}, run, pending)
 
 
-@dataclass(slots=True)
-class IndexMatches:
+class IndexMatches(msgspec.Struct):
     """The sessions that match by the index, by their paths, and where each does.
 
     ``pending`` are files that the index does not hold as they are.
@@ -208,8 +208,7 @@ def forget_index() -> None:
     sqlite.replace(search_index.SCHEMA)
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """One running search."""
 
     query: Query

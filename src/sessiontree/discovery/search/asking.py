@@ -11,7 +11,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from sessiontree.discovery.search import tool_words
 from sessiontree.discovery.search.index import IndexRow, SearchIndex, session_of
@@ -28,20 +29,18 @@ _NAME_WEIGHT = 3.0
 _TOOL_WEIGHT = 0.5
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(msgspec.Struct):
     """A session that matches, or may match until it is read."""
 
     stat: FileStat
     relevance: float
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[Piece] = msgspec.field(default_factory=list)
     is_sure: bool = True
     """Whether it certainly matches, read or not."""
     match: SessionMatch | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """The texts that count: whose, and from when on."""
 
     role: str | None
@@ -63,13 +62,12 @@ class Wanted:
         return self.role is None
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(msgspec.Struct):
     """Where a file has a term."""
 
     score: float = -1.0
     is_sure: bool = False
-    segments: set[int] = field(default_factory=set)
+    segments: set[int] = msgspec.field(default_factory=set)
 
 
 _Places = dict[int, _Place]
@@ -121,8 +119,7 @@ def ask(
     return candidates
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(msgspec.Struct, frozen=True):
     """The sessions in question, by the index's numbers for their files.
 
     A program that asks often keeps it, so that nothing is looked up for a session that has the
@@ -155,8 +152,7 @@ class Numbered:
         return cls(stats, joined, max(paths, default=0))
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(msgspec.Struct, frozen=True):
     """The best candidates, and how many others match."""
 
     candidates: list[Candidate]

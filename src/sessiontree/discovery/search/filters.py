@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from sessiontree.text.words import to_local
 
@@ -44,8 +45,7 @@ _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _DATE_HELP = "use today, yesterday, 7d, 2w, 2026-01, 2026-01-31, or a range: 2026-01..2026-03"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """One filter: any of its values must hold, or with ``is_not`` none."""
 
     key: str
@@ -53,8 +53,7 @@ class Filter:
     is_not: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(msgspec.Struct, frozen=True):
     """A query taken apart: its ``words``, and what else must hold.
 
     ``problem`` says in one line what is wrong with a filter.

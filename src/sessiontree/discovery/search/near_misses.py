@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search.query import parse_query
@@ -24,8 +25,7 @@ _LONG = 6
 _PATIENCE_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(msgspec.Struct, frozen=True):
     """The query that was probably meant: ``query``, with other words for the ``unknown`` ones.
 
     Without a query, all words are known, but no session has all of them; or nothing is near.

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from sessiontree.discovery.kept import open_session
 from sessiontree.discovery.listing import SessionInfo
@@ -30,7 +32,7 @@ Range = tuple[int, int]
 
 # UTF-8 of letters that folding may turn into others: a superset, without punctuation, emoji and
 # most of the unspaced characters.
-_FOLDABLE_BYTES = re.compile(
+_FOLDABLE_BYTES = (
     rb"[\xc3-\xdf\xe0\xe1\xea\xef]|\xc2[\xaa\xb2\xb3\xb5\xb9\xba\xbc-\xbe]"
     rb"|\xe2[\x81\x82\x84-\x86\x91-\x93\x9d\x9e\xb0-\xbf]"
     rb"|\xe3\x80[\x86\xa1-\xbc]|\xe3\x82[\x99-\x9f]|\xe3\x83\xbf"
@@ -44,8 +46,12 @@ _SPELLED_VARIOUSLY = re.compile(r"[\x00-\x1f/]")
 _ASCII = bytes(range(128))
 
 
-@dataclass(slots=True)
-class SessionMatch:
+@cache
+def _foldable_bytes() -> re.Pattern[bytes]:
+    return re.compile(_FOLDABLE_BYTES)  # when a line is not ASCII: compiling it takes a while
+
+
+class SessionMatch(msgspec.Struct):
     """A session's match: the count of each wanted term, and the message (or the name) to show."""
 
     counts: list[int]
@@ -53,8 +59,7 @@ class SessionMatch:
     spans: list[Span]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A file of a session, and the ranges of it to look through; all of it without."""
 
     path: str
@@ -148,7 +153,7 @@ class Scanner:
         if _SPELLED_OUT.search(line):
             return True
         # taking the ASCII out first makes the pattern's work small
-        return not line.isascii() and bool(_FOLDABLE_BYTES.search(line.translate(None, _ASCII)))
+        return not line.isascii() and bool(_foldable_bytes().search(line.translate(None, _ASCII)))
 
     def _is_recent(self, said: SaidText) -> bool:
         return self._since_ms is None or (said.time_ms or 0) >= self._since_ms
@@ -206,8 +211,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(msgspec.Struct, frozen=True):
     """A piece of text on one line, and the ranges (start, end) of the words in it."""
 
     text: str

@@ -107,9 +107,14 @@ def is_plain(text: str) -> bool:
 
 
 def fold_text(text: str) -> str:
-    """A whole text folded: every folded word of it is a piece of this."""
-    bare = _OPTIONAL.sub("", unicodedata.normalize("NFKD", text))
-    return unicodedata.normalize("NFKC", bare.casefold()) + unicodedata.normalize("NFKC", text)
+    """A whole text folded: every folded word of it is a piece of this.
+
+    A word of ASCII is lowered. One with other signs lies between blanks, and few such pieces do.
+    """
+    odd = " ".join(piece for piece in text.split() if not piece.isascii())
+    bare = _OPTIONAL.sub("", unicodedata.normalize("NFKD", odd))
+    folded = unicodedata.normalize("NFKC", bare.casefold()), unicodedata.normalize("NFKC", odd)
+    return " ".join((text.lower(), *folded))
 
 
 def spell_for_index(text: str) -> str:

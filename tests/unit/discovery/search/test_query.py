@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import sys
 
@@ -12,7 +13,13 @@ from hypothesis import strategies as st
 from sessiontree.discovery.search import scan, words
 from sessiontree.discovery.search.query import Query, Term, parse_query
 from sessiontree.discovery.search.scan import Matcher, make_snippet
-from sessiontree.discovery.search.words import fold, is_plain, spell_for_index, split_words
+from sessiontree.discovery.search.words import (
+    fold,
+    fold_text,
+    is_plain,
+    spell_for_index,
+    split_words,
+)
 
 
 def terms(text: str) -> list[tuple[str, ...]]:
@@ -170,7 +177,7 @@ def test_marked_places_hold_the_words(text: str) -> None:
 def test_what_the_scan_skips_by_bytes_is_what_folding_leaves_alone() -> None:
     for code in range(128, sys.maxunicode + 1):
         if not 0xD800 <= code <= 0xDFFF and not is_plain(chr(code)):
-            assert scan._FOLDABLE_BYTES.search(chr(code).encode()), hex(code)
+            assert scan._foldable_bytes().search(chr(code).encode()), hex(code)
 
 
 def test_a_snippet_shows_the_match_in_its_middle() -> None:
@@ -213,3 +220,12 @@ def test_pairs_that_overlap_are_marked_as_one() -> None:
 
 def test_every_character_of_unspaced_scripts_is_a_pair() -> None:
     assert words._unspaced_runs().fullmatch("日本語ひらがなカタカナ한국어ภาษาไทย")
+
+
+def test_every_folded_word_of_a_text_is_a_piece_of_the_folded_text() -> None:
+    signs = "aK9 \t\n_-.é\u0301ßİﬁⅣＫ\u00a0\u3000Å日本語ガｶﾞ\u0e01\u1e9eςΣ½—"
+    chance = random.Random(19)
+    for _ in range(20_000):
+        text = "".join(chance.choices(signs, k=chance.randint(1, 12)))
+        folded = fold_text(text)
+        assert all(word.text in folded for word in split_words(text) if not word.is_pair), text
