@@ -355,6 +355,9 @@ def test_a_file_that_is_written_is_counted_by_its_lines() -> None:
         result("1", "write", "Created notes.md (538 bytes)", details={"bytes": 538}),
     )
     assert drawn(made.blocks[0]) == ["  ✓ write  notes.md  48 lines"]
+    unfolded = drawn(made.blocks[0], is_folded=False)
+    assert unfolded[1:3] == ["  │ - line 0", "  │ - line 1"]
+    assert unfolded[48:] == ["  │ - line 47", "  │ Created notes.md (538 bytes)"]
     failed = conversation(
         assistant(content=[call("1", "write", path="notes.md", content=text)]),
         result("1", "write", "notes.md: the file is read-only", isError=True),

@@ -165,6 +165,10 @@ def _tool(
             lines = _diff(block.text, width, palette, growth)
         else:
             lines = _output(block.text, width, palette, growth=growth)
+            if block.written:
+                text = safe_text.block(block.written.rstrip("\n"))
+                body = _plain(text, width - 2, palette.text, keep_spaces=True)
+                lines = stack(_gutter(body, palette), lines)
     elif block.status == "failed":
         lines = _output(block.text, width, palette, last=_FAILED_LINES, style=palette.of("error"))
     images = _gutter([_image(image, width - 2, palette) for image in block.images], palette)

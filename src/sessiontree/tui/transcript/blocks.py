@@ -68,6 +68,8 @@ class Block:
     """The tool call's id; an agent may use one twice."""
     size: str = ""
     """How much a call writes, in a word: ``48 lines``."""
+    written: str = ""
+    """What a call writes."""
     version: int = 0
 
     @property
@@ -259,8 +261,11 @@ class Conversation:
             self._calls.setdefault(call_id, []).append(known)
         arguments = part.get("arguments")
         about, size = describe_call(name, arguments), describe_size(name, arguments)
-        if (about, size) != (known.about, known.size):
-            known.change(about=about, size=size)
+        written = (
+            as_text(arguments.get("content")) if size and isinstance(arguments, Mapping) else ""
+        )
+        if (about, size, written) != (known.about, known.size, known.written):
+            known.change(about=about, size=size, written=written)
         return known
 
     def update_tool(self, call_id: str, partial: str) -> None:
