@@ -40,6 +40,7 @@ _ALL_HITS = ("search", "--all-agents", "--json", "-n", str(_SHOWN))
 _SETTLE_S = 0.1
 """What was written a moment ago may change again unnoticed; nobody asks that quickly."""
 _MB = 1_000_000
+_ROOT = Path(__file__).parent.parent
 
 Verdict = Callable[[bytes], str]
 """How right an answer is; begins with "ok" if it is."""
@@ -197,6 +198,8 @@ class _Bench:
         yield self._search("one session grew", GROWN, before=self.home.grow, max_ms=150)
         yield self._search("20 new sessions", NEW, before=self.home.add_new, max_ms=300)
         self.home.take_back()
+        yield self._picker("picker, first rows", "paint", max_ms=250)
+        yield self._picker("picker, first word typed", "search", max_ms=100)
         yield self._usage()
         yield self._page()
         yield self._keep()
@@ -252,7 +255,28 @@ class _Bench:
             CCUSAGE: lambda output: self._counts(json.loads(output)["totals"]["totalTokens"]),
             AGENTSVIEW: lambda output: self._counts(_agentsview_tokens(json.loads(output))),
         }
-        return self.task("usage of everything", runs, verdicts=verdicts, max_ratio=(CCUSAGE, 1.0))
+        return self.task(
+            "usage of everything", runs, verdicts=verdicts, max_ratio=(CCUSAGE, 1.0), max_mb=80
+        )
+
+    def _picker(self, name: str, measure: str, max_ms: float) -> Task:
+        """The picker over all sessions, in a terminal, from a folder without any."""
+        folder = self.state / "folder"
+        folder.mkdir(parents=True, exist_ok=True)
+        picker = [str(Path(sys.executable).with_name("sessiontree")), "-r"]
+        driver = [sys.executable, "-m", "benchmarks.picking", measure, RARE]
+        command = [*driver, str(self.home.truth.sessions), *picker]
+        env = self.env("us") | {"PYTHONPATH": str(_ROOT)}
+        verdicts: dict[str, Verdict] = {}
+        if measure == "search":
+            verdicts["us"] = lambda output: self._shows(RARE, json.loads(output)["info"]["shown"])
+        runs = {"us": Run(command, env, cwd=folder)}
+        return self.task(name, runs, verdicts=verdicts, max_ms=max_ms, max_mb=80)
+
+    def _shows(self, word: str, told: str) -> str:
+        count = told.partition(" ")[0]
+        wanted = len(self.home.truth.holders[word])
+        return f"{'ok' if count == str(wanted) else 'not'} {count} of {wanted}"
 
     def _page(self) -> Task:
         big = self.home.root / self.home.truth.big

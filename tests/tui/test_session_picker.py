@@ -21,7 +21,7 @@ from sessiontree.export.view import open_view
 from sessiontree.profiles import Profile
 from sessiontree.scope import Scope
 from sessiontree.tui.palette import DARK
-from sessiontree.tui.pickers import session_rows
+from sessiontree.tui.pickers import session_loading, session_rows
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ConfirmDialog, ReadingPane, TextDialog
 from sessiontree.tui.pickers.preview_pane import PreviewPane
 from sessiontree.tui.pickers.session_actions import Breadth, Progress, SessionShelf
@@ -31,6 +31,7 @@ from sessiontree.tui.pickers.session_picker import (
     PickerApp,
     SessionPicker,
 )
+from sessiontree.tui.pickers.session_query import SessionQuery
 from sessiontree.tui.theme import ThemedApp
 
 from .support import Shop, burst, make_info, press, screen_lines, screen_text, type_text, until
@@ -297,6 +298,31 @@ async def test_words_that_it_begins_with_are_looked_for_wider_until_something_ha
     async with picking(stocked, query=words) as rig:
         await until(lambda: rig.names[:1] == [name], rig.pilot)
         assert where in rig.text
+
+
+async def test_of_letters_typed_at_once_the_last_is_looked_for_and_only_then_texts_are_read(
+    stocked: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    find, read = SessionQuery.find_texts, session_rows.read_words
+
+    def note(query: SessionQuery, scope: Scope) -> Any:
+        asked.append(query.text)
+        return find(query, scope)
+
+    def note_reading(info: SessionInfo) -> bytes:
+        asked.append("reading")
+        return read(info)
+
+    monkeypatch.setattr(session_loading, "_TURN_S", 0.5)  # all letters come within it
+    monkeypatch.setattr(SessionQuery, "find_texts", note)
+    monkeypatch.setattr(session_loading, "read_words", note_reading)
+    async with picking(stocked) as rig:
+        burst(rig.app, "tokenizer")
+        await until(lambda: rig.names == ["dark mode please"], rig.pilot)
+        await rig.settle()
+    assert asked[0] == "tokenizer"
+    assert "reading" in asked[1:]
 
 
 async def test_words_that_are_typed_are_looked_for_where_the_picker_is(stocked: Shop) -> None:

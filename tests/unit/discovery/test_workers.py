@@ -17,6 +17,7 @@ from sessiontree.discovery import catalogue, workers
 from sessiontree.discovery.adapters import get_adapter, register_adapter, unregister_adapter
 from sessiontree.discovery.adapters.claude_code import ClaudeCode
 from sessiontree.discovery.agent_sessions import list_agent_sessions
+from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import update_search_index
 from sessiontree.profiles import get_profile
@@ -60,7 +61,7 @@ def _answers() -> list[Any]:
     catalogue.forget_process_memory()
     listed = list_agent_sessions()
     done = update_search_index(agents="all")
-    facts = [(i.id, i.title, i.message_count, i.first_message, i.cwd, i.status) for i in listed]
+    facts = [facts_of(each) for each in listed]
     found = [
         {hit.session.id for hit in search(word, agents="all", include_tools=True)}
         for word in ("cache", "子纠", "cafe", "heron", "3")
@@ -89,6 +90,27 @@ def test_this_process_reads_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch) -
         patch.setattr(search_index, "read_text", fail)
 
         assert answers() == expected
+
+
+def test_what_is_read_for_the_index_is_known_to_listings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise AssertionError("a session was read again")
+
+    expected = [facts_of(each) for each in list_agent_sessions()]
+    sqlite.replace(catalogue.SCHEMA)
+    catalogue.forget_process_memory()
+    monkeypatch.setattr(workers, "_count_cores", lambda: 2)
+
+    update_search_index(agents="all")
+
+    monkeypatch.setattr(catalogue, "_read_file", fail)
+    monkeypatch.setattr(workers, "_ask_workers", fail)
+    catalogue.forget_process_memory()
+    assert [facts_of(each) for each in list_agent_sessions()] == expected
+
+
+def facts_of(info: SessionInfo) -> tuple[object, ...]:
+    return info.id, info.title, info.message_count, info.first_message, info.cwd, info.status
 
 
 @pytest.mark.parametrize("executable", ["/bin/false", "/no/such/python", ""])

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.widget import Widget
 
 from sessiontree.scope import Scope
 from sessiontree.tui.background import BackgroundWork, run_in_background
-from sessiontree.tui.pickers.session_preview import Preview, draw_preview, load_preview
 from sessiontree.tui.pickers.session_rows import SessionRow, draw_heading
 from sessiontree.tui.theme import palette_of
+
+if TYPE_CHECKING:  # what reads and draws previews loads behind the first rows
+    from sessiontree.tui.pickers.session_preview import Preview
 
 _KEPT = 100
 _PAUSE_S = 0.08
@@ -78,11 +81,12 @@ class PreviewPane(Widget):
                 del self._previews[next(iter(self._previews))]
             self.refresh()
 
-        self._work = run_in_background(
-            self,
-            lambda _: load_preview(path, scope.store_of(path), agent=agent, words=words),
-            take,
-        )
+        def load(_: BackgroundWork) -> Preview:
+            from sessiontree.tui.pickers.session_preview import load_preview
+
+            return load_preview(path, scope.store_of(path), agent=agent, words=words)
+
+        self._work = run_in_background(self, load, take)
 
     @property
     def is_ready(self) -> bool:
@@ -101,6 +105,8 @@ class PreviewPane(Widget):
         self._shown = self._previews.get(self._key(self._row), self._shown)
         room = height - len(lines) - 1
         if self._shown is not None and room > 0:
+            from sessiontree.tui.pickers.session_preview import draw_preview
+
             lines += [Text(), *draw_preview(self._shown, palette, width, room, self._words)]
         text = Text("\n").join(lines[:height])
         text.no_wrap = True

@@ -19,7 +19,6 @@ from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
 from sessiontree.discovery.sources import find_sources
 from sessiontree.discovery.texts import read_all_text
 from sessiontree.errors import SessionTreeError
-from sessiontree.maintenance.annotations import rename_session
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.scope import Scope
 from sessiontree.stores.files.store import FileStore
@@ -170,6 +169,8 @@ class SessionShelf:
 
     def rename(self, info: SessionInfo, name: str) -> Undo:
         """Rename a session; an empty name clears it. Raises SessionTreeError, OSError."""
+        from sessiontree.maintenance.annotations import rename_session  # slow to load
+
         self._check_is_ours(info, "rename")
         before = info.title or ""
         store = self.scope.store_of(info.path)

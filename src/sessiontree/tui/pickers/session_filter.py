@@ -67,7 +67,7 @@ class SessionFilter:
                 rows, _ = self._find(SessionQuery(instead, self.query.models), work, on_part)
         wants_index = wants_near_miss or (self.can_ask and pending > 0 and self.query.needs_index)
         is_in_files = self.scope.files is not None
-        explained = None if rows is None else _explain_first(rows)
+        explained = None if rows is None else _explain_first(rows, work)
         return FilteredRows(explained, instead, wants_index and is_in_files, is_fuzzy)
 
     @property
@@ -83,6 +83,8 @@ class SessionFilter:
         texts, pending = None, 0
         if query.has_words and self.can_ask and (query.needs_index or not self.is_read):
             texts, pending = query.find_texts(self.scope)
+            if work.is_stopped:
+                return None, 0
         rows = self.index.rows(
             query.matcher,
             self.sort,
@@ -90,7 +92,7 @@ class SessionFilter:
             accept=query.accept(self.scope),
             texts=texts,
             should_stop=lambda: work.is_stopped,
-            on_part=lambda part, checked: on_part(_explain_first(part), checked),
+            on_part=lambda part, checked: on_part(_explain_first(part, work), checked),
         )
         return rows, pending
 
@@ -99,8 +101,10 @@ def _is_fuzzy(row: SessionRow) -> bool:
     return row.match is not None and row.match.is_fuzzy
 
 
-def _explain_first(rows: list[SessionRow]) -> list[SessionRow]:
+def _explain_first(rows: list[SessionRow], work: BackgroundWork) -> list[SessionRow]:
     """Find the reasons of the first rows here, since this thread may read and drawing may not."""
     for row in rows[:_EXPLAINED]:
+        if work.is_stopped:  # the next letter is there: these rows will not be shown
+            break
         explain(row)
     return rows

@@ -7,6 +7,7 @@ owner whenever rows or facts change.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from sessiontree.tui.pickers.session_rows import (
 
 _TEXT_BATCH = 50
 _REFRESH_S = 0.5
+_TURN_S = 0.01
+"""Seconds that one thread leaves to another, which may be ahead of it in a moment."""
 """Seconds between two filterings while texts are being read."""
 _MAX_WORDS = 150_000_000
 """Bytes of words to keep for searching, over all sessions."""
@@ -75,10 +78,12 @@ class SessionFeed:
         self._lists: dict[Breadth, SessionList] = {}
         self._loading: dict[Breadth, BackgroundWork] = {}
         self._filtering: BackgroundWork | None = None
+        self._turn = threading.Lock()
         self._asked: SessionFilter | None = None
         """The latest filter: only its rows are shown."""
         self._has_part = False
         self._reading: BackgroundWork | None = None
+        self._read_for: SessionIndex | None = None
         self._indexing: BackgroundWork | None = None
         self._indexed: set[Breadth] = set()
         self._words: dict[str, bytes] = {}
@@ -208,7 +213,6 @@ class SessionFeed:
         self.breadth = breadth
         if breadth not in self._lists and breadth not in self._loading:
             self._load(breadth)
-        self._read_texts()
         self.filter(keep_cursor=False)
 
     @property
@@ -232,8 +236,6 @@ class SessionFeed:
         if breadth is not None:
             self.enter_breadth(breadth)
             return
-        if self._reading is None:
-            self._read_texts()
         self.filter(keep_cursor=False)
 
     def _set_query(self, text: str) -> None:
@@ -327,7 +329,6 @@ class SessionFeed:
         if breadth == self.breadth and found and self.query.is_empty:
             self._is_looking_wider = False
         if breadth == self.breadth:
-            self._read_texts()
             self.filter()
 
     def _take_failure(self, breadth: Breadth, error: Exception) -> None:
@@ -336,20 +337,26 @@ class SessionFeed:
         self._owner.say(explain_failure(error))
 
     def _read_texts(self) -> None:
-        """Read the sessions' texts, once there is a query."""
+        """Read the sessions' texts, once a query has its first rows."""
         if not self.query.has_words or self.query.needs_index or not self.is_complete:
             return
-        if self._reading is not None:
-            self._reading.stop()
         index, loop, pump = self._index, asyncio.get_running_loop(), self._owner.pump
+        if self._read_for is index and self._reading is not None and not self._reading.is_done:
+            return
         missing = unread_texts(index.infos, index.has_text)
         if not missing or self._words_bytes > _MAX_WORDS:
             return
+        if self._reading is not None:
+            self._reading.stop()
+        self._read_for = index
 
         def read(made: BackgroundWork) -> list[tuple[str, bytes]]:
             batch: list[tuple[str, bytes]] = []
             total = self._words_bytes
             for info in missing:
+                # Two threads take turns in Python: what was typed last is to be found first.
+                while self.is_filtering and not made.is_stopped:
+                    time.sleep(_TURN_S)
                 if made.is_stopped or total > _MAX_WORDS:
                     break
                 words = read_words(info)
@@ -394,7 +401,10 @@ class SessionFeed:
             def tell(rows: list[SessionRow], checked: int) -> None:
                 tell_from_thread(pump, loop, made, self._take_part, rows, checked, keep_cursor)
 
-            return asked.run(made, tell)
+            with self._turn:  # of letters typed at once, only the last is looked for
+                if asked.query.has_words:
+                    time.sleep(_TURN_S)
+                return FilteredRows(None) if made.is_stopped else asked.run(made, tell)
 
         self._filtering = run_in_background(
             pump,
@@ -436,6 +446,7 @@ class SessionFeed:
             self._owner.show_rows(found.rows, keep_cursor or self._has_part)
         if found.wants_index:
             self._update_index()
+        self._read_texts()
 
     def _finds_nothing(self, asked: SessionFilter, found: FilteredRows) -> bool:
         """Whether it is certain that nothing here has what was typed."""
