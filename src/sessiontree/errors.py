@@ -195,6 +195,9 @@ class ClockError(SessionTreeError):
 class PersistenceError(SessionTreeError):
     """Reading or writing ``path`` failed. ``__cause__`` is the system's error."""
 
+    is_out_of_reach = False
+    """Whether the place did not answer for as long as one waits; the next call may wait again."""
+
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
         self.reason = reason

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Machine, make_machine
+from tests.postgres.proxy import Proxy
+from tests.postgres_server import Server
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
@@ -100,6 +102,22 @@ def test_one_that_is_killed_again_and_again_gets_everything_over_once(
     again = transfer(source, target, wanted, total=total)
     assert (again.new, again.grown, again.same, again.entries) == (0, 0, SESSIONS, 0)
     assert total == SESSIONS
+
+
+def test_the_first_session_that_finds_the_store_out_of_reach_is_the_last(
+    url: str, tmp_path: Path, server: Server
+) -> None:
+    source = FileStore(session_dir=tmp_path / "here")
+    fill(source, sessions=3, messages=2)
+    proxy = Proxy(server.port)
+    target = PostgresStore(url.replace(f":{server.port}/", f":{proxy.port}/"))
+    target.database.patience_s = 0.2
+    target.list()
+    proxy.close()
+    done = transfer(source, target, source.list())
+    assert len(done.failed) == 1
+    assert done.is_stopped
+    target.close()
 
 
 def test_only_what_is_new_goes_over_and_what_is_only_there_stays(

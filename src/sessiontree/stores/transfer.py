@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
+from sessiontree.errors import (
+    PersistenceError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionTreeError,
+)
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, entry_of_line
 from sessiontree.model.header import Header, get_scope
@@ -43,6 +48,8 @@ class Transfer:
     entries: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
     """Sessions that stayed behind, each with the reason."""
+    is_stopped: bool = False
+    """Whether a store was out of reach, so that the sessions behind the last failed one wait."""
 
 
 def transfer(
@@ -65,6 +72,9 @@ def transfer(
                 _bring(source, target, info.path, made)
         except SessionTreeError as error:
             made.failed.append((info.id, str(error)))
+            if isinstance(error, PersistenceError) and error.is_out_of_reach:
+                made.is_stopped = True
+                break
     return made
 
 

@@ -60,6 +60,7 @@ def bring(
                 "same": made.same,
                 "entries": made.entries,
                 "failed": [{"id": name, "reason": reason} for name, reason in made.failed],
+                "stopped": made.is_stopped,
             }
         )
     else:
@@ -79,3 +80,7 @@ def _write(made: Transfer, target: SessionStore) -> None:
         output.write_message((f"Not copied: {name}: {reason}", "yellow"))
     if len(made.failed) > _SHOWN:
         output.write_message((f"and {len(made.failed) - _SHOWN} more", "yellow"))
+    if made.is_stopped:
+        output.write_message(
+            ("Stopped: a store is out of reach. To go on, run it again.", "yellow")
+        )

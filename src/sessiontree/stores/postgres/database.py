@@ -56,6 +56,7 @@ _AGAIN = frozenset(
         *("25006", "08000", "08003", "08006", "08P01", "58000"),  # a standby after a failover
     )
 )
+_CONFLICTS = frozenset(("40001", "40P01", "55P03"))
 _NO_TABLES = frozenset(("42P01", "42883", "3F000", "42703"))
 
 
@@ -147,8 +148,13 @@ class Database:
                 is_looked_at = True
                 self.pool.checked_at = NEVER
                 continue
-            if not self.may_help(failure) or time.monotonic() >= deadline:
+            if not self.may_help(failure):
                 raise self.explain(failure) from failure
+            if time.monotonic() >= deadline:
+                told = self.explain(failure)
+                if isinstance(told, PersistenceError):
+                    told.is_out_of_reach = failure.sqlstate not in _CONFLICTS
+                raise told from failure
             if tries > 1:  # once at once: an idle connection may have been cut long ago
                 longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(tries, 10))
                 time.sleep(random.uniform(0, longest))
