@@ -3,8 +3,7 @@
 Unknown roles, blocks and fields are data: pass them on unchanged.
 """
 
-from __future__ import annotations
-
+# Without annotations from the future, which TypedDict would compile one by one at each start.
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 

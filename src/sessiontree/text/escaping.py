@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 # C0 and C1 controls and DEL; Arabic letter mark, directional marks, embeddings, overrides and
 # isolates; line and paragraph separators; surrogates; interlinear marks; invisible tag characters.
@@ -20,18 +20,29 @@ _HAZARD = (
 HAZARDS = re.compile(f"[{_HAZARD}]")
 HAZARDS_IN_BLOCK = re.compile(f"(?![\n\t])[{_HAZARD}]")
 """The same in text whose line breaks and tabs are kept."""
-# From the first blank of a run on, and never back: a long run is read once.
-_BREAKS = re.compile("(?<![ \t])[ \t]*+(?:\r\n|[\n\r\v\f\x85\u2028\u2029])\\s*+|\t+")
 
 
-# Colours and cursor movement (CSI); titles, links and device strings up to their terminator, which
-# must follow within 4096 characters; character sets; two-character escapes.
-_TERMINAL_SEQUENCE = re.compile(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
-    "|\x1b[\\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
-    "|\x1b[ -/]+[0-~]"
-    "|\x1b[0-OQ-WYZ\\\\`-~]"
-)
+# Patterns that few texts need are compiled when one does: that takes as long as many searches.
+
+
+@cache
+def _breaks() -> re.Pattern[str]:
+    # From the first blank of a run on, and never back: a long run is read once.
+    return re.compile("(?<![ \t])[ \t]*+(?:\r\n|[\n\r\v\f\x85\u2028\u2029])\\s*+|\t+")
+
+
+@cache
+def _terminal_sequence() -> re.Pattern[str]:
+    """Colours and cursor movement (CSI); titles, links and device strings up to their terminator.
+
+    That must follow within 4096 characters. Character sets; two-character escapes.
+    """
+    return re.compile(
+        "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
+        "|\x1b[\\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)"
+        "|\x1b[ -/]+[0-~]"
+        "|\x1b[0-OQ-WYZ\\\\`-~]"
+    )
 
 
 def strip_terminal(text: str) -> str:
@@ -40,14 +51,14 @@ def strip_terminal(text: str) -> str:
     An unfinished sequence and other control characters stay, so make the result safe before showing
     it. Matching takes time in proportion to the text's length.
     """
-    return _TERMINAL_SEQUENCE.sub("", text) if "\x1b" in text or "\x9b" in text else text
+    return _terminal_sequence().sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def one_line(text: str) -> str:
     """Make one line that is safe to show: breaks become spaces, hazards visible escapes."""
     if text.isprintable():  # neither breaks nor hazards are: most lines need no more than this look
         return text
-    return HAZARDS.sub(_visible, _BREAKS.sub(" ", text))
+    return HAZARDS.sub(_visible, _breaks().sub(" ", text))
 
 
 def block(text: str) -> str:
@@ -57,10 +68,12 @@ def block(text: str) -> str:
 
 # Printable as far as Unicode is concerned, but of no width or blank: joiners, variation selectors,
 # fillers, the empty Braille cell.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-    "\U000e0100-\U000e01ef]"
-)
+@cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(
+        "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+        "\U000e0100-\U000e01ef]"
+    )
 
 
 def exact(text: str) -> str:
@@ -77,7 +90,7 @@ def exact_pieces(text: str) -> Iterator[tuple[str, bool]]:
     for number, line in enumerate(text.split("\n")):
         if number:
             yield "\n", False
-        if line.isprintable() and _UNSEEN.search(line) is None:
+        if line.isprintable() and _unseen().search(line) is None:
             yield line, False
             continue
         for character in line:
@@ -91,7 +104,7 @@ def exact_line(text: str) -> str:
 
 
 def _is_seen(character: str) -> bool:
-    return character.isprintable() and _UNSEEN.match(character) is None
+    return character.isprintable() and _unseen().match(character) is None
 
 
 def _visible(found: re.Match[str]) -> str:
