@@ -381,8 +381,9 @@ class SessionFeed:
             index.put_words(path, words)
             self._words_bytes += len(words)
         now = time.monotonic()
-        is_due = is_last or now - self._refreshed_at > _REFRESH_S
-        if is_due and self.query.has_words and index is self._index:
+        # The last ones may be all that another breadth was waiting for.
+        is_due = index is self._index and now - self._refreshed_at > _REFRESH_S
+        if (is_last or is_due) and self.query.has_words:
             self._refreshed_at = now
             self.filter()
 
@@ -484,8 +485,8 @@ class SessionFeed:
                 should_stop=lambda: made.is_stopped,
             )
 
-        def take(_: None) -> None:
+        def take(_: Exception | None) -> None:
             self.progress = None if self.is_complete else self.progress
             self.filter()
 
-        self._indexing = run_in_background(pump, update, take, lambda _: None)
+        self._indexing = run_in_background(pump, update, take, take)
