@@ -403,7 +403,7 @@ class SessionFeed:
                 tell_from_thread(pump, loop, made, self._take_part, rows, checked, keep_cursor)
 
             with self._turn:  # of letters typed at once, only the last is looked for
-                if asked.query.has_words:
+                if asked.query.has_words and not made.is_stopped:
                     time.sleep(_TURN_S)
                 return FilteredRows(None) if made.is_stopped else asked.run(made, tell)
 
