@@ -188,12 +188,15 @@ def take_terminal() -> None:
 
 
 def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple[str, str]]) -> str:
+    """Answer what is asked, in turn; a question of "" is asked by half a second of silence."""
     shown = b""
     seen = 0
     deadline = time.monotonic() + 60
+    spoke_at = time.monotonic()
     while time.monotonic() < deadline:
         ready, _, _ = select.select([master], [], [], 0.05)
         if ready:
+            spoke_at = time.monotonic()
             try:
                 chunk = os.read(master, 65536)
             except OSError:  # Linux tells the end of the other side so
@@ -205,8 +208,10 @@ def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple
             break
         if replies:
             at = shown.find(replies[0][0].encode(), seen)
-            if at >= 0:
+            is_silent = time.monotonic() - spoke_at > 0.5
+            if is_silent if not replies[0][0] else at >= 0:
                 seen = at + 1
+                spoke_at = time.monotonic()
                 os.write(master, replies.pop(0)[1].encode())
     assert not replies, f"never asked {replies[0][0]!r}: {shown.decode('utf-8', 'replace')}"
     return shown.decode("utf-8", "replace")
