@@ -188,7 +188,7 @@ def take_terminal() -> None:
 
 
 def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple[str, str]]) -> str:
-    """Answer what is asked, in turn; a question of "" is asked by half a second of silence."""
+    """Answer what is asked, in turn; half a second of silence asks "", if it comes at all."""
     shown = b""
     seen = 0
     deadline = time.monotonic() + 60
@@ -213,7 +213,8 @@ def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple
                 seen = at + 1
                 spoke_at = time.monotonic()
                 os.write(master, replies.pop(0)[1].encode())
-    assert not replies, f"never asked {replies[0][0]!r}: {shown.decode('utf-8', 'replace')}"
+    unasked = [question for question, _ in replies if question]
+    assert not unasked, f"never asked {unasked[0]!r}: {shown.decode('utf-8', 'replace')}"
     return shown.decode("utf-8", "replace")
 
 
