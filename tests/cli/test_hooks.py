@@ -92,10 +92,12 @@ def test_trust_is_asked_for_only_after_the_last_line_was_shown(
     machine: Machine, project_hooks: Path
 ) -> None:
     project_hooks.write_text("".join(f"line = {number}\n" for number in range(1, 61)))
-    no = machine.on_terminal("hooks", "trust", replies=[("40 more lines", "n")])
+    # as a person does, who reads first: what is typed before a page is drawn does not count
+    no = machine.on_terminal("hooks", "trust", replies=[("40 more lines", ""), ("", "n")])
     assert no.code == 1
     assert "line = 60" not in no.out
-    pages = [("40 more lines", " "), ("20 more lines", " "), ("[y/N]", "y\n")]
+    pages = [("40 more lines", ""), ("", " "), ("20 more lines", ""), ("", " ")]
+    pages += [("[y/N]", ""), ("", "y\n")]
     yes = machine.on_terminal("hooks", "trust", replies=pages)
     assert yes.code == 0
     assert "line = 60" in yes.out
