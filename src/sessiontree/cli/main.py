@@ -11,8 +11,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-_OBJECTS_BETWEEN_COLLECTIONS = 20_000
-
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the program with these arguments (the process's own); returns its exit code."""
@@ -25,11 +23,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 0
     if argv is not None:
         return _guarded(arguments)
-    # What a command loads and lists stays until it ends: a collector that looks through it every
-    # 700 objects, and again at the end, takes a tenth of a short command's time.
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
+    from sessiontree.core.gc import collect_rarely
+
+    collect_rarely()
     code = _guarded(arguments)
-    gc.freeze()
+    gc.freeze()  # nothing is left to be collected when the interpreter ends
     return code
 
 

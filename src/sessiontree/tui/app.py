@@ -20,6 +20,7 @@ from textual.screen import ModalScreen
 
 from sessiontree.agents import create_agent, create_session_agent
 from sessiontree.config import Config, load_config
+from sessiontree.core.gc import collect_as_usual
 from sessiontree.errors import SessionTreeError
 from sessiontree.history import HistoryStorage
 from sessiontree.runtime.agent_session import AgentSession
@@ -140,6 +141,7 @@ def run_chat(
     saving.
     """
     teach_alt_enter()
+    collect_as_usual()
     history = HistoryStorage.for_profile(scope.profile)
     config = config or load_config()
     setup = ChatSetup(scope, initial_prompt, notice, history, spell_resume, config)

@@ -41,10 +41,12 @@ def mcp_command(scope: Scope, http: bool, port: int, no_redact: bool) -> None:
     """
     with output.needs_extra("mcp", "The MCP server"):
         from sessiontree.mcp.server import SessionServer
+    from sessiontree.core.gc import collect_as_usual
     from sessiontree.serving.sessions import ServedSessions
 
     sessions = ServedSessions(scope)
     sessions.prepare()
+    collect_as_usual()
     server = SessionServer(sessions, redact=not no_redact)
     try:
         if http:

@@ -62,6 +62,7 @@ def view_command(
         import starlette  # noqa: F401 - only to say what is missing
         import uvicorn  # noqa: F401
 
+    from sessiontree.core.gc import collect_as_usual
     from sessiontree.serving.listener import listen, serve
     from sessiontree.serving.sessions import ServedSessions
     from sessiontree.web.app import make_app
@@ -82,6 +83,7 @@ def view_command(
     output.flush()
     if not no_open and host in _LOOPBACK and not login_header and sys.stdout.isatty():
         _open_browser(address)
+    collect_as_usual()
     serve(make_app(served, access), listening)
 
 
