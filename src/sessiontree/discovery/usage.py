@@ -31,7 +31,7 @@ from sessiontree.discovery.catalogue import OnProgress, PaidAnswers, Unreadable
 from sessiontree.discovery.catalogue.answers import Answer, Answers
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.families import Families, Kin, kin_of
-from sessiontree.discovery.prices import Estimate, find_estimate
+from sessiontree.discovery.prices import Estimate, find_estimate, keep_found
 from sessiontree.discovery.selection import Selection
 from sessiontree.discovery.sources import Source
 from sessiontree.storage.base import FileStat
@@ -197,6 +197,7 @@ def count_usage(
     )
     for each in order:
         counter.count(each)
+    keep_found()
     table = counter.table
     for cell in table.cells.values():
         table.total.add(cell.own)

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from sessiontree.discovery.prices import find_estimate, has_prices
+from sessiontree.discovery import prices
+from sessiontree.discovery.prices import find_estimate, has_prices, keep_found
 
 DAY = "2026-11-01"
+SONNET = "anthropic/claude-sonnet-4-5"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SESSIONTREE_CACHE_DIR", str(tmp_path / "cache"))
+    start_again()
+    return tmp_path / "cache" / "prices"
+
+
+def start_again() -> None:
+    """As in another process."""
+    for remembered in (prices.find_estimate, prices.has_prices, prices._recall, prices._find_data):
+        remembered.cache_clear()
+
+
+def dollars_of_a_large_request() -> float:
+    estimate = find_estimate(SONNET, DAY)
+    assert estimate is not None
+    return estimate(2_000, 100, 199_000, 50, 20)
 
 
 def test_the_package_is_there_to_be_tested() -> None:
@@ -44,3 +68,44 @@ def test_what_has_no_price_gets_none(model: str) -> None:
 
 def test_a_day_that_is_not_known_takes_the_price_of_today() -> None:
     assert find_estimate("anthropic/claude-haiku-4-5", "?") is not None
+
+
+def test_prices_that_were_found_are_remembered_without_the_package(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = dollars_of_a_large_request()
+    assert find_estimate("acme/none", DAY) is None
+    keep_found()
+    assert cache.stat().st_mode & 0o777 == 0o600
+    start_again()
+    has_prices()
+    monkeypatch.setitem(sys.modules, "genai_prices", None)  # importing it fails
+    assert dollars_of_a_large_request() == first
+    assert find_estimate("acme/none", DAY) is None
+    with pytest.raises(ImportError):
+        find_estimate("openai/gpt-5-codex", DAY)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"x"])
+def test_a_damaged_memory_is_made_again(cache: Path, damage: bytes) -> None:
+    first = dollars_of_a_large_request()
+    keep_found()
+    whole = cache.read_bytes()
+    cache.write_bytes(damage + whole[len(damage) :] if damage else damage)
+    start_again()
+    assert dollars_of_a_large_request() == first
+    keep_found()
+    assert cache.read_bytes() == whole
+
+
+def test_other_data_of_the_package_are_read_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = dollars_of_a_large_request()
+    keep_found()
+    start_again()
+    monkeypatch.setattr(prices, "_find_data", lambda: (1, 2))
+    assert prices._recall().rates == {}
+    assert dollars_of_a_large_request() == first
+    monkeypatch.undo()
+    start_again()
