@@ -18,14 +18,14 @@ from dataclasses import dataclass
 class Costs:
     """Measured, ``make bench ARGS="--only '^postgres$'"``: µs of the server's processor, bytes."""
 
-    append_us: float = 180
-    index_us: float = 19
-    open_us: float = 480
-    list_us: float = 230
-    search_us: float = 3_600
-    log_bytes: float = 1_250 + 730
-    row_bytes: float = 390 + 151
-    search_bytes: float = 650
+    append_us: float = 205
+    index_us: float = 16
+    open_us: float = 439
+    list_us: float = 209
+    search_us: float = 26_733
+    log_bytes: float = 4_017 + 764
+    row_bytes: float = 508 + 143
+    search_bytes: float = 317
 
 
 @dataclass(frozen=True)
