@@ -11,7 +11,7 @@ import pytest
 from tests.interrupts import OPERATIONS, Operation, try_at
 
 from sessiontree.stores.base import Durability
-from sessiontree.stores.files.log import logger
+from sessiontree.stores.latch import logger
 
 from .conftest import Budget
 

@@ -94,7 +94,7 @@ def export_bundle(
         if not os.path.isfile(target):
             raise PersistenceError(target, "not a regular file")
     try:
-        if isinstance(store, FileStore):
+        if isinstance(store, FileStore):  # byte for byte, damaged lines and all
             source = _read_file(os.path.abspath(session_path), store)
         else:
             source = _read_log(store, os.fspath(session_path))

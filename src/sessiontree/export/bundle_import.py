@@ -74,6 +74,7 @@ def import_bundle(
     source = os.path.abspath(zip_path)
     target_store = choose_store(storage, profile, session_dir)
     target = target_store.profile
+    # files get the bundle's own bytes; any other store gets its entries, one by one
     files = target_store if isinstance(target_store, FileStore) else None
     store = files.storage if files is not None else FileSessionStorage()
     staging = os.path.join(

@@ -105,7 +105,7 @@ def convert_session(
     store = storage if storage is not None else FileSessionStorage()
     where = os.fspath(source_path)
     try:
-        if source is None or isinstance(source, FileStore):
+        if source is None or isinstance(source, FileStore):  # its profile and its hash are a file's
             where = os.path.abspath(where)
             found = _read_file(where, store, source_profile, source_blobs)
         else:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sessiontree.discovery.talked import set_time
 from sessiontree.model.lines import SessionWarning
 from sessiontree.session.live import LiveSession
 from sessiontree.session.manager import SessionManager
 from sessiontree.session.name import rename_live
-from sessiontree.stores.base import Ref, SessionStore
-from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.base import Ref, SessionStore, SetsTimes
+from sessiontree.stores.finding import with_given_profile
 
 
 def rename_session(
@@ -58,9 +57,7 @@ def _kept_time(store: SessionStore, ref: Ref) -> Iterator[SessionStore]:
 
     The file's place or content says which profile it belongs to.
     """
-    if not isinstance(store, FileStore):
-        yield store
-        return
-    before = store.storage.stat(ref)
-    yield store.like(has_given_profile=False)
-    set_time(store.storage, ref, before.mtime_ns)
+    before_ns = store.get_time_ns(ref) if isinstance(store, SetsTimes) else None
+    yield with_given_profile(store, False)
+    if isinstance(store, SetsTimes) and before_ns is not None:
+        store.set_time_ns(ref, before_ns)

@@ -16,7 +16,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.session.manager import SessionManager
 from sessiontree.stores import choose_store
 from sessiontree.stores.base import Durability, SessionStore
-from sessiontree.stores.files.store import FileStore
+from sessiontree.stores.finding import ref_of_path, with_given_profile
 from sessiontree.stores.identity import new_header
 
 
@@ -40,15 +40,12 @@ class SessionSource:
         store = manager.store
         if not store.is_kept:
             store = choose_store(None, manager.profile)
-        if isinstance(store, FileStore):
-            # the profile was given for this session; of another file its folder says whose it is
-            store = store.like(has_given_profile=False)
-        return cls(store, manager.durability)
+        # the profile was given for this session; of another file its folder says whose it is
+        return cls(with_given_profile(store, False), manager.durability)
 
     def ref_of(self, path: str | os.PathLike[str]) -> str:
         """What the store calls a session: of files the whole path, else what it was given."""
-        given = os.fspath(path)
-        return os.path.abspath(given) if isinstance(self.store, FileStore) else given
+        return ref_of_path(self.store, path)
 
     def start_new(self, like: SessionManager, parent_session: str | None) -> SessionManager:
         """A new session, kept where the present one is kept (or nowhere, as that one)."""

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from sessiontree import clock
 from sessiontree.discovery.recent import list_session_files
-from sessiontree.discovery.talked import set_time
 from sessiontree.samples import branched, compacted, pictured
 from sessiontree.samples.speaking import SampleSession
-from sessiontree.stores.base import Ref, SessionStore
+from sessiontree.stores.base import Ref, SessionStore, SetsTimes
 from sessiontree.stores.files.store import FileStore
 
 MARK = "sessiontree.sample"
@@ -41,14 +40,14 @@ def create_samples(cwd: str, store: SessionStore) -> list[tuple[str, str]]:
             tell(manager)
             made.append((manager.session_id, title))
             ref = manager.ref
-        if isinstance(store, FileStore):
-            set_time(store.storage, ref, now_ns - number * _HOUR_NS)
+        if isinstance(store, SetsTimes):
+            store.set_time_ns(ref, now_ns - number * _HOUR_NS)
     return made
 
 
 def find_samples(store: SessionStore) -> list[Ref]:
     """The samples in a store, of whatever project."""
-    if isinstance(store, FileStore):
+    if isinstance(store, FileStore):  # also one that was renamed: its first bytes say what it is
         return sorted(
             stat.path
             for folder in store.folders()

@@ -38,7 +38,13 @@ from sessiontree.storage.memory import MemorySessionStorage
 from sessiontree.stores import Storage, address_of, choose_store
 from sessiontree.stores.base import Announce, Durability, SessionLog, SessionStore, StrPath
 from sessiontree.stores.files.store import FileStore
-from sessiontree.stores.finding import latest_in, leave_breadcrumb
+from sessiontree.stores.finding import (
+    bring_last,
+    latest_in,
+    leave_breadcrumb,
+    ref_of_path,
+    with_given_profile,
+)
 from sessiontree.stores.identity import new_header, require_durability, require_id
 
 if TYPE_CHECKING:
@@ -147,11 +153,10 @@ class SessionManager:
         cwd = os.path.abspath(cwd)
         ref = latest_in(store, cwd, scope=scope)
         moved = None
-        if ref is None and scope is None and isinstance(store, FileStore):
-            moved = store.bring_last(cwd)
+        if ref is None and scope is None:
+            moved = bring_last(store, cwd)
             ref = moved.new_path if moved is not None else None
-        if isinstance(store, FileStore):
-            store = store.like(has_given_profile=True)  # it is one of this profile's sessions
+        store = with_given_profile(store, True)  # it is one of this profile's sessions
         if ref is None:
             return cls(_create(store, cwd, None, scope, durability))
         log = store.open(ref, cwd=cwd, durability=durability)
@@ -616,7 +621,7 @@ class SessionManager:
     def set_session_file(self, path: StrPath) -> None:
         """Go over to the session in another file. If that fails, nothing has changed."""
         session = self._session
-        if _ref_like(session, path) == self.session_file and not session.log.has_failed:
+        if ref_of_path(self.store, path) == self.session_file and not session.log.has_failed:
             session.close()  # what leaving writes is part of what is then read
         self._switch(_open_like(session, path))
 
@@ -783,21 +788,16 @@ class _PrivateMemory(MemorySessionStorage):
     """The storage of one session that is kept nowhere: a path names no file of it."""
 
 
-def _ref_like(session: LiveSession, path: StrPath) -> str:
-    """What the store of an open session calls the one at ``path``."""
-    is_file = isinstance(session.log.store, FileStore)
-    return os.path.abspath(path) if is_file else os.fspath(path)
-
-
 def _open_like(session: LiveSession, path: StrPath) -> LiveSession:
     """Open the session at ``path`` with an open one's settings; its place says which profile."""
     log = session.log
     store = log.store
-    if isinstance(store, FileStore):
+    if isinstance(store, FileStore) and not store.is_kept:  # from memory, to one in a file
         if isinstance(store.storage, _PrivateMemory):
             store = FileStore(None, store.profile, clock=store.clock)
-        store = store.like(is_kept=True, has_given_profile=False)
-    opened = store.open(_ref_like(session, path), cwd=session.cwd, durability=log.durability)
+        store = store.like(is_kept=True)
+    store = with_given_profile(store, False)
+    opened = store.open(ref_of_path(store, path), cwd=session.cwd, durability=log.durability)
     return LiveSession(opened, session.cwd)
 
 

@@ -239,6 +239,17 @@ class FindsNames(Protocol):
 
 
 @runtime_checkable
+class SetsTimes(Protocol):
+    """A store in which a session's last use is a time that can be set: the mtime of its file."""
+
+    def get_time_ns(self, ref: Ref) -> int:
+        """When the session was used last. Raises OSError if it does not exist."""
+
+    def set_time_ns(self, ref: Ref, time_ns: int) -> None:
+        """Set when the session was used last. Best effort."""
+
+
+@runtime_checkable
 class SessionStore(Protocol):
     """A place that keeps sessions."""
 

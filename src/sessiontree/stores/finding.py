@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sessiontree.discovery.resume import ResolvedSession
     from sessiontree.discovery.search.hits import SearchResults
     from sessiontree.discovery.search.times import Since
+    from sessiontree.stores.files.relinking import Relinked
 
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
@@ -219,6 +220,24 @@ def _read(store: SessionStore, ref: Ref, cwd: str) -> ResolvedSession:
         return ResolvedSession(log.ref, session_id, project, same_cwd(project, cwd), title)
     finally:
         log.close()
+
+
+# -- what is true of files only ----------------------------------------------------------------
+
+
+def ref_of_path(store: SessionStore, path: StrPath) -> Ref:
+    """The ref that a path means: of files the absolute path, else the ref as it was given."""
+    return os.path.abspath(path) if isinstance(store, FileStore) else os.fspath(path)
+
+
+def with_given_profile(store: SessionStore, is_given: bool) -> SessionStore:
+    """The same store, for sessions of its profile, or for files of any: their place says whose."""
+    return store.like(has_given_profile=is_given) if isinstance(store, FileStore) else store
+
+
+def bring_last(store: SessionStore, cwd: str) -> Relinked | None:
+    """Move this terminal's last file here, if its project's folder was renamed to this one."""
+    return store.bring_last(cwd) if isinstance(store, FileStore) else None
 
 
 # -- this terminal's last session ------------------------------------------------------------

@@ -31,7 +31,7 @@ from sessiontree.storage.base import StrPath
 from sessiontree.storage.descriptors import FileWriter
 from sessiontree.storage.handles import Handle
 from sessiontree.stores.base import Durability
-from sessiontree.stores.files.log import logger
+from sessiontree.stores.latch import logger
 
 # a folder's listing that is dropped half-way tells so, and is closed all the same
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed scandir:ResourceWarning")

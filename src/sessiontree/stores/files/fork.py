@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sessiontree.core.translation import EntryTranslator, translate_entry
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError, SessionNotFoundError
+from sessiontree.logs import get_logger
 from sessiontree.model import codec
 from sessiontree.model.header import Header, get_title
 from sessiontree.storage.base import FileRange, FileStat, Piece
@@ -25,13 +26,15 @@ from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Durability
 from sessiontree.stores.files.copying import finish_copy, settle_copy, write_copy
 from sessiontree.stores.files.document import SessionDocument, document_of_verbatim_copy
-from sessiontree.stores.files.log import FileLog, logger
+from sessiontree.stores.files.log import FileLog
 from sessiontree.stores.files.opening import dialect_of, profile_for
 from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.identity import clean_name, derive_header, new_entry, require_durability
 
 if TYPE_CHECKING:
     from sessiontree.stores.files.store import FileStore
+
+logger = get_logger()
 
 _STEP_BYTES = 1 << 24
 

@@ -16,8 +16,7 @@ not in the tree before they are in the file.
 
 **A failed write** is taken back: the file is cut to its old length while it is still locked. If
 that fails, or another program's line already follows ours, the file is marked stale and read again
-before the next write. The first error stays latched: until `recover`, every later write raises it,
-because writing on after a lost entry would leave a conversation with a hole.
+before the next write. The first error stays latched (`stores/latch.py`).
 
 **Locks and Ctrl-C.** `append` and `settle` are one ``try`` from before the lock until after it: a
 ``with`` block could be left before its exit begins, and the file would stay locked.
@@ -37,12 +36,7 @@ from zlib import crc32
 from sessiontree.core.tree import SessionTree
 from sessiontree.core.trimming import may_be_edited
 from sessiontree.discovery import paths
-from sessiontree.errors import (
-    EntryExistsError,
-    PersistenceError,
-    without_frames,
-)
-from sessiontree.logs import get_logger
+from sessiontree.errors import EntryExistsError, PersistenceError
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, TitleSlot, respell_header, set_fields
@@ -67,12 +61,10 @@ from sessiontree.stores.files.reader import load_document
 from sessiontree.stores.files.replaced_file import keep_known, merge_replaced
 from sessiontree.stores.files.title import set_title
 from sessiontree.stores.files.writer import SessionFiler, SpelledLines, WrittenFile, set_aside
-from sessiontree.text.escaping import one_line
+from sessiontree.stores.latch import ErrorLatch
 
 if TYPE_CHECKING:
     from sessiontree.stores.files.store import FileStore
-
-logger = get_logger()
 
 _RECENT_BYTES = 8 << 20
 _REPLACED_AT_MOST = 20
@@ -102,7 +94,7 @@ def _stopping(
     return guarded
 
 
-class FileLog(SharedFile):
+class FileLog(ErrorLatch, SharedFile):
     """The file of one session. Not for use by several threads at once."""
 
     def __init__(
@@ -127,7 +119,6 @@ class FileLog(SharedFile):
         self.dialect = dialect
         self.durability: Durability = durability
         self.foreign = 0
-        """How many entries others have appended since the session was opened here."""
         self.is_touched = False
         """Whether anything was written since."""
         self._own_warnings: list[SessionWarning] = []
@@ -170,6 +161,11 @@ class FileLog(SharedFile):
         return self.path
 
     @property
+    def name(self) -> str:
+        """The session's name in errors and warnings: its path."""
+        return self.path
+
+    @property
     def is_started(self) -> bool:
         """Whether there is a file, be it a draft."""
         return self.document is not None
@@ -196,14 +192,7 @@ class FileLog(SharedFile):
         if document is not None:
             found += document.warnings
             found += document.payloads.warn_of_missing() + document.payloads.warn_of_edited()
-        if self.foreign:
-            plural = "entry was" if self.foreign == 1 else "entries were"
-            found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
-        return found
-
-    def warn(self, *warnings: SessionWarning) -> None:
-        """Add warnings, each of them once."""
-        self._own_warnings += [warning for warning in warnings if warning not in self._own_warnings]
+        return found + self._warn_of_others()
 
     def is_removed(self) -> bool:
         """Whether somebody has deleted the session since it was read: to the trash, or for good."""
@@ -213,25 +202,6 @@ class FileLog(SharedFile):
         return self.is_deleted() or self.store.is_in_trash(self.file, document.stat)
 
     # -- errors ----------------------------------------------------------------------------
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether an error is latched."""
-        return self._error is not None
-
-    def check(self) -> None:
-        """Raise the error that stopped this log, if one did."""
-        if self._error is not None:
-            raise without_frames(self._error)
-        if self._is_read_only:
-            raise PersistenceError(self.path, "is open for reading only")
-
-    def stop(self, error: PersistenceError) -> None:
-        """Refuse to write until ``recover``; later operations raise the first error."""
-        if self._error is None:
-            self._error = without_frames(error)
-            # As text: a handler may keep the record, and with an error it would keep open files.
-            logger.error("writing stopped: %s", one_line(str(error)))
 
     def note_failure(self, error: BaseException) -> None:
         """Stop after an error of the file; after an interrupt read the file again."""

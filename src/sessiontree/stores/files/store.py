@@ -143,6 +143,16 @@ class FileStore:
         """The places to which another program may have moved a file."""
         return paths.other_places(self.profile, path, self.storage)
 
+    def get_time_ns(self, ref: Ref) -> int:
+        """The mtime of a session's file. Raises OSError if it does not exist."""
+        return self.storage.stat(ref).mtime_ns
+
+    def set_time_ns(self, ref: Ref, time_ns: int) -> None:
+        """Set the mtime of a session's file. Best effort."""
+        from sessiontree.discovery.talked import set_time
+
+        set_time(self.storage, ref, time_ns)
+
     def bring_last(self, cwd: str) -> Relinked | None:
         """Move this terminal's last session here, if its project's folder is now this one."""
         from sessiontree.stores.files.relinking import bring_last_session

@@ -35,9 +35,7 @@ from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
-    without_frames,
 )
-from sessiontree.logs import get_logger
 from sessiontree.model import codec
 from sessiontree.model.entries import Entry, PayloadSource
 from sessiontree.model.header import Header, get_scope, get_title, respell_header, set_fields
@@ -45,6 +43,7 @@ from sessiontree.model.lines import SessionWarning
 from sessiontree.profiles import Dialect
 from sessiontree.stores.base import Durability
 from sessiontree.stores.files.replaced_file import merge_replaced
+from sessiontree.stores.latch import ErrorLatch
 from sessiontree.stores.postgres import statements
 from sessiontree.stores.postgres.address import spell_ref
 from sessiontree.stores.postgres.blobs import blobs_in
@@ -63,12 +62,9 @@ from sessiontree.stores.postgres.rows import (
     to_time,
 )
 from sessiontree.stores.postgres.spelling import spell_array, spell_key
-from sessiontree.text.escaping import one_line
 
 if TYPE_CHECKING:
     from sessiontree.stores.postgres.store import PostgresStore
-
-logger = get_logger()
 
 _T = TypeVar("_T")
 
@@ -103,7 +99,7 @@ class _Rewritten:
         self.entry.is_changed = self.is_changed
 
 
-class PostgresLog:
+class PostgresLog(ErrorLatch):
     """One session. Not for use by several threads at once."""
 
     def __init__(
@@ -122,7 +118,6 @@ class PostgresLog:
         self.durability: Durability = durability
         self.tree = SessionTree()
         self.foreign = 0
-        """How many entries others have appended since the session was opened here."""
         self.is_draft = True
         self.is_touched = False
         """Whether anything was written since."""
@@ -167,14 +162,7 @@ class PostgresLog:
     def warnings(self) -> list[SessionWarning]:
         """The repairs that reading or writing made, in their order."""
         found = [*self._own_warnings, *self._lines.warn_of_missing(), *self._lines.warn_of_edited()]
-        if self.foreign:
-            plural = "entry was" if self.foreign == 1 else "entries were"
-            found.append(SessionWarning(f"{self.foreign} {plural} appended by another process"))
-        return found
-
-    def warn(self, *warnings: SessionWarning) -> None:
-        """Tell something among the warnings; once, however often it happens."""
-        self._own_warnings += [warning for warning in warnings if warning not in self._own_warnings]
+        return found + self._warn_of_others()
 
     @property
     def name(self) -> str:
@@ -193,30 +181,13 @@ class PostgresLog:
 
     # -- errors ----------------------------------------------------------------------------
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether an error is latched."""
-        return self._error is not None
-
-    def check(self) -> None:
-        """Raise the error that stopped this log, if one did."""
-        if self._error is not None:
-            raise without_frames(self._error)
-        if self._is_read_only:
-            raise PersistenceError(self.name, "is open for reading only")
-
-    def _stop(self, error: PersistenceError) -> None:
-        if self._error is None:
-            self._error = without_frames(error)
-            logger.error("writing stopped: %s", one_line(str(error)))
-
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
         """What fails in the block stops the log."""
         try:
             yield
         except PersistenceError as error:
-            self._stop(error)
+            self.stop(error)
             raise
 
     def recover(self) -> None:
@@ -672,7 +643,7 @@ class PostgresLog:
         self._is_stale = True
         told = self._db.explain(failure) if isinstance(failure, psycopg.Error) else failure
         if isinstance(told, PersistenceError):
-            self._stop(told)
+            self.stop(told)
         return told
 
     def _send(self, statement: Statement) -> list[Row]:
