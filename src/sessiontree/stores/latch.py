@@ -1,4 +1,4 @@
-"""What every log keeps to tell: the error that stopped it, and its warnings.
+"""Keep the error that stopped a log, and the warnings it has to tell.
 
 The first error stays **latched**: until ``recover``, every later write raises it, because writing
 on after a lost entry would leave a conversation with a hole.
