@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sessiontree.discovery.catalogue import fast_lines
-from sessiontree.discovery.catalogue.fast_lines import line_end, read_blocks
+from sessiontree.discovery.catalogue.fast_lines import BLOCK_BYTES, line_end, read_blocks
 from sessiontree.discovery.kept import open_session
 from sessiontree.model.ids import parse_timestamp
 from sessiontree.model.lines import Record, read_line
@@ -26,6 +26,7 @@ SPOKEN_ROLES = frozenset(("user", "assistant"))
 TOOL_ROLES = frozenset(("toolCall", "toolResult", "bashExecution"))
 # A number beyond this is not a time; a year 287,396 is.
 _MOST_MS = 1 << 53
+_LAST_BYTES = 1 << 16
 
 
 class SaidText(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +98,32 @@ def speaking_lines(
             if is_silent is None or not is_silent(data, at, end):
                 yield data[at:end], block.offset + at
             at = end + 1
+
+
+def speaking_lines_backwards(
+    reader: SessionStorageReader, start: int, end: int, is_silent: IsSilent | None
+) -> Iterator[tuple[bytes, int]]:
+    """The same lines, the last one first: who stops early has read only the end of the file."""
+    length = _LAST_BYTES
+    while start < end:
+        begin = max(start, end - length)
+        data = reader.read_at(begin, end - begin)
+        # a line that the beginning cuts belongs to what is read next
+        cut = 0 if begin == start else data.find(b"\n") + 1
+        is_in_one_line = begin > start and cut in (0, len(data))
+        if is_in_one_line and length < BLOCK_BYTES:
+            length *= 4
+            continue
+        if is_in_one_line or len(data) < end - begin:  # a very long line; a file that was cut
+            yield from reversed(list(speaking_lines(reader, start, end, is_silent)))
+            return
+        stop = len(data) - data.endswith(b"\n")
+        while stop >= cut:
+            first = max(cut, data.rfind(b"\n", cut, stop) + 1)
+            if is_silent is None or not is_silent(data, first, stop):
+                yield data[first:stop], begin + first
+            stop = first - 1
+        end, length = begin + cut, min(length * 2, BLOCK_BYTES)
 
 
 def read_texts(

@@ -7,7 +7,6 @@ the time differs.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from sessiontree.discovery.search.asking import (
     Wanted,
     ask,
     ask_for_best,
+    bonus,
     name_bonus,
     rarity,
 )
@@ -55,7 +55,6 @@ from sessiontree.storage.file import FileSessionStorage
 
 DEFAULT_LIMIT = 20
 DEFAULT_INDEXING_S = 1.0
-_HALF_LIFE_DAYS = 30.0
 _NAMES_AT_ONCE = 32
 _ASKED_AT_ONCE = 256
 
@@ -272,7 +271,7 @@ class Run(msgspec.Struct):
                             self.wanted,
                             self.selection,
                             numbered,
-                            lambda relevance, stat: _weigh(relevance, stat, now_ns),
+                            now_ns,
                             most,
                             among=among,
                             copies=copies,
@@ -426,13 +425,7 @@ class Run(msgspec.Struct):
 
 
 def _score(candidate: Candidate, now_ns: int) -> float:
-    return _weigh(candidate.relevance, candidate.stat, now_ns)
-
-
-def _weigh(relevance: float, stat: FileStat, now_ns: int) -> float:
-    """Return the relevance, up to doubled for new sessions; the bonus halves every month."""
-    age_days = max(0.0, (now_ns - stat.mtime_ns) / 86_400e9)
-    return relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))
+    return candidate.relevance * bonus(candidate.stat, now_ns)
 
 
 def _mtime_ms(stat: FileStat) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +28,8 @@ from sessiontree.storage.base import FileStat
 _NAME_WEIGHT = 3.0
 # What a tool printed says less about a session than a message does.
 _TOOL_WEIGHT = 0.5
+_HALF_LIFE_DAYS = 30.0
+_BONUSES_NS = 60 * 10**9
 
 
 class Candidate(msgspec.Struct):
@@ -84,6 +87,12 @@ def rarity(matching: int, total: int) -> float:
     return max(1e-6, math.log((max(total - matching, 0) + 0.5) / (matching + 0.5)))
 
 
+def bonus(stat: FileStat, now_ns: int) -> float:
+    """A new session counts up to twice; what is above once halves every month."""
+    age_days = max(0.0, (now_ns - stat.mtime_ns) / 86_400e9)
+    return 1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS)
+
+
 def ask(
     index: SearchIndex, query: Query, wanted: Wanted, selection: Selection, left: set[str]
 ) -> list[Candidate]:
@@ -119,7 +128,7 @@ def ask(
     return candidates
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class Numbered(msgspec.Struct):
     """The sessions in question, by the index's numbers for their files.
 
     A program that asks often keeps it, so that nothing is looked up for a session that has the
@@ -130,8 +139,14 @@ class Numbered(msgspec.Struct, frozen=True):
     """Each session, by the number that stands for it."""
     joined: Mapping[int, int]
     """The number that stands for the session of each part."""
+    parts: Mapping[int, Sequence[int]]
+    """The numbers of a session's parts, by the number that stands for it."""
     last: int
     """The largest number when this was made; above it there are sessions that it lacks."""
+    _bonuses: tuple[int, Mapping[int, float]] = (0, {})
+    """When bonuses were last worked out, and each session's."""
+    _matched: tuple[bytes, Mapping[tuple[str, str | None], Mapping[int, float]]] = (b"", {})
+    """The last question's terms: the index's state then, and the segments with each."""
 
     @classmethod
     def make(cls, index: SearchIndex, selection: Selection) -> Numbered:
@@ -140,6 +155,7 @@ class Numbered(msgspec.Struct, frozen=True):
         wholes = {path: no for no, path in paths.items() if path not in selection.parts}
         stats: dict[int, FileStat] = {}
         joined: dict[int, int] = {}
+        parts: dict[int, list[int]] = {}
         for no, path in paths.items():
             whole = selection.session_of(path)
             stat = selection.find(whole)
@@ -149,7 +165,32 @@ class Numbered(msgspec.Struct, frozen=True):
             stats[stands] = stat
             if stands != no:
                 joined[no] = stands
-        return cls(stats, joined, max(paths, default=0))
+                parts.setdefault(stands, []).append(no)
+        return cls(stats, joined, parts, max(paths, default=0))
+
+    def match(
+        self, index: SearchIndex, terms: Sequence[Term], role: str | None
+    ) -> list[Mapping[int, float]]:
+        """What ``SearchIndex.match`` finds of each term, or found for the question before.
+
+        Who types asks for the same words at every letter of the next one.
+        """
+        state = index.read_state()
+        before, kept = self._matched
+        asked = {}
+        for term in terms:
+            found = kept.get((term.expression, role)) if state and state == before else None
+            asked[term.expression, role] = index.match(term, role) if found is None else found
+        self._matched = (state, asked)
+        return [asked[term.expression, role] for term in terms]
+
+    def bonuses(self, now_ns: int) -> Mapping[int, float]:
+        """The bonus of each session as of now, or a moment ago: who asks weighs thousands."""
+        made_ns, made = self._bonuses
+        if len(made) != len(self.stats) or not 0 <= now_ns - made_ns < _BONUSES_NS:
+            made = {no: bonus(stat, now_ns) for no, stat in self.stats.items()}
+            self._bonuses = (now_ns, made)
+        return made
 
 
 class Best(msgspec.Struct, frozen=True):
@@ -165,7 +206,7 @@ def ask_for_best(
     wanted: Wanted,
     selection: Selection,
     numbered: Numbered,
-    weigh: Callable[[float, FileStat], float],
+    now_ns: int,
     most: int,
     *,
     among: Container[str] | None = None,
@@ -178,7 +219,7 @@ def ask_for_best(
     """
     if wanted.since_ms is not None or wanted.in_tools or not wanted.in_said:
         return None
-    matched = [index.match(term, wanted.role) for term in query.wanted]
+    matched = numbered.match(index, query.wanted, wanted.role)
     called = [index.match_names(term) if wanted.in_names else set() for term in query.wanted]
     total = len(selection.files)
     scores = [
@@ -198,11 +239,16 @@ def ask_for_best(
     if copies:
         paths = {stats[no].path for no in sessions}
         sessions = {no for no in sessions if copies.get(stats[no].path) not in paths}
-    relevance = {no: sum(each[no] for each in scores) for no in sessions}
+    relevance = dict.fromkeys(sessions, 0.0)
+    for each in scores:
+        relevance = {no: score + each[no] for no, score in relevance.items()}
+    bonuses = numbered.bonuses(now_ns)
+    weights = {no: score * bonuses[no] for no, score in relevance.items()}
+    least = min(heapq.nlargest(most, weights.values()), default=0.0)
     best = heapq.nlargest(
         most,
-        sessions,
-        key=lambda no: (weigh(relevance[no], stats[no]), stats[no].mtime_ns, stats[no].path),
+        (no for no, weight in weights.items() if weight >= least),
+        key=lambda no: (weights[no], stats[no].mtime_ns, stats[no].path),
     )
     where = _places_of(best, matched, called, numbered)
     rows = index.get_sessions(sorted(no for places in where.values() for no in places))
@@ -234,23 +280,22 @@ def _score_sessions(
 
 def _places_of(
     sessions: Iterable[int],
-    matched: Iterable[Mapping[int, float]],
-    called: Iterable[set[int]],
+    matched: Sequence[Mapping[int, float]],
+    called: Sequence[set[int]],
     numbered: Numbered,
 ) -> dict[int, dict[int, set[int]]]:
     """The files of these sessions that have a term, and in which segments."""
-    where: dict[int, dict[int, set[int]]] = {session: {} for session in sessions}
-    joined = numbered.joined
-    for found in matched:
-        for rowid in found:
-            no = rowid >> SEGMENT_BITS
-            places = where.get(joined.get(no, no))
-            if places is not None:
-                places.setdefault(no, set()).add(session_of(rowid)[1])
-    for names in called:
-        for no in names:
-            places = where.get(joined.get(no, no))
-            if places is not None:
+    where: dict[int, dict[int, set[int]]] = {}
+    in_order = [sorted(found) for found in matched]
+    for session in sessions:
+        places = where.setdefault(session, {})
+        for no in (session, *numbered.parts.get(session, ())):
+            for rowids in in_order:
+                at = bisect_left(rowids, no << SEGMENT_BITS)
+                while at < len(rowids) and rowids[at] >> SEGMENT_BITS == no:
+                    places.setdefault(no, set()).add(session_of(rowids[at])[1])
+                    at += 1
+            if any(no in names for names in called):
                 places.setdefault(no, set())
     return where
 

@@ -372,6 +372,14 @@ class SearchIndex:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
 
+    def read_state(self) -> bytes:
+        """What changes when a segment is added; until then ``match`` finds the same.
+
+        FTS5 keeps the number of rows and of words in this record. b"" if there is none.
+        """
+        row = self._database.execute("SELECT block FROM said_data WHERE id = 1").fetchone()
+        return row[0] if row is not None and isinstance(row[0], bytes) else b""
+
     def match(self, term: Term, role: str | None) -> dict[int, float]:
         """Find the segments with a term, each with its score (bm25, higher is better)."""
         expression = term.expression if role is None else f"{{{role}}} : {term.expression}"

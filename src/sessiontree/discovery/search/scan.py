@@ -21,9 +21,16 @@ from sessiontree.discovery.search.hits import SearchHit
 from sessiontree.discovery.search.query import Query, Term
 from sessiontree.discovery.search.times import to_datetime
 from sessiontree.discovery.search.words import Word, fold_text, is_plain, split_words
-from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText, speaking_lines
+from sessiontree.discovery.texts import (
+    SPOKEN_ROLES,
+    TOOL_ROLES,
+    IsSilent,
+    SaidText,
+    speaking_lines,
+    speaking_lines_backwards,
+)
 from sessiontree.model import codec
-from sessiontree.storage.base import SessionStorage, SessionStorageReader
+from sessiontree.storage.base import SessionStorage
 
 if TYPE_CHECKING:
     from sessiontree.discovery.adapters.base import AgentAdapter
@@ -115,23 +122,18 @@ class Scanner:
         with closing(open_session(piece.adapter, piece.path, storage)) as reader:
             ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
             for start, end in ranges:
-                yield from self._spoken(piece.adapter, self._lines(piece, reader, start, end))
+                lines = speaking_lines(reader, start, end, self._is_silent(piece.adapter))
+                yield from self._spoken(piece.adapter, lines)
 
     def _texts_backwards(self, piece: Piece, storage: SessionStorage) -> Iterator[SaidText]:
         with closing(open_session(piece.adapter, piece.path, storage)) as reader:
             ranges = piece.ranges if piece.ranges is not None else [(0, reader.stat().size)]
             for start, end in reversed(ranges):
-                lines = list(self._lines(piece, reader, start, end))
-                yield from self._spoken(piece.adapter, reversed(lines))
+                lines = speaking_lines_backwards(reader, start, end, self._is_silent(piece.adapter))
+                yield from self._spoken(piece.adapter, lines)
 
-    def _lines(
-        self, piece: Piece, reader: SessionStorageReader, start: int, end: int
-    ) -> Iterator[tuple[bytes, int]]:
-        """The lines that may match."""
-        is_silent = None if self._wants_tools else piece.adapter.is_silent
-        for line in speaking_lines(reader, start, end, is_silent):
-            if self._may_match(line[0]):
-                yield line
+    def _is_silent(self, adapter: AgentAdapter) -> IsSilent | None:
+        return None if self._wants_tools else adapter.is_silent
 
     def _spoken(
         self, adapter: AgentAdapter, lines: Iterable[tuple[bytes, int]]
@@ -139,6 +141,7 @@ class Scanner:
         texts = (
             said
             for line, offset in lines
+            if self._may_match(line)
             for said in adapter.texts_of_line(line, offset, include_tools=self._wants_tools)
             if said.text and said.role in self._roles and self._is_recent(said)
         )

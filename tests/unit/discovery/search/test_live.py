@@ -187,3 +187,17 @@ def test_what_another_process_has_just_indexed_is_found(index: LiveIndex, projec
     time.sleep(0.1)
     search("plum", max_indexing_s=None)
     assert ids(index.search("apple")) == {"a", "b", "c"}
+
+
+def test_words_of_the_question_before_are_found_where_they_were_said_meanwhile(
+    index: LiveIndex, project: Path
+) -> None:
+    """Who types asks for the same words at every letter of the next one."""
+    index.wait(10)
+    assert ids(index.search("apple")) == {"a", "c"}
+    put(project, *talk("apples of the tree", "and an apple, a cherry"), session_id="b")
+    time.sleep(0.1)
+    search("cherry", max_indexing_s=None)  # another process indexes what was added
+    assert ids(index.search("apple che", is_typing=True)) == {"b"}
+    assert ids(index.search("apple cher", is_typing=True)) == {"b"}
+    assert ids(index.search("apple")) == {"a", "b", "c"}
