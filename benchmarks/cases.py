@@ -192,7 +192,7 @@ def _appending(world: World, counts: Sequence[int]) -> Contest:
 
 
 def _appending_many(world: World, count: int) -> Contest:
-    args = {"messages": world.corpus.messages(count, small=True), "count": count, "begun": 100}
+    args = {"messages": world.corpus.messages(count, small=True), "count": count}
     together, one_by_one = world.us("append", {**args, "batch": 100}), world.us("append", args)
     return Contest({"us": together, "one by one": one_by_one}, expect={"lines": count + 1})
 

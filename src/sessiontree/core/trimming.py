@@ -55,25 +55,63 @@ def trim(data: WireEntry, dialect: Dialect) -> Trimmed:
     return _trim_line(codec.encode(data), data, dialect)
 
 
-def trim_all(all_data: Sequence[WireEntry], dialect: Dialect) -> bytes | list[Trimmed]:
+def trim_all(
+    all_data: Sequence[WireEntry], dialect: Dialect
+) -> tuple[bytes, Sequence[int]] | list[Trimmed]:
     """Make the persisted forms of entries; if nothing is trimmed, just their lines.
 
-    Each of these has its newline.
+    Each of these has its newline; with them comes how long they are without.
     """
     text = codec.encode_lines(all_data)
     if text is None:
         return [trim(data, dialect) for data in all_data]
+    if len(all_data) == 1:
+        if _is_short_and_plain(text) or (len(text) <= MAX_UNITS and _is_plain_entry(all_data[0])):
+            return text, (len(text) - 1,)
+        return [_trim_line(text[:-1], all_data[0], dialect)]
+    lengths = _measure_lines(text)
     if len(text) <= MAX_UNITS:
-        for data in all_data:
-            # of an entry with nothing but a message only that can hold anything to trim
-            is_message = len(data) == 5 and "message" in data and "parentId" in data
-            if not _is_plain(data["message"] if is_message and "timestamp" in data else data):
-                break
-        else:
-            return text
+        looked_into: Iterable[WireEntry] = all_data
+        # a search through short lines costs less than a look into objects, through long ones more
+        if len(text) < MIN_IMAGE_LENGTH * len(lengths) and not _has_transient(text):
+            looked_into = ()
+            if max(lengths) >= MIN_IMAGE_LENGTH:
+                pairs = zip(lengths, all_data, strict=True)
+                looked_into = [data for length, data in pairs if length >= MIN_IMAGE_LENGTH]
+        if all(map(_is_plain_entry, looked_into)):
+            return text, lengths
     lines = text.split(b"\n")
     lines.pop()
     return [_trim_line(line, data, dialect) for line, data in zip(lines, all_data, strict=True)]
+
+
+def _measure_lines(text: bytes) -> list[int]:
+    """How long the lines of a text are without their newlines; splitting it would copy it."""
+    find, size = text.find, len(text)
+    lengths: list[int] = []
+    start = 0
+    while start < size:
+        end = find(b"\n", start)
+        lengths.append(end - start)
+        start = end + 1
+    return lengths
+
+
+def _is_plain_entry(data: WireEntry) -> bool:
+    """Whether an entry has nothing to lose or to externalise."""
+    # of an entry with nothing but a message only that can hold anything to trim
+    is_message = len(data) == 5 and "message" in data and "parentId" in data
+    return _is_plain(data["message"] if is_message and "timestamp" in data else data)
+
+
+def _is_short_and_plain(line: bytes) -> bool:
+    """Whether a line is too short for an image, and names nothing that it would lose."""
+    return len(line) < MIN_IMAGE_LENGTH and not _has_transient(line)
+
+
+def _has_transient(text: bytes) -> bool:
+    """Whether a key of these, or a text that is spelled like one, is in JSON that we have made."""
+    return b'"partialJson"' in text or b'"jsonlEvents"' in text
 
 
 def _trim_line(line: bytes, data: WireEntry, dialect: Dialect) -> Trimmed:

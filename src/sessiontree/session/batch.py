@@ -37,21 +37,26 @@ def make_entries(
     free = taken.free
     made: list[Entry] = []
     for each in wanted:
-        is_message = type(each) is dict and each.get("type") == "message"
-        if is_message and type(each.get("message")) is dict:
-            entry_type = "message"  # nearly all are, and this loop is what a batch costs
-        else:
-            entry_type = _type_of(each)
-        if _OWN_FIELDS.isdisjoint(each):
-            entry_id = free.pop() if free else taken.draw()
-            data: WireEntry = {
-                "type": entry_type,
+        data: WireEntry
+        message = each.get("message") if type(each) is dict and len(each) == 2 else None
+        if free and type(message) is dict and each.get("type") == "message":
+            # nearly all are nothing but a message, and this loop is what a batch costs
+            entry_id = free.pop()
+            data = {
+                "type": "message",
                 "id": entry_id,
                 "parentId": leaf_id,
                 "timestamp": time,
-                **each,
+                "message": message,
             }
-            made.append(Entry(entry_type, entry_id, leaf_id, time, cached=data))
+            made.append(Entry("message", entry_id, leaf_id, time, cached=data))
+            leaf_id = entry_id
+            continue
+        entry_type = _type_of(each)
+        if _OWN_FIELDS.isdisjoint(each):
+            entry_id = taken.draw()
+            own = {"type": entry_type, "id": entry_id, "parentId": leaf_id, "timestamp": time}
+            made.append(Entry(entry_type, entry_id, leaf_id, time, cached={**own, **each}))
             leaf_id = entry_id
             continue
         is_placed = "parentId" in each or "parent_id" in each
@@ -92,8 +97,11 @@ class _Taken:
         self.known = known
         self.new: set[str] = set()
         # one call of the system for all of them, and one for the marker
-        self._drawn = draw_ids(count + 1)
-        self.free = set(self._drawn).difference(known)
+        drawn = draw_ids(count + 1)
+        self._drawn = set(drawn)
+        if len(self._drawn) < len(drawn) or not known.keys().isdisjoint(drawn):
+            drawn = list(self._drawn - known.keys())
+        self.free = drawn
         """Drawn and not taken yet; ``pop`` takes one."""
 
     def __contains__(self, entry_id: object) -> bool:
@@ -103,7 +111,8 @@ class _Taken:
     def add(self, entry_id: str) -> None:
         """Take an id that a caller has chosen."""
         self.new.add(entry_id)
-        self.free.discard(entry_id)
+        if entry_id in self._drawn and entry_id in self.free:
+            self.free.remove(entry_id)
 
     def draw(self) -> str:
         """Take an id of eight hex digits that no entry has."""

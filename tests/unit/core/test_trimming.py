@@ -8,10 +8,19 @@ import hashlib
 import json
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from tests.samples import entry, message, user
 
-from sessiontree.core.trimming import EditedText, MissingBlob, cut_text, restore, trim
+from sessiontree.core.trimming import (
+    EditedText,
+    MissingBlob,
+    Trimmed,
+    cut_text,
+    restore,
+    trim,
+    trim_all,
+)
 
 Wire = dict[str, Any]
 LIMIT = 500_000
@@ -38,9 +47,26 @@ def persist(wire: Wire, dialect: Literal["omp", "pi"] = "omp") -> tuple[Wire, di
     """The line an entry becomes, strictly parsed, and the blobs to store before it."""
     before = copy.deepcopy(wire)
     trimmed = trim(wire, dialect)
+    expected = msgspec.structs.replace(trimmed, blobs=[*trimmed.blobs])
+    # many short lines are looked through in another way than one, or than long ones
+    short, long = message("s", None, user("short")), message("l", None, user("x" * 2_000))
+    for others in ([], [short] * 9, [long] * 9, [short, long] * 9):
+        assert last_of([*others, wire], dialect) == expected
     assert wire == before, "memory was touched"
     assert b"\n" not in trimmed.line
     return json.loads(trimmed.line), {ref(raw): raw for raw in trimmed.blobs}
+
+
+def last_of(wires: list[Wire], dialect: Literal["omp", "pi"]) -> Trimmed:
+    """What ``trim_all`` makes of the last one, whichever of its two answers it gives."""
+    made = trim_all(wires, dialect)
+    if isinstance(made, list):
+        return msgspec.structs.replace(made[-1], blobs=[*made[-1].blobs])
+    text, lengths = made
+    lines = text.split(b"\n")
+    assert lines.pop() == b""
+    assert [*lengths] == list(map(len, lines))
+    return Trimmed(lines[-1], blobs=[])
 
 
 def load(line: Wire, blobs: dict[str, bytes]) -> tuple[Wire, list[MissingBlob]]:

@@ -105,12 +105,8 @@ class SessionFiler:
     def spell_new(self, entries: Sequence[Entry]) -> SpelledLines:
         """Make the lines of entries that have none yet; store their blobs. PersistenceError."""
         made = trim_all([entry.cached or entry.data for entry in entries], self.dialect)
-        if isinstance(made, bytes):
-            if len(entries) == 1:
-                return SpelledLines(made, (len(made) - 1,), entries)
-            lengths = list(map(len, made.split(b"\n")))
-            lengths.pop()
-            return SpelledLines(made, lengths, entries)
+        if isinstance(made, tuple):
+            return SpelledLines(*made, entries)
         for blob in itertools.chain.from_iterable(each.blobs for each in made):
             self.blobs.put(blob)
         whole = [entry for entry, each in zip(entries, made, strict=True) if each.is_whole]
