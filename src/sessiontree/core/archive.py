@@ -259,7 +259,7 @@ def _message_of(item: Mapping[str, Any]) -> WireMessage | None:
 
 
 def _arguments(value: object) -> object:
-    """The arguments of a call, which are JSON in a string; else what stands there."""
+    """The arguments of a call, decoded from JSON in a string; if that fails, the string itself."""
     try:
         return codec.decode(value.encode("utf-8")) if isinstance(value, str) else value
     except (ValueError, RecursionError):

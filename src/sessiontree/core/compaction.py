@@ -232,7 +232,7 @@ def message_of(entry: Entry) -> WireMessage | None:
         message = entry.data.get("message")
         return message if isinstance(message, dict) else None
     if entry.type in ("custom_message", "branch_summary", "compaction"):
-        # of a compaction its summary: the prompt that it saved comes before that
+        # of a compaction, take the summary: the prompt that it saved comes before it
         messages = ContextBuilder([entry]).build().messages
         return messages[-1] if messages else None
     return None

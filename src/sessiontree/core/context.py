@@ -61,7 +61,7 @@ def build_session_context(
     """
     if leaf_id is None or not entries:
         return SessionContext()
-    # of several entries with one id the first has it, as in a session's tree
+    # if entries share an id, the first keeps it, as in a session's tree
     index: Mapping[str, Entry | Mapping[str, Any]] = (
         by_id if by_id is not None else {_id_of(entry): entry for entry in reversed(entries)}
     )
@@ -206,7 +206,7 @@ class ContextBuilder:
         if cut.type != "compaction":
             return
         self._add_messages(kept, edits)
-        # Its own system message stands for all that came before it, whether there is one or not.
+        # The compaction's own system message, or its lack of one, replaces all that came before.
         messages = [message for message in self._messages if message.get("role") != "system"]
         opening = _compaction_messages(cut, messages)
         self._messages = _edited(opening, edits, cut.id) + messages

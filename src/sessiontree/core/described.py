@@ -112,7 +112,7 @@ def _describe_todos(todos: list[Any]) -> str:
 
 
 def describe_size(name: str, arguments: object) -> str:
-    """Describe the size of a write, as its result doesn't. Empty for other tools."""
+    """Describe the size of a write, which its result doesn't show. Empty for other tools."""
     if name != "write" or not isinstance(arguments, Mapping):
         return ""
     content = arguments.get("content")

@@ -29,9 +29,9 @@ def collect_as_usual() -> None:
 def with_paused_gc(build: Callable[_P, _T]) -> Callable[_P, _T]:
     """Keep the collector from walking a large structure again and again while it is built.
 
-    What was built counts as old afterwards: freezing and thawing moves it there without a walk.
-    A program that has frozen objects of its own keeps them frozen. The collector goes on whenever
-    Ctrl-C comes: a ``with`` block could be left without its exit.
+    What was built counts as old afterwards: freezing and thawing moves it there without a walk. A
+    program that has frozen objects of its own keeps them frozen. The collector is enabled again
+    even if Ctrl-C comes; with a ``with`` block, Ctrl-C could prevent that.
     """
 
     @functools.wraps(build)

@@ -16,7 +16,7 @@ from sessiontree.core.usage import arguments_text, estimate_text
 from sessiontree.model.messages import WireMessage, as_text, text_of
 
 TOOL_RESULT_CHARACTERS = 2_000
-"""More of a tool's result than this the summariser does not see."""
+"""Characters of a tool's result that the summariser sees at most."""
 
 SHORT_SUMMARY_CHARACTERS = 80
 

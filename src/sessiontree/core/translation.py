@@ -17,7 +17,7 @@ from sessiontree.profiles import Profile
 
 KEPT_TYPE = "sessiontree.kept"
 LEAD_IN = "sessiontree.summary"
-"""In a compaction for pi: the summary as omp had it."""
+"""The field that keeps omp's summary in a compaction written for pi."""
 _BASE = ("type", "id", "parentId", "timestamp")
 _SUMMARIES = ("compaction", "branch_summary")
 
@@ -43,7 +43,7 @@ _KNOWN_BY = {
     "sessiontree": _SEED_TYPES | _OMP_TYPES | _XCSH_TYPES | _NEW_PI_TYPES,
 }
 _KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}
-"""The dialect decides for an agent that is not listed here."""
+"""For an agent that is not listed here, the dialect decides."""
 _SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
 """Types that not every agent knows. Any other is known to all, or is plain data to all."""
 
@@ -145,9 +145,9 @@ class EntryTranslator:
         return said if wanted not in entry else {**said, wanted: entry[wanted]}
 
     def _translate_history(self, entry: WireEntry) -> WireEntry:
-        """A compaction whose history is in ``preserveData``, which pi does not read.
+        """Translate a compaction whose history is in ``preserveData``, which pi does not read.
 
-        There its text goes into the summary, and the lead-in that omp goes by is kept beside it.
+        Put its text into the summary, and keep the lead-in, which omp needs, beside it.
         """
         if self.profile.dialect != "pi":
             if LEAD_IN not in entry:
@@ -169,7 +169,7 @@ def _is_system(entry: WireEntry) -> bool:
 
 
 def translate_entry(entry: Entry, translator: EntryTranslator) -> Entry:
-    """The entry in the words of another dialect; the same one if it has nothing to change."""
+    """Spell the entry in another dialect; return the same object if nothing changes."""
     if entry.type in ("message", "custom_message") and not translator.must_look_at(entry.line()):
         is_to_inline = translator.profile.dialect == "pi" and may_need_restore(entry.line())
         return _inline(entry) if is_to_inline else entry
@@ -181,12 +181,12 @@ def translate_entry(entry: Entry, translator: EntryTranslator) -> Entry:
 
 
 def _inline(entry: Entry) -> Entry:
-    """The entry as pi has it, which has no blobs: what lies there goes into the line."""
+    """Make an entry for pi, which has no blobs: their content goes into the line."""
     return Entry(entry.type, entry.id, entry.parent_id, entry.timestamp, _InlineLine(entry))
 
 
 class _InlineLine:
-    """Makes a line when it is written: all that lies in a session's blobs may be very much."""
+    """Makes a line only when it is written: the blobs of a session may be very large."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry

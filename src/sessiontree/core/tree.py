@@ -68,7 +68,7 @@ class SessionTree:
             self.index(first)
 
     def index(self, first: int) -> None:
-        """From ``first`` on entries are new: children and labels known already learn of them."""
+        """Add the entries from ``first`` on to the known children and labels."""
         if self._children is None and self._labels is None:
             return
         for at in range(first, len(self.entries)):
@@ -186,7 +186,8 @@ Labels = Mapping[str, tuple[str, str]]
 
 
 def _nest_backwards(entries: Sequence[Entry], labels: Labels) -> list[SessionTreeNode] | None:
-    """The roots of nested nodes; None if an entry stands before its parent, or names none there is.
+    """The roots of nested nodes; None if an entry comes before its parent, or its parent is
+    missing.
 
     Parents are written before their children, so that from the end on a node's children are all
     known when it is made: one pass, and no index of nodes.
@@ -313,9 +314,9 @@ def adopt_orphans(
 
 
 def _give_fresh_id(tree: SessionTree, entry: Entry, warnings: list[SessionWarning]) -> None:
-    """An id that follows from the entry, so that it is the same one wherever its line will stand.
+    """Derive an id from the entry's content, so that it is the same wherever its line is.
 
-    Only of entries that are alike in all of this their place tells which is which.
+    For entries with equal content, the place in the file is used as well.
     """
     own = (entry.id, entry.type, entry.parent_id, entry.timestamp)
     fresh = derived_entry_id((), *own)
@@ -362,10 +363,10 @@ def _cut_cycles(tree: SessionTree, suspects: list[Entry], warnings: list[Session
 
 
 def _rank(tree: SessionTree) -> dict[str, tuple[bool, int]]:
-    """Whose parent is the wrong one in a cycle: the least of it.
+    """Rank entries: of a cycle, the one with the least rank loses its parent.
 
-    One that was only guessed. Else, since parents are written before their children, that of the
-    earliest entry: cutting there keeps the rest of the cycle as one path.
+    A parent that was only guessed ranks least. Else, since parents are written before their
+    children, the earliest entry does: cutting there keeps the rest of the cycle as one path.
     """
     guessed = {child_id for children in tree.orphans.values() for child_id in children}
     return {entry.id: (entry.id not in guessed, at) for at, entry in enumerate(tree.entries)}

@@ -148,9 +148,9 @@ def may_be_edited(entry: Entry, dialect: Dialect) -> bool:
 
 
 def _is_plain(entry: WireEntry) -> bool:
-    """Whether no object may have something to lose or to externalise. True of nearly every entry.
+    """Whether nothing in the entry can need trimming. True of nearly every entry.
 
-    What only becomes objects and arrays when it is encoded is not looked into: that is not plain.
+    Values that become objects or arrays only when they are encoded count as not plain.
     """
     plain = _PLAIN_TYPES
     found: list[Any] = [entry]
@@ -203,7 +203,7 @@ def _trim_in_place(entry: WireEntry, dialect: Dialect, blobs: list[bytes]) -> di
 def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Every object and array below ``root`` with its JSON pointer, parents first.
 
-    The last is the name of the array that it is right in; "" if it is in none.
+    The third value is the name of the array that directly contains it; "" without one.
     """
     stack: list[tuple[str, Any, str]] = [("", root, "")]
     while stack:
@@ -350,8 +350,8 @@ def restore(
 ) -> WireEntry:
     """Put externalised values back, in place.
 
-    What cannot be had stays as it is, and so does a text that somebody has changed since it was
-    cut; the reference stays with it.
+    A value that is not available stays a reference, and so does a text that somebody has changed
+    since it was cut.
     """
 
     def fetch(ref: str, pointer: str) -> bytes | None:
@@ -430,7 +430,7 @@ def _restore_spilled(
 
 
 def _put_back(node: Any, key: Any, text: str) -> bool:
-    """Whether what stands there is what cutting ``text`` gives; then the text takes its place."""
+    """Put ``text`` in the place of its cut form; return whether that form was there."""
     cut = cut_text(text)
     if node[key] != cut:
         return False

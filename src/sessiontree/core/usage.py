@@ -32,9 +32,9 @@ class Usage(msgspec.Struct, frozen=True):
     total_tokens: int = 0
     cost: float = 0.0
     reasoning: int = 0
-    """How much of ``output`` was thought."""
+    """The part of ``output`` that was thinking."""
     cache_write_1h: int = 0
-    """How much of ``cache_write`` is kept for an hour."""
+    """The part of ``cache_write`` that is kept for an hour."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -102,9 +102,9 @@ def model_ref_of(message: Mapping[str, Any]) -> str | None:
 
 
 def paid_model_of(entry: Mapping[str, Any]) -> str | None:
-    """``provider/model`` of the model that an entry's usage is to be counted for, if it tells.
+    """``provider/model`` of the model that an entry's usage counts for, if the entry says so.
 
-    Of an answer the model that the provider says it came from: a router's name is only a request.
+    For an answer that is the model which the provider reported: a router's name is only a request.
     """
     message = entry.get("message") if entry.get("type") == "message" else entry
     if not isinstance(message, dict):

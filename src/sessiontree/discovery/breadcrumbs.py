@@ -87,7 +87,7 @@ def write_breadcrumb(
     lines = (os.path.abspath(cwd), os.path.abspath(where) if is_path else where)
     with contextlib.suppress(OSError, ValueError):
         if any("\n" in line or "\r" in line for line in lines):
-            # Two lines can not hold it; the old crumb would lead to another session.
+            # Two lines can't hold it, and the old breadcrumb would lead to another session.
             store.unlink(path)
             _forget_identity(store, path)
             return

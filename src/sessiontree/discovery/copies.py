@@ -36,7 +36,7 @@ def families_of(kin: Sequence[Kin]) -> Families:
 
 
 def gather_families(found: Iterable[_Item], kin: Sequence[Kin]) -> list[list[tuple[_Item, Kin]]]:
-    """Gather what belongs to one family, with its kin, where the first of it stands."""
+    """Gather the members of each family at the place of its first one."""
     families = families_of(kin)
     gathered: dict[tuple[str, str], list[tuple[_Item, Kin]]] = {}
     for item, each in zip(found, kin, strict=True):

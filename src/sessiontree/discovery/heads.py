@@ -126,7 +126,7 @@ def _cut_prompt(line: bytes) -> str | None:
 
 
 def _unescape(fragment: str) -> str:
-    """The text of a JSON string whose end may be missing."""
+    """Decode a JSON string whose end may be missing."""
     try:
         return as_text(
             codec.decode(f'"{_CUT_ESCAPE.sub("", fragment)}"'.encode("utf-8", "replace"))

@@ -31,7 +31,7 @@ from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.text.words import to_moment
 
-if TYPE_CHECKING:  # loaded only when there is something to say of it: listings start quicker
+if TYPE_CHECKING:  # loaded only when there is a damaged file: listings start quicker
     from sessiontree.discovery.adapters.base import AgentAdapter
     from sessiontree.discovery.moved_projects import MovedProject
 

@@ -72,7 +72,8 @@ def project_folders(
     storage: SessionStorage,
     on_error: Callable[[str, OSError], object] | None = None,
 ) -> list[str]:
-    """The folders of a profile's sessions, one a project as a rule; ``on_error`` hears why not."""
+    """The folders of a profile's sessions, usually one for each project; errors go to
+    ``on_error``."""
     try:
         return sorted(list_session_folders(profile, storage))
     except OSError as error:

@@ -66,7 +66,7 @@ def find_estimate(model: str, day: str) -> Estimate | None:
 
 
 def keep_found() -> None:
-    """Remember for the next time what was asked for; best effort."""
+    """Keep the prices that were asked for, for the next process; best effort."""
     if not has_prices() or not _recall().has_more:
         return
     known = _recall()
@@ -92,7 +92,7 @@ def _recall() -> _Known:
         if known.data == found:
             return known
     except (OSError, ValueError, msgspec.MsgspecError, sqlite.DamagedRowError):
-        pass  # there is none, or it is damaged: it is made again
+        pass  # missing or damaged: it is made again
     return _Known(found)
 
 

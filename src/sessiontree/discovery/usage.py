@@ -217,9 +217,9 @@ class _Counter:
         self._price = _Pricing() if is_estimating else None
         self._days: dict[int, str] = {}
         self._keyed: dict[int, tuple[Answer, str, str, Cell]] = {}
-        """Of each key what was counted, for which session and model, and where."""
+        """For each key, the usage that was counted, its session and model, and its place."""
         self._twins: dict[tuple[str, str], dict[int, str]] = {}
-        """Of each family the sessions in which its answers were counted, by their twins."""
+        """For each family, the sessions in which its answers were counted, by their twins."""
 
     def count(self, paid: PaidSession) -> None:
         """Add up one session."""

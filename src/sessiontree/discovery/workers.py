@@ -30,11 +30,11 @@ if TYPE_CHECKING:  # processes and threads load only when there is much to read
     from sessiontree.discovery.adapters.base import AgentAdapter
 
 LEAST_BYTES = 16_000_000
-"""What one process reads in about the time that starting others takes several times over."""
+"""Bytes that one process reads in several times the time that starting others takes."""
 MOST_WORKERS = 4
 _AHEAD = 2
 _AHEAD_BYTES = 32_000_000
-"""What may wait to be taken is at most as large, as a rule a tenth of it."""
+"""The most bytes that may wait to be taken; usually it is a tenth of that."""
 _LENGTH_BYTES = 8
 # -I keeps the current folder and PYTHONPATH out of the import path: a file of a project must not
 # become a module of ours. Our own package, and what it needs, are added behind the rest.
@@ -68,7 +68,7 @@ def work_at_once(work: str, jobs: Sequence[Job]) -> Generator[bytes | None, None
 
 
 def are_shared(jobs: Sequence[Job]) -> bool:
-    """Whether these are so much that several processes do them."""
+    """Whether there is so much to read that several processes share it."""
     return _count_workers(jobs) >= 2
 
 
@@ -169,7 +169,7 @@ class _Worker:
         return answer[1:] if answer else None
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even in the middle of a job."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

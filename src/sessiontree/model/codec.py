@@ -162,8 +162,8 @@ def _check_depth(value: object) -> None:
     """Raise ValueError for a value nested too deeply.
 
     How much stack is left differs from call to call, and what a C parser may take of it from one
-    Python to the next. What was read once must be readable again, and writable, so the limit is
-    one of its own, well within the stack that is always there.
+    Python to the next. What was read once must be readable again, and writable, so the limit is a
+    fixed one, well within the stack that is always there.
     """
     level = [value]
     for _ in range(MAX_DEPTH):

@@ -36,7 +36,7 @@ class PayloadSource(Protocol):
         """Read the content that a blob reference names; None if it is not available."""
 
 
-# The fields that no line has are called what no line can say.
+# A field that no line has is named by a text that no JSON line can contain.
 _SECRET = os.urandom(8).hex()
 
 
@@ -103,7 +103,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
     def is_edited(self) -> bool:
         """Whether ``data`` differs from the line.
 
-        Also where a line never said all of it: some of what is only in passing is not written.
+        Also for values that are never written: a line need not hold all of ``data``.
         """
         if not self.is_loaded or self.source is None:
             return False
@@ -123,7 +123,7 @@ class Entry(msgspec.Struct, gc=False, eq=False, rename=_wire_name):
         return self.source.restore(data, line)
 
     def fetch_blob(self, ref: str) -> bytes | None:
-        """A blob that this entry refers to; None if it cannot be had.
+        """A blob that this entry refers to; None if it is not available.
 
         For values that ``data`` leaves as references, because they are large and rarely needed.
         """
@@ -208,7 +208,7 @@ def respell(
 ) -> Entry:
     """Make an entry of a line with fields set and removed; the others keep their spelling.
 
-    Of ``message`` only the role is set. Values that the line refers to are had from ``source``.
+    Of ``message`` only the role is set. ``source`` gives the values that the line refers to.
     """
     changes = dict(fields)
     message = changes.pop("message", None)
@@ -262,7 +262,7 @@ def attach_lines(
 
     The lines end at ``size``; the chunk begins at ``offset`` of its file. A newline between "}" and
     "{" can only stand between two objects, so as many such lines as entries mean one entry a line.
-    Texts that nearly all entries have in common are kept once: a quarter of what an entry takes.
+    Texts that nearly all entries share are stored once, which saves a quarter of the memory.
     """
     find = chunk.find
     suspicious = codec.shortest_suspicious_length()
@@ -294,7 +294,7 @@ def preload_messages(entries: Iterable[Entry]) -> None:
     """Decode the ``message`` of many ``message`` entries at once: what a context needs of them.
 
     Lines that are neighbours are decoded together, and nothing is kept of them but the message.
-    What cannot be had this way is left for ``data`` to decode by itself.
+    ``data`` decodes what cannot be read this way.
     """
     run: list[Entry] = []
     source: PayloadSource | None = None

@@ -29,9 +29,10 @@ def derived_entry_id(taken: Container[str], *parts: object) -> str:
 
 
 class DerivedIds:
-    """Derive many ids, as ``derived_entry_id`` does, also if the same parts come very often.
+    """Derive many ids, as ``derived_entry_id`` does, and quickly if the same parts are given very
+    often.
 
-    An id that was taken once must stay taken: what was tried in vain is not tried again.
+    A taken id stays taken, so attempts that have failed are not repeated.
     """
 
     def __init__(self, taken: Container[str]) -> None:

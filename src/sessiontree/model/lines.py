@@ -93,7 +93,7 @@ class Scan(msgspec.Struct):
 def parse_jsonl_lenient(
     data: bytes | str, on_skip: Callable[[int, str], object] | None = None
 ) -> list[dict[str, Any]]:
-    """Every JSON object of a JSONL text, in order; ``on_skip`` hears of other text."""
+    """Every JSON object of a JSONL text, in order; ``on_skip`` is called with any other text."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     found = []
     for line_number, (offset, line) in enumerate(split_lines(raw), 1):

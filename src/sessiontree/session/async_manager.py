@@ -79,8 +79,8 @@ def _elsewhere(function: Callable[_P, _R]) -> Callable[_P, Coroutine[Any, Any, _
 class AsyncSessionManager:
     """A session for asyncio. Use the constructors, or ``async with``.
 
-    ``manager`` is the session itself: its properties, which read nothing, may be asked for
-    anywhere; pass whatever else is to be done with it to ``run``.
+    ``manager`` is the session itself: read its properties, which do no I/O, on any thread; pass any
+    other work with it to ``run``.
     """
 
     def __init__(self, manager: SessionManager, worker: DiskThread | None = None) -> None:
@@ -88,7 +88,7 @@ class AsyncSessionManager:
         self._worker = worker if worker is not None else DiskThread()
 
     async def run(self, function: Callable[_P, _R], *args: _P.args, **options: _P.kwargs) -> _R:
-        """Call something on the session's thread, after all that was asked before."""
+        """Call a function on the session's thread, after all earlier calls."""
         return await self._worker.run(function, *args, **options)
 
     create = classmethod(_opened(SessionManager.create))

@@ -20,7 +20,7 @@ class News:
         self._own = session.note_own()
 
     def take(self) -> list[Entry]:
-        """Read on; the entries that are new and not our own, in the order of the session."""
+        """Read on; return the entries that are new and not our own, in the order of the session."""
         self._session.refresh()
         tree = self._session.tree
         if tree is self._tree:
@@ -29,12 +29,12 @@ class News:
             new = [entry for entry in tree.entries if entry.id not in self._tree.by_id]
         self._tree, self._count = tree, len(tree.entries)
         found = [entry for entry in new if entry.id not in self._own.ids]
-        self._own.ids.clear()  # they are all in the tree that was looked through
+        self._own.ids.clear()  # all of them are in the tree that was searched
         return found
 
 
 def follow(session: LiveSession, timeout_s: float | None = None) -> Generator[Entry, None, None]:
-    """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds.
+    """Yield entries of others as they come; end when none has come for ``timeout_s`` seconds.
 
     The file may change without an entry of others in it: that does not prolong the wait.
     """

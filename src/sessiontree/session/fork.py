@@ -18,7 +18,7 @@ from sessiontree.stores.identity import derive_header
 
 
 def fork_live(session: LiveSession, announce: Announce) -> LiveSession | None:
-    """A copy of an open session, all of it; None if nothing of it is kept yet."""
+    """Copy a whole open session; None if nothing of it is kept yet."""
     log = session.log
     log.check()
     if not log.store.is_kept or not log.is_started:
@@ -32,10 +32,10 @@ def fork_live(session: LiveSession, announce: Announce) -> LiveSession | None:
 
 
 def branch_live(session: LiveSession, leaf_id: str, announce: Announce) -> LiveSession:
-    """A session that holds just the path to ``leaf_id``. EntryNotFoundError.
+    """Make a session that holds just the path to ``leaf_id``. EntryNotFoundError.
 
-    Labels are left out of the chain, their children hung on what is before them, and those that
-    still hold are made again at the end.
+    Labels are left out of the chain, and their children attached to the entry before them; labels
+    that still apply are written again at the end.
     """
     log = session.log
     log.check()

@@ -104,7 +104,7 @@ class LiveSession:
     # -- appending -------------------------------------------------------------------------
 
     def append(self, entry_type: str, fields: WireEntry) -> str:
-        """Add one entry as child of the leaf, which it becomes; its id."""
+        """Add one entry as child of the leaf; it becomes the leaf. Return its id."""
         log = self.log
         entry = new_entry(log, entry_type, fields)
         try:
@@ -128,7 +128,8 @@ class LiveSession:
         *,
         to_last: bool = False,
     ) -> list[str]:
-        """Add entries in one write, all or none; their ids. ConflictError, EntryNotFoundError.
+        """Add entries in one write, all or none; return their ids. ConflictError,
+        EntryNotFoundError.
 
         What was compared is what the entries continue: after others have written, that is their
         last entry, not the one where this session stood. ``to_last`` moves the leaf to the last
@@ -180,7 +181,7 @@ class LiveSession:
             raise ConflictError(self.log.ref, found_leaf, found_revision)
 
     def _set_leaf(self, entry_id: str | None) -> None:
-        """What was appended is in the tree; the leaf goes to this entry."""
+        """Move the leaf to this entry, once what was appended is in the tree."""
         tree = self.log.tree
         tree.leaf_id = entry_id
         self._known = len(tree.entries)
@@ -193,18 +194,19 @@ class LiveSession:
         self.put_leaf_back(entry_id)
 
     def put_leaf_back(self, entry_id: str | None) -> None:
-        """Go back to where a step that failed began, also if its error is latched."""
+        """Move the leaf back after a step that failed, also if its error is latched."""
         self._set_leaf(entry_id)
         self._has_moved = True
 
     def refresh(self) -> int:
-        """Read what other processes appended; how many entries that were."""
+        """Read what other processes appended; return the number of entries."""
         before = self.log.foreign
         self.log.refresh()
         return self.log.foreign - before
 
     def catch_up(self) -> int:
-        """Read what other processes appended and stand where they left off; how many entries."""
+        """Read what other processes appended and continue from their last entry; return the number
+        of entries."""
         found = self.refresh()
         self._set_leaf(self.latest_leaf)
         return found
@@ -245,7 +247,7 @@ class LiveSession:
             self._builder = None
 
     def _release_before(self, compaction: Entry) -> None:
-        """A compaction hides what it summarises: let its decoded payloads go, if unchanged."""
+        """Drop the decoded payloads that a compaction hides, if they are unchanged."""
         by_id = self.tree.by_id
         first_kept = compaction.data.get("firstKeptEntryId")
         above: list[Entry] = []
@@ -275,7 +277,7 @@ class LiveSession:
         self.log.flush()
 
     def recover(self) -> None:
-        """Forget a latched error and go on; what could not be trusted to be saved is saved.
+        """Forget a latched error, and save again what may not have been saved.
 
         A session that was deleted here stays deleted: the error is raised again.
         """
@@ -300,7 +302,7 @@ class LiveSession:
             self.log.close()
 
     def _end(self) -> bool:
-        """Whether there is anything to keep."""
+        """Decide whether there is anything to keep."""
         if self.log.is_draft and not any(entry.type not in SETTINGS for entry in self.tree.entries):
             self.log.discard()
             return False

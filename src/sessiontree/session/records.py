@@ -76,7 +76,8 @@ _MAX_BITS = 13_000
 
 
 def _problem_of(value: object) -> str | None:
-    """What of a value, apart from what it holds, JSON cannot give back; None if nothing."""
+    """The reason why JSON can't give this value back, apart from what it contains; None without
+    one."""
     match value:
         case None | bool() | str() | list() | tuple():
             return None

@@ -40,7 +40,7 @@ def _rewrite_held(session: LiveSession, tool_call_id: str, arguments: dict[str, 
 
 def _find_call(tree: SessionTree, tool_call_id: str) -> tuple[Entry, dict[str, Any]] | None:
     """The latest tool call of this id, as its message has it, and the entry of that."""
-    # a plain id is in its line as it is; any other may be escaped there
+    # a plain id stands in its line unchanged; any other may be escaped there
     needle = tool_call_id.encode() if _PLAIN_ID.fullmatch(tool_call_id) else b""
     for entry in reversed(tree.entries):
         if entry.type != "message":

@@ -50,7 +50,7 @@ class DiskThread:
         return await call.result()
 
     def run_later(self, function: Callable[[], object], purpose: str) -> None:
-        """Run the function after all that was asked before; a failure is logged."""
+        """Run the function after all earlier calls; a failure is logged."""
 
         def report(done: Future[object]) -> None:
             error = done.exception()
@@ -85,8 +85,8 @@ class _Call(Generic[R]):
     def __call__(self) -> None:
         """Run in the other thread.
 
-        That thread may keep the call for a while after it is over, but not what it was about: who
-        drops that then is to be the last to hold it.
+        That thread may keep the call object for a while after it is over, but must not keep its
+        arguments: the caller should be the last to hold them.
         """
         function, self._function = self._function, None
         if function is None:

@@ -18,7 +18,7 @@ _COPY_BYTES = 1 << 20
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """All of it, in as many writes as the system wants; OSError at the first that fails."""
+    """Write all of it, in as many writes as the system needs; OSError at the first that fails."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -46,7 +46,8 @@ def copy_range(fd: int, source: FileRange) -> None:
 
 
 def move_across_devices(source: str, target: str) -> None:
-    """Copy, then remove: the target is whole before the source goes, and as private all the time.
+    """Copy, then remove: the target is complete before the source is removed, and always as
+    private.
 
     The copies get the rights of what they are made of only once they are filled.
     """

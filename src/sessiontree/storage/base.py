@@ -6,8 +6,8 @@ file is a sequence of lines, an append is one ``write_line``.
 
 A path is a string or an object that stands for one; what is given back is always a string.
 
-Errors are those of the system: ``FileNotFoundError`` for what is not there, other ``OSError`` for
-what failed. Callers turn them into ``PersistenceError`` with the path.
+Errors are those of the system: ``FileNotFoundError`` if there is no such file, other kinds of
+``OSError`` for failures. Callers turn them into ``PersistenceError`` with the path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 UNKNOWN_SIZE = -1
-"""The size of a session in a listing that only reading it tells: the lines of a database's rows."""
+"""Stands for a size that only reading the session could tell, in listings of a database."""
 
 
 class FileStat(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -173,16 +173,17 @@ class SessionStorage(Protocol):
         private: bool = False,
         growth: Growth | None = None,
     ) -> FileStat:
-        """The file holds exactly these bytes, on the medium, or is as it was and an error.
+        """Replace a file's content: afterwards it holds exactly these bytes, on the medium; on an
+        error it is unchanged.
 
         Returns what was written: by now, the name may already stand for another file.
 
         Not ``durable`` means that a power cut may still lose it; a killed process never does.
         A file that was there passes its rights on, unless the new one is to be ``private``.
 
-        ``growth`` is for a file that others append to: it is asked once more in the last moment,
-        as far as possible with the others kept out, and what it gives is written at the end. An
-        error that it raises leaves the file as it was.
+        ``growth`` is for a file that others append to: it is called in the last moment, if possible
+        while others can't write, and the bytes it returns are written at the end. An error that it
+        raises leaves the file as it was.
         """
 
     def rename(self, source: StrPath, target: StrPath, *, durable: bool = True) -> None:

@@ -56,7 +56,7 @@ AGENT_PROGRAMS = {
 """What the agents of each profile are called. pi does not keep a session open, and omp opens it at
 its first line: before that one can only see that they work in the session's project."""
 _INTERPRETERS = frozenset(("node", "bun", "deno"))
-"""What agents run on. One that was started as a part of another program has no name of its own."""
+"""Interpreters that agents run on; an agent run by one appears under the interpreter's name."""
 _RECENT_S = 86_400.0
 
 
@@ -91,8 +91,8 @@ def was_written_lately(path: str) -> bool:
 def find_users(path: str) -> list[User]:
     """Find the other processes that can write to the file; those of other users are invisible.
 
-    Who only reads it loses nothing when it is moved: a viewer, a window of ours whose session is
-    closed. Empty where there is no ``/proc``.
+    Processes that only read it, such as a viewer, lose nothing when it is moved. Empty where there
+    is no ``/proc``.
     """
     try:
         wanted = os.stat(path)

@@ -57,7 +57,7 @@ _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NONBLOCK | NOFOL
 
 
 class DamagedPackError(OSError):
-    """A record is not what was written."""
+    """A record differs from what was written."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

@@ -171,7 +171,7 @@ def cache_dir() -> str:
 
 
 def _user_cache_dir(platform: str) -> str:
-    """Where programs of this system keep what can be made again."""
+    """The folder where programs of this system keep their caches."""
     if platform == "darwin":
         return os.path.expanduser("~/Library/Caches")
     if platform == "win32":
@@ -211,7 +211,8 @@ class _Connection(sqlite3.Connection):
 
 
 _busy_until: dict[str, float] = {}
-"""Databases that another process held for too long, and until when none of them is waited for."""
+"""Databases that another process held for too long; until the time given here none is waited
+for."""
 
 
 def is_given_up(schema: Schema) -> bool:
@@ -225,7 +226,7 @@ def open_database(
 ) -> Iterator[sqlite3.Connection | None]:
     """Open a connection in autocommit mode and close it afterwards; None if that fails.
 
-    A database that another process holds is waited for only a moment, or for some seconds by who
+    If another process holds the database, wait for a moment only, or for some seconds if
     ``is_patient``.
     """
     connection = _connect_or_remake(schema, is_patient)

@@ -14,7 +14,7 @@ MAX_NAME_CHARS = 40
 _FIRST_MOMENT = datetime(1, 1, 2, tzinfo=UTC)
 _LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-# Of no width and no meaning in a name; what joins letters and emoji has one.
+# Characters without width or meaning in a name. Joiners of letters and emoji are not among them.
 _INVISIBLE = re.compile("[\u200b\u2060-\u2064\ufeff]")
 
 

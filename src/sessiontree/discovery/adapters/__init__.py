@@ -89,8 +89,8 @@ def get_adapters(agents: Agents = "all") -> list[AgentAdapter]:
 def is_absent(name: str) -> bool:
     """Whether this user certainly has no sessions of a built-in agent: its folder is not there.
 
-    Then its adapter need not be loaded. A variable that is set, or a
-    folder that cannot be looked at, is for the adapter to judge.
+    Then its adapter need not be loaded. A variable that is set, or a folder that can't be read, is
+    for the adapter to judge.
     """
     if name in _loaded or name not in BUILT_IN:
         return False
@@ -129,7 +129,7 @@ def _find_installed() -> dict[str, AgentAdapter]:
 
 
 def _load_installed(point: EntryPoint) -> AgentAdapter | None:
-    """Make the adapter of a package; None if it fails, so that all other agents still work."""
+    """Make the adapter of a package; None if that fails, so that all other agents still work."""
     try:
         adapter = point.load()
         made: AgentAdapter = adapter() if isinstance(adapter, type) else adapter

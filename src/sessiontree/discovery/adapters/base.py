@@ -8,7 +8,7 @@ answers. Four rules hold for every adapter:
   reader that ``open`` returns. Most agents write JSONL, so that reader is the file's. An adapter
   for rows of a database returns a reader that spells each row as a line, under a path of its own
   (``…/opencode.db/ses_1``), and a ``FileStat`` that changes whenever the session does (``rows``).
-  One whose files only make sense as a whole gives what they come to (``interpret``).
+  An adapter whose files only make sense as a whole returns their result (``interpret``).
   ``turns`` does most of the work for formats whose records can be read one by one.
 - **Odd data never fails.** A line that is damaged, strange or hostile counts as far as it can be
   read. Only OSError may be raised: the file cannot be read.
@@ -45,7 +45,7 @@ GetSummaries = Callable[[Sequence[FileStat]], dict[str, Summary]]
 
 
 class Places(msgspec.Struct):
-    """The places of an agent's sessions now: every file, by its folder.
+    """All session files of an agent, by their folders.
 
     ``parts`` maps a part's path to its session's. ``titles`` are names that the agent keeps
     elsewhere, by session id.
@@ -72,7 +72,7 @@ class AgentAdapter(ABC):
     """
 
     name: str
-    """What users type and JSON holds: ``claude-code``."""
+    """The agent's name for users and in JSON: ``claude-code``."""
     title: str
     """What the agent calls itself: ``Claude Code``."""
     is_own = False
@@ -83,11 +83,12 @@ class AgentAdapter(ABC):
     ``importers.foreign`` calls it with the path and a reader of files; see ``docs/importing.md``.
     """
     dialect: Dialect = "omp"
-    """Where names come first: of pi's family, its profile's (see ``model.dialects``)."""
+    """The dialect that decides where a session's name is looked for first (see
+    ``model.dialects``)."""
     can_read_on = True
     """Whether ``read`` can continue a ``known`` reading; without, a grown file is read whole."""
     is_interpreted = False
-    """Whether ``interpret`` makes other lines of a file than it holds."""
+    """Whether ``interpret`` returns other lines than the file holds."""
 
     # -- where its sessions are ----------------------------------------------------------------
 
@@ -115,8 +116,8 @@ class AgentAdapter(ABC):
     def open(self, path: str, storage: SessionStorage) -> SessionStorageReader:
         """Open a session to read its lines. Raises OSError.
 
-        If listing it does not tell how long they are, ``find`` gives it ``UNKNOWN_SIZE``; all else
-        in its ``FileStat`` is the same in both.
+        If listing it doesn't tell their length, ``find`` gives it ``UNKNOWN_SIZE``; the rest of its
+        ``FileStat`` is the same in both.
         """
         return self.interpret(path, self.open_verbatim(path, storage))
 
@@ -145,7 +146,7 @@ class AgentAdapter(ABC):
         return set()
 
     def retention_days(self, home: StrPath | None = None) -> float | None:
-        """After how many days without a change the agent deletes a session; None for never."""
+        """Days without a change after which the agent deletes a session; None for never."""
         del home
         return None
 
@@ -164,7 +165,7 @@ class AgentAdapter(ABC):
     def read_answers(
         self, reader: SessionStorageReader, path: str, size: int, known: Answers | None, start: int
     ) -> Answers:
-        """Read a session's paid calls, if ``read`` leaves them out: they are asked for rarely.
+        """Read a session's paid calls, if ``read`` leaves them out because they are rarely needed.
 
         ``known`` are those before ``start``, and may be added to.
         """
@@ -176,8 +177,8 @@ class AgentAdapter(ABC):
     ) -> Generator[SaidText, None, Reading] | None:
         """Yield all that the lines say, tools included, and return what ``read`` returns of them.
 
-        For an agent whose lines serve both once they are decoded; None of one where reading twice
-        costs no more.
+        For an agent where decoding a line once serves both; None for one where reading twice costs
+        no more.
         """
         del reader, path, size
         return None

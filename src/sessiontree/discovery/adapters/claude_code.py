@@ -196,7 +196,7 @@ class _Line(msgspec.Struct, gc=False):
 
 
 class _State(msgspec.Struct, array_like=True):
-    """What a scan must know of the lines before."""
+    """The facts about earlier lines that a scan needs."""
 
     uuids: set[str] = msgspec.field(default_factory=set)
     answers: set[str] = msgspec.field(default_factory=set)

@@ -295,7 +295,7 @@ def split_text(text: str) -> tuple[list[str], str]:
 
 
 _MOST_AFTER = 20
-"""How many elements are looked for behind a prompt: each look may read all of it."""
+"""The most elements to look for behind a prompt: each search may read all of it."""
 
 
 def _skip_space(text: str, at: int) -> int:

@@ -22,7 +22,8 @@ _SHORT = 20
 """Texts shorter than this are the same only if they are equal: "ok" is in many a text."""
 
 _NEAREST = 50
-"""How many items on either side an event is compared with; a turn holds fewer of one kind."""
+"""The number of items on either side that an event is compared with; a turn has fewer of one
+kind."""
 
 
 class _Said(msgspec.Struct):

@@ -56,7 +56,7 @@ _MOST_NAMES_BYTES = 1 << 16
 _PROVIDER = "github-copilot"
 _LOCK = ".lock"
 _ADDED = ("skill-", "agent-", "system", "command-")
-"""Where a message comes from that the user did not type."""
+"""Origins of messages that the user did not type."""
 
 
 class CopilotCli(TurnAgent):
@@ -188,7 +188,7 @@ def _base(home: StrPath | None) -> str:
 
 
 def _with_names(stat: FileStat, size: int) -> FileStat:
-    """A file's stat that changes also when the session gets another name."""
+    """Make a stat that also changes when the session gets another name."""
     version = stat.inode
     if os.path.basename(stat.path) == _EVENTS:
         try:
@@ -200,7 +200,7 @@ def _with_names(stat: FileStat, size: int) -> FileStat:
 
 
 class _NamedReader:
-    """A session's file, with a stat that tells of its name."""
+    """A session's file, with a stat that depends on its name, too."""
 
     def __init__(self, reader: SessionStorageReader) -> None:
         self._reader = reader

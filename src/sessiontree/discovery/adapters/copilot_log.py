@@ -110,7 +110,7 @@ class EventLog:
     def _complete(
         self, at: int, event: WireRecord, kind: str, data: WireRecord, thread: str
     ) -> WireRecord:
-        """Add to an event what others say of it."""
+        """Add to an event what other events say about it."""
         added: WireRecord = {}
         if kind == "assistant.message":
             added["$model"] = get_text(data, "model") or self._models.get(thread)
@@ -154,7 +154,7 @@ class EventLog:
         return self._calls.get(call_id) or self._last.get(MAIN, MAIN)
 
     def _flush(self, thread: str) -> Iterator[WireRecord]:
-        """What a call used that left no answer."""
+        """Yield the usage of a call that left no answer."""
         paid = self._paid.pop(thread, None)
         if paid:
             used = _used(paid)
@@ -169,7 +169,8 @@ class EventLog:
 
 
 class _Totals:
-    """What the sums at each end of the program add, until there are records of each call."""
+    """The usage by the sums that each run of the program ends with, until there are records of each
+    call."""
 
     def __init__(self, events: list[WireRecord]) -> None:
         self._added: dict[int, list[tuple[str, WireRecord]]] = {}

@@ -2,8 +2,8 @@
 
 The file is a log of changes: a message is written again whenever something is added to it,
 ``$rewindTo`` takes messages back, and ``$set`` replaces fields of the session, at times all of its
-messages. So ``interpret`` gives not these lines, but what they come to: every message once, as it
-was last, in the order of the first time, with the rewinds and compressions between them.
+messages. So ``interpret`` returns not these lines but their result: every message once, in its last
+form and in the order of its first, with the rewinds and compressions between them.
 
 The folder's name says little of the project: ``.project_root`` in it does, or ``projects.json``.
 Subagents write to ``chats/<session>/``; they are parts of their session.
@@ -227,7 +227,7 @@ def _read_small(path: str, most: int) -> bytes | None:
         return None
 
 
-# -- what the log comes to -------------------------------------------------------------------------
+# -- the result of the log -------------------------------------------------------------------------
 
 
 def _is_head(record: WireRecord) -> bool:
@@ -248,7 +248,7 @@ class _Log:
             self._take(record)
 
     def records(self) -> Iterator[WireRecord]:
-        """The records that the log comes to; the session's fields first."""
+        """The records that result from the log; the session's fields first."""
         yield {**self._session, "$type": "session"}
         yield from self._steps
 

@@ -56,7 +56,7 @@ _SESSION_COLUMNS = (
     *("accumulated_cache_read_tokens", "accumulated_cache_write_tokens"),
 )
 _UNNAMED = frozenset(("CLI Session", "New Chat", "New session", "ACP Session", "Terminal Session"))
-"""Names that Goose gives before it knows better."""
+"""Placeholder names that Goose gives to new sessions."""
 _LEDGER = "usage_ledger"
 
 
@@ -267,7 +267,7 @@ def _usage_in(messages: list[WireRecord]) -> Counter[tuple[int, ...]]:
 
 
 def _left_over(paid: list[WireRecord], messages: list[WireRecord]) -> Iterator[WireRecord]:
-    """The requests that no answer tells of: compactions, and those of older versions."""
+    """The requests that no answer mentions: compactions, and those of older versions."""
     told = _usage_in(messages)
     for row in paid:
         key = tuple(
@@ -288,7 +288,7 @@ def _model_of(session: WireRecord) -> str | None:
 
 
 def _request(row: WireRecord) -> Turn:
-    """What one request to a model used."""
+    """The usage of one request to a model."""
     kind = "compaction" if row.get("is_compaction") else "request"
     return Turn(
         role="usage",
@@ -301,7 +301,7 @@ def _request(row: WireRecord) -> Turn:
 
 
 def _sums(session: WireRecord) -> Iterator[Turn]:
-    """What a session used, of versions that only add up."""
+    """The usage of a session, for versions that store only sums."""
     if session.get("$is_itemized") is True:
         return
     usage = _usage(session, "accumulated_", cost=session.get("accumulated_cost"))

@@ -155,7 +155,7 @@ def _columns(database: sqlite3.Connection) -> str:
 
 
 def _ends(database: sqlite3.Connection) -> dict[object, object]:
-    """How sessions ended that others continue."""
+    """The ways in which a session that another one continues has ended."""
     if "end_reason" not in column_names(database, "sessions"):
         return {}
     return dict(
@@ -212,7 +212,7 @@ def _decode_content(content: object) -> object:
 def _sums(
     database: sqlite3.Connection, session_id: str, session: WireRecord
 ) -> Iterator[WireRecord]:
-    """What the session used: by model, or of older versions altogether."""
+    """The usage of the session: by model, or for older versions in all."""
     found = []
     if {"session_id", "model"} <= column_names(database, _USAGE):
         rows = select_rows(

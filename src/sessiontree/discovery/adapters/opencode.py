@@ -206,7 +206,7 @@ def _parts(record: WireRecord) -> Iterator[tuple[WireRecord, WireRecord]]:
 
 
 class _Prompt:
-    """What a user's message says, and what OpenCode added to it."""
+    """The content of a user's message, and what OpenCode added to it."""
 
     def __init__(self, record: WireRecord, data: WireRecord) -> None:
         self._record = record

@@ -58,7 +58,8 @@ def get_list(values: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def get_count(values: Mapping[str, Any], key: str) -> int:
-    """The number under ``key`` as a whole number from 0 on; 0 for what is none, or too large."""
+    """The number under ``key`` as a whole number from 0 on; 0 for any other value, or one too
+    large."""
     value = values.get(key)
     if type(value) is int:
         return value if 0 <= value < _MOST else 0

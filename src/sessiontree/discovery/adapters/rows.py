@@ -33,11 +33,11 @@ from sessiontree.storage.foreign_sqlite import Tables, fingerprint, read_databas
 _DOTS = {".": "%2E", "..": "%2E%2E"}
 _NS_PER_MS = 1_000_000
 _LATEST_MS = 2**63 // _NS_PER_MS - 1
-"""The last time that a file could have, too."""
+"""The latest time, which is also the latest that a file can have."""
 
 
 class SessionRow(msgspec.Struct, gc=False):
-    """One session in a database: its id, when it last changed, and what changes with it."""
+    """One session in a database: its id, the time of its last change, and its version."""
 
     id: str
     updated_ms: int
@@ -212,7 +212,7 @@ def column_names(database: sqlite3.Connection, table: str) -> set[str]:
 
 
 def decode_column(row: Mapping[str, Any], key: str) -> Any:
-    """The value of a column that holds JSON; what is not JSON as it is."""
+    """The value of a column that holds JSON; any other text unchanged."""
     value = row.get(key)
     if not isinstance(value, str):
         return value
@@ -223,7 +223,7 @@ def decode_column(row: Mapping[str, Any], key: str) -> Any:
 
 
 def as_ms(value: object) -> int:
-    """A time in a database in milliseconds; 0 for what is none."""
+    """A time in a database in milliseconds; 0 for any other value."""
     return read_time(value) or 0
 
 
@@ -242,7 +242,7 @@ def _find_parts(database: str, rows: list[SessionRow]) -> dict[str, str]:
 
 
 def _to_stat(database: str, row: SessionRow) -> FileStat:
-    """What stands for a session's file: it changes whenever the session does."""
+    """Make the stat that stands for a session's file: it changes whenever the session does."""
     updated_ms = max(-_LATEST_MS, min(row.updated_ms, _LATEST_MS))  # a row may hold any number
     updated_ns = updated_ms * _NS_PER_MS + 1
     version = make_key(row.id, *row.version)

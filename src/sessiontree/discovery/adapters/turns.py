@@ -53,7 +53,7 @@ Role = Literal[
 MESSAGES = frozenset(("user", "assistant", "toolResult", "bashExecution"))
 """The roles that an import makes messages of, and a listing counts."""
 ROOT = ""
-"""What a turn follows that begins a new thread."""
+"""The value of ``after`` for a turn that begins a new thread."""
 _STATUS: Mapping[str, Status] = {
     "stop": "complete",
     "length": "complete",
@@ -80,7 +80,7 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
     model: str | None = None
     """``provider/model`` that gave this answer."""
     usage: WireRecord | None = None
-    """What it used, of an answer, a compaction or a ``usage``; made by ``usage_of``."""
+    """The usage of an answer, a compaction or a ``usage``; made by ``usage_of``."""
     stop: str = "stop"
     error: str | None = None
     call_id: str = ""
@@ -88,14 +88,14 @@ class Turn(msgspec.Struct, kw_only=True, gc=False):
     """The tool of a result; the kind of a note or a context."""
     is_error: bool = False
     data: object = None
-    """What a note keeps; a result's details; a command's ``command`` and ``output``."""
+    """The content of a note; a result's details; a command's ``command`` and ``output``."""
     after: str | None = None
     """The id of the record that it follows; without one, it follows the turn before it.
 
     For ``rewind``: the record that goes, with all after it.
     """
     kept: str | None = None
-    """Of a compaction: the first record that stays in sight; without one, none does."""
+    """For a compaction: the first record that the model still sees; without one, it sees none."""
     is_shown: bool = False
 
     @property

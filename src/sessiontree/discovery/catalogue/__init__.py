@@ -68,7 +68,7 @@ class _Detail(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _PackedDetail(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The same, its answers left as they are stored."""
+    """The same, with its answers still packed."""
 
     stamp: freshness.Stamp
     answers: msgspec.Raw
@@ -76,7 +76,7 @@ class _PackedDetail(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _Models(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The beginning of ``Answers``: what comes behind is passed over."""
+    """The beginning of ``Answers``: decoding skips the rest."""
 
     models: list[str]
 
@@ -336,7 +336,8 @@ def read_encoded(agent: str, path: str) -> bytes:
 def encode_reading(
     reader: SessionStorageReader, stat: FileStat, read_ns: int, reading: Reading
 ) -> bytes:
-    """What ``read_encoded`` gives, of a file that was read whole. Raises UnicodeEncodeError."""
+    """Encode the reading of a whole file, as ``read_encoded`` returns it. Raises
+    UnicodeEncodeError."""
     return _encode_row(_to_read_file(reader, stat, read_ns, reading))
 
 

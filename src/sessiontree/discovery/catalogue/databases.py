@@ -18,7 +18,7 @@ _TICK_NS = 25_000_000
 
 
 class Listing(msgspec.Struct, array_like=True):
-    """The sessions of a database, and what its files were before they were read."""
+    """The sessions of a database, and the state of its files before they were read."""
 
     found: Fingerprint
     read_ns: int
@@ -26,7 +26,7 @@ class Listing(msgspec.Struct, array_like=True):
     parts: dict[str, str]
 
     def holds_for(self, found: Fingerprint) -> bool:
-        """Whether the database is certainly what it was."""
+        """Whether the database has certainly not changed."""
         latest_ns = max(max(facts[1], facts[2]) for facts in self.found)
         return self.found == found and self.read_ns - latest_ns > _TICK_NS
 
@@ -37,7 +37,7 @@ _memory: dict[str, Listing] = {}
 
 
 def recall(path: str, found: Fingerprint) -> Listing | None:
-    """Return what is known of a database, if its files are what they were."""
+    """Return the known sessions of a database, if its files have not changed."""
     known = _memory.get(path) or _load(path)
     if known is None or not known.holds_for(found):
         return None

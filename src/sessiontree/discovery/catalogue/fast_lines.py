@@ -27,7 +27,7 @@ two entries on one line."""
 ID_BYTES = 8
 AT_ID = len(ENTRY)
 AT_PARENT = AT_ID + len('12345678","parentId":"')
-# Not so framed: a root (its parent is null) and whatever has ids of another length.
+# Lines without this frame: roots (their parent is null), and entries with ids of another length.
 AT_ROLE = AT_PARENT + len('12345678","timestamp":"2026-02-16T10:20:30.000Z')
 ROLE = b'","message":{"role":"'
 AT_ROLE_NAME = AT_ROLE + len(ROLE)

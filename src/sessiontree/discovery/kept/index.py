@@ -150,7 +150,8 @@ class KeptIndex:
             self._go_on_in_memory()
 
     def _go_on_in_memory(self) -> None:
-        """Another program holds the file: who opens it next reads from the packs what it lacks."""
+        """Continue in memory, since another program holds the file; the next process to open it
+        reads the rest from the packs."""
         if self._memory is not None:
             raise sqlite3.OperationalError("the index of what is kept cannot be made in memory")
         self._database = self._make_in_memory()

@@ -23,7 +23,7 @@ _DEAD_SHARE = 0.3
 
 
 def forget_kept(paths: Sequence[str], *, timeout_s: float = _LOCK_TIMEOUT_S) -> int:
-    """Remove the copies of sessions, with their parts and files, for good; how many files.
+    """Remove the copies of sessions, with their parts and files, for good; return how many files.
 
     Content that no other copy needs leaves the packs. Raises SessionBusyError, PersistenceError,
     OSError.

@@ -59,9 +59,9 @@ _NAMES_AT_ONCE = 32
 _ASKED_AT_ONCE = 256
 
 Accept = Callable[[SessionInfo], bool]
-"""Whether a session is in question."""
+"""Tells whether a session is in question."""
 OnPart = Callable[[SearchResults], object]
-"""Hears of the sessions found so far; their ``indexing`` says how far that is."""
+"""Called with the sessions found so far; their ``indexing`` says how far the search is."""
 
 
 def search(
@@ -242,7 +242,7 @@ class Run(msgspec.Struct):
         return [], self.selection.files
 
     def ask_as_it_is(self) -> list[Candidate]:
-        """Return the index's matches, without a look at the files: these may have changed since."""
+        """Return the index's matches without checking the files, which may have changed since."""
         try:
             with search_index.open_index() as index:
                 if index is not None:
@@ -281,7 +281,7 @@ class Run(msgspec.Struct):
         return None
 
     def progress_without(self, pending: Sequence[FileStat]) -> IndexProgress:
-        """How far the index is that does not hold these."""
+        """Make the progress of an index that lacks these files."""
         total = len(self.selection.files)
         return IndexProgress(total - len(pending), total)
 
@@ -403,7 +403,8 @@ class Run(msgspec.Struct):
         return candidate.match or self._read(candidate, info.title)
 
     def _is_too_old(self, match: SessionMatch, info: SessionInfo) -> bool:
-        """Whether a name is all that was found, and nothing was said since the time asked for."""
+        """Whether only the name matches, and the session has no message since the time asked
+        for."""
         if self.wanted.since_ms is None or match.said.role != names.NAME_ROLE:
             return False
         return info.modified.timestamp() * 1000 < self.wanted.since_ms
@@ -449,7 +450,7 @@ def _leader_first(hits: list[tuple[SearchHit, Kin]]) -> list[SearchHit]:
 def give_up(error: sqlite.Failure) -> None:
     """After the index failed: answer without it, and remove it if it is broken."""
     if isinstance(error, sqlite.DamagedRowError):
-        sqlite.replace(search_index.SCHEMA)  # as a database it may well be sound
+        sqlite.replace(search_index.SCHEMA)  # the database itself may be sound
     elif sqlite.is_corruption(error):
         sqlite.discard(search_index.SCHEMA)
 

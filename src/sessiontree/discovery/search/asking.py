@@ -52,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @property
     def in_said(self) -> bool:
-        """Whether what users or the model said counts."""
+        """Whether messages of users or the model count."""
         return self.role is None or self.role in SPOKEN_ROLES
 
     @property
@@ -264,7 +264,7 @@ def ask_for_best(
 def _score_sessions(
     found: Mapping[int, float], called: set[int], total: int, numbered: Numbered
 ) -> dict[int, float]:
-    """The score of each session with a term: that of its best place."""
+    """Score each session with a term by its best place."""
     scores: dict[int, float] = {}
     for rowid, score in found.items():
         no = rowid >> SEGMENT_BITS

@@ -129,7 +129,7 @@ class SearchIndex:
         self._database = database
         self._known: dict[str, _Known] = {}
         self._digests: dict[str, tuple[bytes, int]] = {}
-        """Of folders that were looked through: what they were, and how many files they had."""
+        """The folders that were checked: their digests, and the number of their files."""
 
     @property
     def connection(self) -> sqlite3.Connection:

@@ -30,15 +30,15 @@ from sessiontree.storage.base import FileStat
 from sessiontree.storage.file import FileSessionStorage
 
 LOOK_S = 1.0
-"""How old a look at the files may be before a question asks for another one."""
+"""The age at which a check of the files is repeated before the next question."""
 FIRST_S = 1.0
-"""How long questions wait for the first look: where there is little to read, that will do."""
+"""The time that questions wait for the first check, which is enough for few files."""
 ANSWER_S = 0.05
-"""How long a look waits for the answer to the question that asked for it."""
+"""The time that a check waits for the answer to the question that caused it."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _FEW, _MOMENT_S = 8, 0.03
 _SPARE = 10
-"""Sessions to look up beyond the limit, in place of those that no longer match."""
+"""Sessions to find beyond the limit, to replace those that no longer match."""
 _SCAN_S = 1.0
 """Reading for a query that no index of words can answer."""
 
@@ -71,7 +71,7 @@ class LiveIndex:
             return self._looking
 
     def wait(self, patience_s: float) -> None:
-        """Have the files looked at, and wait for that as long as this."""
+        """Have the thread check the files, and wait for at most this long."""
         looking = self.wake()
         if looking is not None:
             looking.join(patience_s)

@@ -148,7 +148,7 @@ class Scanner:
         return adapter.drop_repeated(texts)
 
     def _may_match(self, line: bytes) -> bool:
-        """False only if none of the terms can be in the line, however it is spelled."""
+        """Return False only if none of the terms can be in the line, however it is spelled."""
         lowered = line.lower()
         for needle in self._needles:
             if needle in lowered:

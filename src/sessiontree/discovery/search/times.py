@@ -1,4 +1,4 @@
-"""Times that a search is given, and those that its hits tell."""
+"""Convert the times that a search is given, and those of its hits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sessiontree.model.ids import parse_timestamp
 from sessiontree.text.words import to_utc
 
 Since: TypeAlias = "datetime | float | str"
-"""From when on something counts: a time, Unix seconds, or ISO text."""
+"""The time from which something counts: a datetime, Unix seconds, or ISO text."""
 
 
 def to_ms(since: Since | None) -> int | None:

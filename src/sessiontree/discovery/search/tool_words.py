@@ -1,4 +1,4 @@
-"""Index what tools were asked and printed: which words, not where.
+"""Index the words of tool calls and their output, without their places.
 
 Tool output is most of what agents write, and the same code is printed again and again. So each
 segment has one row with its distinct words, in a table of its own. A single word is answered by

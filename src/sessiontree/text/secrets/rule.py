@@ -1,7 +1,7 @@
-"""Rule, one form of secret, and the pieces that the patterns of many rules are made of.
+"""Rule, one form of secret, and the building blocks of their patterns.
 
 A rule says where to look (a mark: a character that text seldom holds), what stands before and after
-it, what else must stand earlier on the line, and which values are not secrets after all. ``rules``
+it, what else must stand earlier on the line, and which values are not secrets. ``rules``
 holds them all, ``search`` does the looking.
 """
 
