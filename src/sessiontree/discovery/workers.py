@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # processes and threads load only when there is much to read
     from sessiontree.discovery.adapters.base import AgentAdapter
 
 LEAST_BYTES = 16_000_000
-"""Bytes that one process reads in several times the time that starting others takes."""
+"""The least bytes to share: to read them takes several times as long as starting processes."""
 MOST_WORKERS = 4
 _AHEAD = 2
 _AHEAD_BYTES = 32_000_000

@@ -29,8 +29,7 @@ def derived_entry_id(taken: Container[str], *parts: object) -> str:
 
 
 class DerivedIds:
-    """Derive many ids, as ``derived_entry_id`` does, and quickly if the same parts are given very
-    often.
+    """Derive many ids, as ``derived_entry_id`` does; quick also if the same parts come often.
 
     A taken id stays taken, so attempts that have failed are not repeated.
     """

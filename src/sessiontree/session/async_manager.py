@@ -166,9 +166,9 @@ class AsyncSessionManager:
             self._worker.close()
 
     async def follow(self, timeout_s: float | None = None) -> AsyncGenerator[Entry, None]:
-        """Entries of others, as they come; ends when none has come for ``timeout_s`` seconds.
+        """Yield entries of others as they come; end when none has come for ``timeout_s`` seconds.
 
-        Between them the session can be used as ever. A follower waits on a thread of its own: the
+        Between them the session can be used as usual. A follower waits on a thread of its own: the
         event loop has only a few, and many followers would hold all of them.
         """
         loop = asyncio.get_running_loop()

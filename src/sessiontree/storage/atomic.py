@@ -46,8 +46,7 @@ def copy_range(fd: int, source: FileRange) -> None:
 
 
 def move_across_devices(source: str, target: str) -> None:
-    """Copy, then remove: the target is complete before the source is removed, and always as
-    private.
+    """Copy, then remove: the target is complete before the source goes, and always as private.
 
     The copies get the rights of what they are made of only once they are filled.
     """

@@ -173,8 +173,7 @@ class SessionStorage(Protocol):
         private: bool = False,
         growth: Growth | None = None,
     ) -> FileStat:
-        """Replace a file's content: afterwards it holds exactly these bytes, on the medium; on an
-        error it is unchanged.
+        """Make a file hold exactly these bytes, on the medium; an error leaves it unchanged.
 
         Returns what was written: by now, the name may already stand for another file.
 

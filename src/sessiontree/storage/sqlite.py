@@ -211,8 +211,7 @@ class _Connection(sqlite3.Connection):
 
 
 _busy_until: dict[str, float] = {}
-"""Databases that another process held for too long; until the time given here none is waited
-for."""
+"""Databases that another process held for too long, and until when nothing waits for them."""
 
 
 def is_given_up(schema: Schema) -> bool:

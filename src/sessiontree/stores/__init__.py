@@ -161,5 +161,5 @@ def _open_installed(scheme: str, url: str, profile: str | Profile | None) -> Ses
 
 
 def _shown(text: str) -> str:
-    """What of a wrong URL may be shown: not what stands before the host."""
+    """The part of a wrong URL that may be shown: nothing before the host."""
     return text.rpartition("@")[2][:80]

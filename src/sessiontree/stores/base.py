@@ -49,7 +49,7 @@ Durability = Literal["flush", "entry"]
 """When appends wait for the medium: at a flush, or at every entry."""
 
 Announce: TypeAlias = "Callable[[SessionLog], object]"
-"""Hears of a copy before anything of it is kept."""
+"""Called with a copy before anything of it is kept."""
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -87,7 +87,7 @@ class Watch(Protocol):
     """Waits for others to write to a session."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether something may have changed; False once ``timeout_s`` has passed without."""
+        """Wait; whether something may have changed. False after ``timeout_s`` without a change."""
 
     def close(self) -> None:
         """Stop waiting: also a ``wait`` under way in another thread, which then gives False."""
@@ -141,7 +141,7 @@ class SessionLog(Protocol):
 
     @property
     def revision(self) -> str:
-        """Another text after each write of anybody, as far as it has been read here.
+        """A text that differs after each write by anyone, as far as it has been read here.
 
         The same for everyone who has read the same; "0" while nothing is written.
         """
@@ -153,7 +153,7 @@ class SessionLog(Protocol):
     def is_removed(self) -> bool:
         """Whether somebody has deleted the session since it was read: to the trash, or for good.
 
-        Leaving it then writes nothing. False where that can't be told.
+        Closing it then writes nothing. False if the store can't tell.
         """
 
     def warn(self, *warnings: SessionWarning) -> None:
@@ -172,14 +172,14 @@ class SessionLog(Protocol):
     def settle(self, work: Callable[[], _T]) -> _T:
         """Run ``work`` with everything read and no other process writing; may be nested.
 
-        A store without locks does it again when somebody was faster, so ``work`` must bear that.
+        A store without locks repeats it when somebody was faster, so ``work`` must be repeatable.
         """
 
     def refresh(self) -> None:
         """Read what others appended. Cheap if there is nothing."""
 
     def rewrite(self, *, find_changes: bool = False) -> None:
-        """Write down what differs from the store: with ``find_changes``, also edited ``data``."""
+        """Write what differs from the store: with ``find_changes``, also edited ``data``."""
 
     def write_header(self, fields: Mapping[str, Any]) -> None:
         """Set header fields and write them; None removes one. A failure changes nothing."""
@@ -191,7 +191,7 @@ class SessionLog(Protocol):
         """Move the session to another project, all of it or nothing."""
 
     def discard(self) -> None:
-        """Remove a draft that holds nothing of worth; any other session stays."""
+        """Remove a draft without content; any other session stays."""
 
     def destroy(self) -> None:
         """Remove a copy that will not be used, whatever is in it. Best effort."""
@@ -203,7 +203,7 @@ class SessionLog(Protocol):
         """Everything appended is on the medium when this returns."""
 
     def recover(self) -> None:
-        """Forget a latched error and save what could not be trusted to be saved. May raise it."""
+        """Forget a latched error, and save again what may not have been saved. May raise it."""
 
     def close(self) -> None:
         """Close the session; its entries stay readable."""
@@ -309,8 +309,8 @@ class SessionStore(Protocol):
     ) -> SessionLog:
         """A new session with all that an open one has, or with these entries, some respelled.
 
-        Not on the medium before it is flushed. A caller that wants to remove it unless it is used
-        hears of it by ``announce``, before anything of it is kept.
+        Not on the medium before it is flushed. ``announce`` is called with it before anything of it
+        is kept, so that a caller can remove a copy that it doesn't use.
         """
 
     def fork(
@@ -383,7 +383,7 @@ class SessionStore(Protocol):
     def delete(
         self, ref: Ref, *, permanently: bool = False, batch: str | None = None
     ) -> TrashedSession | None:
-        """Move a session to the trash, and say what it is there; None if it is gone for good.
+        """Move a session to the trash; return its entry there, None if it is gone for good.
 
         ``permanently`` removes it with all that only it needs. ``batch`` is that of a session that
         was removed before by the same command.
@@ -393,14 +393,14 @@ class SessionStore(Protocol):
         """List what is in the trash, what was removed last first."""
 
     def restore(self, session_id: str) -> Ref:
-        """Take a session out of the trash; where it is now.
+        """Take a session out of the trash; return its ref.
 
         Also by the id that it has in the trash. Raises SessionNotFoundError, and
         AmbiguousSessionError if several removed sessions have this id.
         """
 
     def purge(self, before: datetime) -> int:
-        """Delete for good what was removed before this time; how many sessions."""
+        """Delete for good what was removed before this time; return the number of sessions."""
 
     def watch(self, ref: Ref) -> Watch:
         """Waits for others to write to a session."""

@@ -150,7 +150,7 @@ def resolve_in(
 
 
 def ref_in(store: SessionStore, value: str) -> Ref | None:
-    """The ref that a text means: an address in this store, or a ref that it has.
+    """Find the ref that a text means: an address in this store, or a ref that it has.
 
     Raises SessionNotFoundError for an address in another store.
     """

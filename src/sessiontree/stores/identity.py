@@ -24,7 +24,7 @@ from sessiontree.stores.base import Durability, SessionLog
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CHOSEN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-# What is true of one file only.
+# Header fields that a copy must not inherit.
 _OWN_FIELDS = ("previousSessionFiles",)
 
 
@@ -53,7 +53,7 @@ def require_id(session_id: str) -> str:
 
 
 def require_scope(scope: str | None) -> None:
-    """TypeError or ValueError for what no store can keep as a scope: it would never be found."""
+    """Raise TypeError or ValueError for a value that no store can keep as a scope."""
     if scope is None:
         return
     if not isinstance(scope, str):
@@ -67,7 +67,7 @@ def require_scope(scope: str | None) -> None:
 
 
 def require_durability(durability: str) -> None:
-    """ValueError for a word that names none: what is misspelt would never be synced."""
+    """Raise ValueError for an unknown word: data under a misspelt one would never be synced."""
     if durability not in get_args(Durability):
         known = " or ".join(map(repr, get_args(Durability)))
         raise ValueError(f"durability is {known}, not {durability!r}")

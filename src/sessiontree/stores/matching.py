@@ -93,7 +93,7 @@ def said_in_line(line: bytes, roles: frozenset[str], since_ms: int | None) -> It
 
 
 def _score(match: SessionMatch, info: SessionInfo, now: datetime) -> float:
-    """How often the words occur, up to doubled for new sessions; the bonus halves every month."""
+    """Count the words, up to doubled for new sessions; the bonus halves every month."""
     relevance = sum(count * 2.2 / (count + 1.2) for count in match.counts)
     age_days = max(0.0, (now - info.modified).total_seconds() / 86_400)
     return relevance * (1.0 + math.pow(0.5, age_days / _HALF_LIFE_DAYS))

@@ -10,7 +10,7 @@ from sessiontree.model.entries import WireEntry
 from sessiontree.model.lines import SessionWarning
 
 GetBlob = Callable[[str], bytes | None]
-"""The content that a blob reference names; None if it cannot be had."""
+"""Returns the content that a blob reference names; None if it is not available."""
 
 
 class Payloads:
@@ -58,7 +58,7 @@ class Payloads:
         ]
 
     def take_notes(self, before: Payloads) -> None:
-        """Continue with what was noted of the source that this one replaces."""
+        """Take over the notes of the source that this one replaces."""
         self.missing, self.edited = before.missing, before.edited
 
     def is_plain(self, block: bytes) -> bool:

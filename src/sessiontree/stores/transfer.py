@@ -1,4 +1,4 @@
-"""Sessions brought from one store to another: files to a database, a database to files, any to any.
+"""Copy sessions from one store to another: files to a database, a database to files, any to any.
 
 A session keeps its id, header and times, and each entry its line, byte for byte, with its blobs.
 Only what the target lacks goes over, in pieces of some hundred entries: a transfer that was cut
@@ -60,7 +60,7 @@ def transfer(
     *,
     total: int = 0,
 ) -> Transfer:
-    """Bring these sessions of ``source`` to ``target``; ``total`` is how many, if it is known."""
+    """Copy these sessions of ``source`` to ``target``; ``total`` is how many, if it is known."""
     made = Transfer()
     for done, info in enumerate(sessions):
         if on_progress is not None:
@@ -79,7 +79,7 @@ def transfer(
 
 
 def _is_same(source: SessionStore, target: SessionStore, info: SessionInfo) -> bool:
-    """Whether the listing's lines and the last ones tell that nothing is to be brought."""
+    """Whether the listing's lines and the last lines show that there is nothing to copy."""
     if not (isinstance(source, KnowsLastLines) and isinstance(target, KnowsLastLines)):
         return False
     found = target.locate(info.id)  # one of a scope is found by its header, and compared whole
@@ -137,7 +137,7 @@ def _begin(target: SessionStore, log: SessionLog) -> SessionLog:
 
 
 def _new_fields(log: SessionLog, there: SessionLog) -> dict[str, object]:
-    """What the source's header says otherwise, if the target has nothing that the source lacks."""
+    """The header fields that differ in the source, if the target has no entries of its own."""
     if any(entry.id not in log.tree.by_id for entry in there.tree.entries):
         return {}
     ours, theirs = dict(log.header), dict(there.header)

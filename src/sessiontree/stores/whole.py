@@ -16,7 +16,7 @@ def whole_data(entry: Entry) -> WireEntry:
 
 
 def write_session(store: SessionStore, header: Header, entries: Iterable[WireEntry]) -> SessionLog:
-    """Write a new session, all of it or nothing; its log, open. SessionExistsError."""
+    """Write a new session, all of it or nothing; return its open log. SessionExistsError."""
     log = store.create(header, is_new_id=False)
     try:
         log.append([Entry.from_wire(data) for data in entries])

@@ -473,9 +473,9 @@ def _can_go_on(row: IndexRow, stat: FileStat, reader: SessionStorageReader) -> b
 
 
 def _digest(files: list[FileStat]) -> bytes | None:
-    """What tells whether any file of a folder is not what it was; None if it can't be told.
+    """Make a digest that changes with any file of a folder; None if a name can't be encoded.
 
-    A folder that is as it was is listed in the same order; in another, it is only looked at again.
+    An unchanged folder is usually listed in the same order; in another, it is only checked again.
     """
     try:
         encoded = _encode_row(files)

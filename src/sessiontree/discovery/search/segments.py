@@ -24,7 +24,7 @@ from sessiontree.storage.file import FileSessionStorage
 
 SEGMENT_BITS = 12
 MOST_SEGMENTS = 64
-"""A session with more segments is rewritten, which makes them fewer, instead of extended."""
+"""A session with more segments that has grown is read whole again, which makes them fewer."""
 MOST_NEW_SEGMENTS = (1 << SEGMENT_BITS) - MOST_SEGMENTS
 _SEGMENT_CHARS = 1 << 18
 _TOOL_CHARS = 1 << 22

@@ -1,4 +1,4 @@
-"""Ids that callers choose: find their sessions, and let one of several callers have an id.
+"""Claim ids that callers choose: find their sessions, and give an id to one of several callers.
 
 A session's file is named after its time and its id, so that two with one id can lie side by side. A
 process that chooses an id therefore looks and writes its draft while it holds one lock for all ids
@@ -42,7 +42,7 @@ def claim_id(log: FileLog) -> None:
             if taken is not None:
                 raise SessionExistsError(session_id, taken)
             log.start()
-            log.is_touched = True  # if nothing follows it goes when it is left
+            log.is_touched = True  # without entries, closing removes it
     except OSError as error:
         raise PersistenceError.from_os_error(folder, error) from error
 

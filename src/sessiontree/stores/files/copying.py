@@ -53,9 +53,9 @@ def settle_copy(
 ) -> FileLog:
     """Put a log on the file that ``write`` leaves, with copies of ``artifacts`` beside it.
 
-    It is on the medium only after ``flush``: until then what it was made of is still there. If
-    anything fails nothing is left of it. A caller that wants to remove it unless somebody uses it
-    hears of it by ``announce``, before anything of it is on disk.
+    It is on the medium only after ``flush``: until then its source is still there. If anything
+    fails, nothing of it is left. ``announce`` is called with it before anything of it is on disk,
+    so that a caller can remove a copy that it doesn't use.
     """
     if announce is not None:
         announce(log)
@@ -83,7 +83,7 @@ def finish_copy(copy: FileLog, step: Callable[[], object]) -> None:
 
 
 def copy_folder(storage: SessionStorage, source: str, target: str) -> int:
-    """Copy a folder's files, those of folders in it too; how many. Links are not followed."""
+    """Copy a folder's files, including subfolders; return how many. Links are not followed."""
     count = 0
     for file in storage.list_files(source):
         if not os.path.islink(file.path):

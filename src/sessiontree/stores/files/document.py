@@ -1,6 +1,6 @@
 """A session file as it was read or written: header, tree, end, and report of damage.
 
-A value with the few rules that keep it true. How it is read is known to ``loading``.
+A value with the few rules that keep it consistent. ``reader`` reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sessiontree.storage.blobs import BlobStore
 from sessiontree.stores.payloads import Payloads
 
 TAIL_BYTES = 64
-"""How much of a file's end is remembered, to tell an append from a rewrite."""
+"""Bytes of a file's end to remember, to tell an append from a rewrite."""
 
 
 class FilePayloads(Payloads):
@@ -94,7 +94,7 @@ def line_of(warning: SessionWarning) -> int:
 
 
 def note_end(document: SessionDocument, end: int) -> None:
-    """The file has been read or written up to ``end``."""
+    """Note that the file has been read or written up to ``end``."""
     reader = document.payloads.reader
     document.end = end
     document.tail = reader.read_at(max(0, end - TAIL_BYTES), min(TAIL_BYTES, end))

@@ -127,7 +127,7 @@ class _Fork:
 
 
 def _take(ahead: _CopyAhead | None, source: SessionDocument, source_path: str) -> FileLog | None:
-    """The fork that was copied ahead, if there is one and it will do."""
+    """Take the fork that was copied ahead, if there is one and the session needed no repair."""
     if ahead is None:
         return None
     if not (source.is_verbatim and _is_untouched(source)):
@@ -186,13 +186,13 @@ class _CopyAhead:
             raise
 
     def finish(self) -> bool:
-        """Let the copy have its name; whether it has it now."""
+        """Give the copy its name; return whether it has it now."""
         self._verdict.put(True)
         self._wait()
         return self._is_written
 
     def drop(self) -> None:
-        """Nothing is left of the copy, unless it was taken."""
+        """Remove the copy, unless it was taken."""
         if self.is_taken:
             return
         self._is_dropped = True
@@ -203,7 +203,7 @@ class _CopyAhead:
                 self._storage.unlink(self._path)
 
     def _wait(self) -> None:
-        # an interrupt may swallow what the queue gave, and comes back here: the flag is what counts
+        # an interrupt may lose what the queue returned; then this runs again, and the flag decides
         while self._is_running:
             with contextlib.suppress(Empty):
                 self._over.get(timeout=0.1)

@@ -24,7 +24,7 @@ from sessiontree.storage.base import SessionStorage, SessionStorageReader, read_
 from sessiontree.stores.files.moved_file import without_notes
 
 PATIENCE_S = 0.015
-"""How long a rewrite waits for a line that is just being written."""
+"""Seconds that a rewrite waits for a line that is just being written."""
 _KEPT_S = 2.0
 _FILES_AT_MOST = 8
 
@@ -36,7 +36,7 @@ class OldFiles:
         self.files: list[LeftBehind] = []
 
     def add(self, old: LeftBehind, used: SessionStorageReader | None) -> None:
-        """Read this one, too, from now on. Of too many the oldest goes."""
+        """Read this one, too, from now on; if there are too many, drop the oldest."""
         old.note_replaced()
         self.files.append(old)
         if len(self.files) > _FILES_AT_MOST:
@@ -86,7 +86,7 @@ class LeftBehind:
     def __init__(self, reader: SessionStorageReader, end: int) -> None:
         self.reader = reader
         self.end = end
-        """How far it was read before anything came."""
+        """The end of what was read before other programs wrote to it."""
         self._since = 0.0
         # a program that continues the last line makes another line of it
         start = _start_of_line(reader, end)
@@ -94,7 +94,7 @@ class LeftBehind:
         self._skip = reader.read_at(start, end - start)
 
     def note_replaced(self) -> None:
-        """From now on its name stands for another file."""
+        """Note that from now on its name stands for another file."""
         self._since = time.monotonic()
 
     def read(self) -> bytes:
@@ -131,7 +131,7 @@ class LeftBehind:
 def append_lines(
     storage: SessionStorage, path: str, old: LeftBehind, known: Collection[bytes] = ()
 ) -> bool:
-    """Write what came to the old file to the one at ``path``; whether anything had. OSError.
+    """Write what came to the old file to the one at ``path``; return whether anything had. OSError.
 
     Lines that are ``known`` are there already.
     """

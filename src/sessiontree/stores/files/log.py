@@ -140,7 +140,7 @@ class FileLog(ErrorLatch, SharedFile):
             self._has_new_name = True  # only the writer knew whether its folder was synced
 
     def note_new_name(self) -> None:
-        """The file's name is new: a flush has to reach its folder too."""
+        """Note that the file's name is new: a flush has to sync its folder, too."""
         self._has_new_name = True
 
     def adopt(self, document: SessionDocument, *, is_draft: bool = False) -> None:
@@ -416,7 +416,7 @@ class FileLog(ErrorLatch, SharedFile):
         document: SessionDocument,
         offset: int,
     ) -> None:
-        """Tell entries where their lines are, from ``offset`` on.
+        """Set the places of the entries' lines, from ``offset`` on.
 
         The latest entries stay in memory; older ones are read again when needed. If another program
         overwrites the file, what is in memory can be written once more.
@@ -482,7 +482,7 @@ class FileLog(ErrorLatch, SharedFile):
         return True
 
     def _promote(self, writer: SessionStorageWriter, document: SessionDocument) -> None:
-        """The first answer is here: the draft becomes the session file, in one rename."""
+        """Make the draft the session file, in one rename, once the first answer is there."""
         if self._storage.exists(self.path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
         self._storage.rename(self.file, self.path, durable=False)
@@ -611,7 +611,7 @@ class FileLog(ErrorLatch, SharedFile):
     def change_header(self, write: Callable[[], object], fields: Mapping[str, Any]) -> None:
         """Set header fields, whatever others make of the header meanwhile, and write them.
 
-        If that fails they are again what they were.
+        If that fails, the old fields are restored.
         """
         was_changed = self._is_header_changed
         self._unwanted = {key: self.header.get(key) for key in fields}
@@ -738,7 +738,7 @@ class FileLog(ErrorLatch, SharedFile):
         self._note_header_written()
 
     def _keep_omp_out(self, work: Callable[[], object]) -> None:
-        """Do something with omp kept out, where there can be one."""
+        """Call a function while omp can't write, where omp may use the session."""
         if isinstance(self._storage, FileSessionStorage):
             omp_lock.hold(self.file, work)
         else:
@@ -792,11 +792,11 @@ class FileLog(ErrorLatch, SharedFile):
 
 
 def _do_nothing() -> None:
-    """Only to have caught up."""
+    """Do nothing: for ``settle``, which catches up first."""
 
 
 def _take_back(writer: SessionStorageWriter, start: int, length: int) -> bool:
-    """Whether a line that was not acknowledged is gone; if another's follows it, it has to stay."""
+    """Take back a line that was not acknowledged, unless another's follows; whether it is gone."""
     try:
         if writer.stat().size != start + length:
             return False

@@ -65,7 +65,7 @@ class _Move:
         return os.path.join(self._folder, os.path.basename(self._log.file))
 
     def run(self) -> None:
-        """Do it, or leave things as they were; with the file held. OSError, PersistenceError."""
+        """Move, or change nothing; the caller holds the file. OSError, PersistenceError."""
         try:
             self._run()
             self.is_done = True
@@ -101,7 +101,7 @@ class _Move:
             take_name_away(self._storage, self._old_file, self._new_file, leave_link=self._is_used)
 
     def _settle(self) -> None:
-        """It ended early: see whether it is done, and if not take it back."""
+        """After an early end, check whether the move is complete, and if not undo it."""
         if self._old_file is None:
             return  # not begun
         with contextlib.suppress(OSError):

@@ -189,7 +189,7 @@ class SharedFile:
         return False
 
     def pending_changes(self) -> Changes | None:
-        """Return what others did, until the log clears it; None if nothing."""
+        """Return the changes by others, until the log clears them; None if there are none."""
         return self._changes if self._changes.is_any() else None
 
     def distrust_after(self, error: BaseException) -> None:
@@ -289,7 +289,7 @@ class SharedFile:
         return True
 
     def _hold_soon(self) -> SessionStorageWriter:
-        """The file, locked and caught up with; SessionBusyError if that never succeeds."""
+        """Lock the file and catch up with it; SessionBusyError if that never succeeds."""
         writer = self._hold()
         deadline = time.monotonic() + DEFAULT_TIMEOUT_S if writer is None else 0.0
         while writer is None:

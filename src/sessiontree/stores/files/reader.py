@@ -74,7 +74,7 @@ OnHead = Callable[[Header, int, FileStat], object]
 
 @dataclass(slots=True)
 class _Head:
-    """What stands before the entries."""
+    """The beginning of a file, before its entries."""
 
     header: Header | None = None
     header_line: bytes = b""
@@ -184,7 +184,7 @@ def _ends_line(reader: SessionStorageReader, end: int) -> bool:
 
 
 def _read_head(reader: SessionStorageReader, size: int) -> _Head:
-    """Everything up to the end of the header; a header of any length is found."""
+    """Read everything up to the end of the header, however long that is."""
     length = _HEAD_BYTES
     while True:
         data = reader.read_at(0, min(length, size))
@@ -251,12 +251,12 @@ def _is_lookalike(header: Header, scan: Scan) -> bool:
 
 
 def _is_bare(header: Header) -> bool:
-    """Whether a header says nothing but what any record that is called a session could say."""
+    """Whether a header has only fields that any record called "session" could have."""
     return not any(key in header for key in ("version", "timestamp", "cwd"))
 
 
 def _refusal(path: str, reader: SessionStorageReader, size: int) -> NotASessionError:
-    """Why a file without a header is refused, and whether it is a damaged session."""
+    """Explain why a file without a header is refused, and tell whether it is a damaged session."""
     found = _identify(reader, size)
     if isinstance(found, str):
         name = AGENT_NAMES[found]
@@ -279,7 +279,7 @@ def _is_torn_first_write(path: str, reader: SessionStorageReader, size: int) -> 
 
 
 def _identify(reader: SessionStorageReader, size: int) -> ForeignAgent | bool:
-    """Whose transcript a file is; else whether it is a session that lost its header.
+    """Tell which agent's transcript a file is; else whether it is a session that lost its header.
 
     A file of blanks and NULs is what a power cut leaves of a session: nothing else is in it.
     """

@@ -1,6 +1,6 @@
-"""Take the sessions of a project along that was moved or renamed.
+"""Move the sessions of a project whose folder was moved or renamed.
 
-What is done to each file is in ``rerooting``.
+``rerooting`` moves each file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session removed for good: its file and everything that is only there because of it.
+"""Remove a session for good: its file, and everything that only it needs.
 
 Order, so that a crash leaves a session that is whole or a blob too many, which `gc` finds: the
 session first, then what lies in the trash of it, then the blobs that no other session names, then
@@ -84,9 +84,9 @@ def _remove_blobs(store: FileStore, digests: set[str], folder: str) -> None:
 
 
 def _forget(file: str) -> None:
-    """Take the session out of what listings and search remember."""
+    """Drop the session's rows from the catalogue and the search index."""
     from sessiontree.discovery import catalogue
     from sessiontree.discovery.search import forget_index
 
     catalogue.forget(file)
-    forget_index()  # an entry that is taken out of it would leave its words
+    forget_index()  # removing only its row would leave its words in the index

@@ -122,7 +122,7 @@ def _rewrite(
     after: int,
     path: str,
 ) -> None:
-    """Another header in the same place."""
+    """Write another header in the same place."""
 
     def growth() -> bytes:
         lines = old.read()
@@ -207,7 +207,7 @@ def _content(reader: SessionStorageReader, head: bytes, after: int, size: int) -
 
 
 def _has_content(storage: SessionStorage, path: str, content: Iterator[bytes]) -> bool:
-    """Whether a file has just this content: left there by a move that did not end."""
+    """Whether a file has exactly this content, left there by a move that did not finish."""
     reader = storage.open_reader(path)
     try:
         offset = 0

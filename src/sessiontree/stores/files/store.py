@@ -1,7 +1,7 @@
 """``FileStore``: sessions as JSONL files in an agent's folders, which other programs may write too.
 
-A ref is the path of a session file. The store says where files lie; how one is read and written is
-the log's, how many are listed and searched is ``discovery``'s.
+A ref is the path of a session file. The store says where files lie; ``log`` reads and writes one,
+``discovery`` lists and searches them.
 """
 
 from __future__ import annotations
@@ -464,7 +464,7 @@ class FileStore:
         return trash.list_trash(self.profile, storage=self.storage)
 
     def restore(self, session_id: str) -> Ref:
-        """Take a session out of the trash; its file.
+        """Take a session out of the trash; return its file.
 
         The id, its beginning, or where the file was. Of several that were removed from one place
         the latest comes back. Raises SessionNotFoundError; AmbiguousSessionError if sessions of
@@ -481,9 +481,9 @@ class FileStore:
         return trash.restore(exact[0], storage=self.storage)
 
     def purge(self, before: datetime) -> int:
-        """Delete from the trash for good what was removed before this time; how many sessions.
+        """Delete for good what was removed before this time; return how many sessions.
 
-        What does not say when it was removed stays. Raises PersistenceError.
+        Sessions without a time of removal stay. Raises PersistenceError.
         """
         from sessiontree.stores.files import trash
 

@@ -187,7 +187,7 @@ def find_in_trash(
 
 
 def is_older(item: TrashedSession, moment: datetime) -> bool:
-    """Whether an item was removed before this moment; what does not say when was not."""
+    """Whether an item was removed before this moment; False for one without a time."""
     try:
         return datetime.fromisoformat(item.removed_at).astimezone(UTC) < moment
     except (ValueError, OverflowError):
@@ -198,7 +198,7 @@ def is_older(item: TrashedSession, moment: datetime) -> bool:
 
 
 def require_session_name(store: SessionStorage, file: str) -> None:
-    """Raise PersistenceError for a file that is not called as sessions are."""
+    """Raise PersistenceError for a file without the name of a session file."""
     if not file.endswith(paths.SESSION_SUFFIX) and store.exists(file):
         raise PersistenceError(file, f"only *{paths.SESSION_SUFFIX} files can be removed")
 

@@ -51,7 +51,7 @@ class _FileWatch:
         self._seen = self._look()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether the file is another than at the last ``wait``, or at the beginning."""
+        """Wait; whether the file has changed since the last ``wait``, or since the beginning."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._stop.is_set():
             found = self._look()
@@ -79,7 +79,7 @@ class _FileWatch:
             return None
 
     def _pause(self, left: float | None) -> None:
-        """Wait for an event, or a moment; not at all if the system was only now asked to tell."""
+        """Wait for an event, or a moment; not at all if the system was asked to report only now."""
         notifier = self._notifier
         if notifier is None and self._has_events and self._ask_to_be_told():
             return
@@ -92,7 +92,7 @@ class _FileWatch:
             raise KeyboardInterrupt
 
     def _ask_to_be_told(self) -> bool:
-        """Whether the system will tell of events; not if the folder is missing as yet."""
+        """Ask the system to report events; False if it can't, such as for a missing folder."""
         folder = os.path.dirname(self._path)
         if not os.path.isdir(folder):
             return False

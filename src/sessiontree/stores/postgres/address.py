@@ -1,4 +1,4 @@
-"""The URL of a store in PostgreSQL: as libpq takes it, and without its password to show.
+"""The URL of a store in PostgreSQL: parsed for libpq, and without its password for display.
 
 ``postgresql://user@host/db?tenant=t&listen=…`` is libpq's own URL with parameters of ours:
 

@@ -110,7 +110,7 @@ class DatabaseBlobs:
         return self._objects
 
     def drop_unused(self) -> int:
-        """Remove what no session has named for a day; how many there were.
+        """Remove blobs that no session has named for a day; return their number.
 
         Objects only if this process knows how to reach them. Raises PersistenceError.
         """

@@ -40,11 +40,11 @@ CLIENT_VERSION = 1
 """The newest schema that this package was written for; see ``schema``."""
 
 MOST_BYTES = 1_000_000_000
-"""As much as a statement may carry: PostgreSQL ends the connection of one that brings 1 GiB."""
+"""The most bytes of a statement: PostgreSQL closes the connection on one of 1 GiB."""
 
 PATIENCE_S = 30.0
 RECHECK_S = 60.0
-"""How long a client that runs may go on before it hears that the tables are not for it any more."""
+"""The most seconds until a running client notices that it can't use the tables any more."""
 
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 1.0
@@ -129,7 +129,8 @@ class Database:
     def attempt(self, work: Callable[[Connection, bool], _T]) -> _T:
         """Do something with a connection, again if the server or the line failed in between.
 
-        ``work`` hears whether it may have been done already. Raises PersistenceError, StoreError.
+        ``work`` is given a flag: whether it may have been done already. Raises PersistenceError,
+        StoreError.
         """
         deadline = time.monotonic() + self.patience_s
         tries = 0
@@ -144,7 +145,7 @@ class Database:
                 tries += 1
                 failure = error
             if failure.sqlstate in _NO_TABLES and not is_looked_at:
-                # upgraded under us, perhaps: what the tables say of clients explains it better
+                # perhaps somebody has upgraded the tables: their version explains the error better
                 is_looked_at = True
                 self.pool.checked_at = NEVER
                 continue
@@ -176,7 +177,7 @@ class Database:
         return isinstance(error, psycopg.OperationalError) and self.pool.has_connected
 
     def explain(self, error: psycopg.Error) -> PersistenceError | StoreError:
-        """One line for what the server said."""
+        """Make an error with one line from what the server said."""
         said = error.diag.message_primary if error.sqlstate is not None else None
         reason = one_line(hide_password(said or str(error) or type(error).__name__)).strip()
         if error.sqlstate in _NO_TABLES:

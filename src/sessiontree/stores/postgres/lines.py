@@ -41,7 +41,7 @@ class RowLines(Payloads):
         self._dropped: set[int] = set()
 
     def place(self, number: int, length: int, line: bytes | None = None) -> int:
-        """Give a row the next place; where that is."""
+        """Give a row the next place, and return it."""
         offset = self._end
         self._starts.append(offset)
         self._numbers.append(number)

@@ -73,7 +73,7 @@ def list_rows(
 
 
 def _count(store: PostgresStore, where: str, parameters: tuple[Any, ...]) -> int | None:
-    """How many sessions there are to list; None if that is more than one wants to count."""
+    """Count the sessions to list; None if there are too many to count."""
     ((count,),) = store.database.run(
         f"SELECT count(*) FROM (SELECT FROM st_session WHERE {where} AND {OURS} AND deleted IS "
         "NULL AND answered AND messages > 0 LIMIT %s) x",
@@ -83,7 +83,7 @@ def _count(store: PostgresStore, where: str, parameters: tuple[Any, ...]) -> int
 
 
 def _behind(mark: ListMark | None) -> tuple[Any, ...]:
-    """What comes before the rest of a listing, as its rows are sorted."""
+    """The condition for the rows behind a place in a listing, as its rows are sorted."""
     if mark is None:
         return ()
     modified, ref = mark

@@ -75,12 +75,12 @@ _LONGEST_PAUSE_S = 0.02
 
 
 class _MeanwhileError(Exception):
-    """Somebody wrote between what was read and what was to be written."""
+    """Somebody wrote between our reading and our writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """Where an entry's line was before it was rewritten, and which."""
+    """The line of an entry before it was rewritten, and its place."""
 
     entry: Entry
     number: int
@@ -183,7 +183,7 @@ class PostgresLog(ErrorLatch):
 
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
-        """What fails in the block stops the log."""
+        """Stop the log if the block fails."""
         try:
             yield
         except PersistenceError as error:
@@ -191,7 +191,7 @@ class PostgresLog(ErrorLatch):
             raise
 
     def recover(self) -> None:
-        """Forget a latched error and go on; what could not be trusted to be saved is saved."""
+        """Forget a latched error, and save again what may not have been saved."""
         self._error = None
         with self._stopping():
             if self.place is not None:
@@ -476,7 +476,7 @@ class PostgresLog(ErrorLatch):
         rows: EntryRows,
         figures: Figures,
     ) -> None:
-        """The entries are committed: from here on nothing raises."""
+        """Take in the answer to a commit; nothing raises from here on."""
         place = self._place()
         _, head, epoch, revision, header_revision, header = found[0][:6]
         if epoch != place.epoch:
@@ -502,7 +502,7 @@ class PostgresLog(ErrorLatch):
                 self._reload()
 
     def _release_old(self) -> None:
-        """Of what was appended long ago only the line's place stays in memory."""
+        """Keep only the line's place of entries that were appended long ago."""
         at = len(self.tree.entries) - _RECENT_ENTRIES
         if at >= 0:
             entry = self.tree.entries[at]
@@ -510,7 +510,7 @@ class PostgresLog(ErrorLatch):
                 entry.release()
 
     def _write_again(self) -> None:
-        """The server has no row of the session any more: write all that is known of it."""
+        """Write all that is known of a session whose row is gone from the server."""
         sid = self._place().sid
         if self._is_read_only:
             raise PersistenceError(self.name, "no longer exists")
@@ -523,7 +523,7 @@ class PostgresLog(ErrorLatch):
         self._reload()
 
     def _bring_back(self) -> None:
-        """Somebody has deleted the session while it was in use: take it out of the trash."""
+        """Take the session out of the trash, which somebody deleted while it was in use."""
         self._send(Statement(statements.BRING_BACK, (self._place().sid,)))
         self.warn(SessionWarning("the session was deleted meanwhile; it is back from the trash"))
 
@@ -612,7 +612,7 @@ class PostgresLog(ErrorLatch):
             self._is_settling = False
 
     def _take_back(self, tree: SessionTree) -> bool:
-        """Read what became of a transaction that broke off; whether all of it is there."""
+        """Read the result of a transaction that broke off; return whether all of it is there."""
         leaf_id = self.tree.leaf_id
         unsure = self._forget_unsure(tree)
         rewritten = [each.entry for each in self._unsure_lines]
@@ -628,7 +628,7 @@ class PostgresLog(ErrorLatch):
         return True
 
     def _forget_unsure(self, tree: SessionTree) -> set[str]:
-        """Go back to before a transaction: its entries' ids, which the tree has no more."""
+        """Undo a transaction in memory; return the ids of its entries, which leave the tree."""
         for each in self._unsure_lines:
             each.undo(self._lines)
         unsure = {entry.id for entry in self._unsure}
@@ -732,7 +732,7 @@ class PostgresLog(ErrorLatch):
             raise PersistenceError(self.name, "is being renamed by others again and again")
 
     def _write_header(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the header was still the one we know, and is written."""
+        """Write the header unless somebody else has changed it; return whether it is written."""
         place = self._place()
         header = cast("Header", dict(self.header))
         set_fields(header, fields)
@@ -773,7 +773,7 @@ class PostgresLog(ErrorLatch):
     # -- leaving ---------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Nothing is left to do: what was appended is committed."""
+        """Do nothing: what was appended is committed."""
         self.check()
 
     def discard(self) -> None:
@@ -806,13 +806,13 @@ class PostgresLog(ErrorLatch):
 
 
 def _rewritten(entry: Entry, number: int) -> _Rewritten:
-    """What to go back to; nothing of the entry is changed yet."""
+    """Note an entry's present line, before anything of the entry is changed."""
     own = entry.source, entry.offset, entry.length, entry.is_changed
     return _Rewritten(entry, number, entry.raw(), *own)
 
 
 def _keep_leaf(new: SessionTree, old: SessionTree) -> None:
-    """Stand where one stood, be it before the first entry; at the end if that is gone."""
+    """Keep the leaf, even before the first entry; move it to the end if its entry is gone."""
     is_there = old.leaf_id in new.by_id if old.leaf_id is not None else bool(old.entries)
     new.leaf_id = old.leaf_id if is_there else new.last_id
 

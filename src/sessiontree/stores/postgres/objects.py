@@ -24,7 +24,7 @@ from sessiontree.text.escaping import one_line
 
 VARIABLE = "SESSIONTREE_BLOBS"
 MOST_BYTES = 1 << 20
-"""Up to here a blob is kept in the database."""
+"""The size up to which a blob is kept in the database."""
 
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
@@ -104,7 +104,7 @@ class ObjectStore:
         self._call("delete_object", Bucket=name, Key=key)
 
     def _call(self, method: str, **options: Any) -> Any:
-        """What the server answers; None if it has no such object."""
+        """Call the server; None if it has no such object."""
         client = self._client()
         from botocore.exceptions import BotoCoreError, ClientError
 

@@ -134,6 +134,6 @@ def find_pool(conninfo: str, size: int) -> ConnectionPool:
 
 @atexit.register
 def close_pools() -> None:
-    """Close all that is idle, when the program ends."""
+    """Close all idle connections when the program ends."""
     for pool in list(_pools.values()):
         pool.close()

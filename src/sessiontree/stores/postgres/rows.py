@@ -113,7 +113,7 @@ def _unspell(entry: Entry) -> None:
 
 
 def shown(text: str | None) -> str | None:
-    """As much of a text as a listing may need, as a column holds it."""
+    """The part of a text that a listing may need, spelled for a column."""
     return spell(text[:_LONGEST_SHOWN]) if text is not None else None
 
 
@@ -179,7 +179,7 @@ def spell_words(words: Iterable[str]) -> str:
 
 
 def cut_word(word: str) -> str:
-    """As much of a word as an index holds; the rest is compared when it is found."""
+    """The part of a word that an index holds; the rest is compared when it is found."""
     return word[:_LONGEST_WORD]
 
 

@@ -92,7 +92,7 @@ def read_state(database: Database) -> SchemaState:
 def upgrade(
     database: Database, steps: Sequence[Migration] | None = None, *, is_init: bool = False
 ) -> list[int]:
-    """Bring the tables to the newest version; the versions that were made.
+    """Bring the tables to the newest version; return the versions that were made.
 
     ``is_init`` also where there are none yet. Raises StoreError.
     """
@@ -163,7 +163,7 @@ def find_owner(connection: Connection) -> Owner | None:
 
 
 def _become_owner(connection: Connection) -> None:
-    """What one of several owners makes belongs to all of them."""
+    """Act as the owner's role, so that what one of several owners makes belongs to all of them."""
     owner = find_owner(connection)
     if owner is not None and owner.is_ours:
         connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(owner.name)))

@@ -82,7 +82,7 @@ def search_rows(
 def _index(
     store: PostgresStore, max_indexing_s: float | None, on_progress: OnProgress | None
 ) -> IndexProgress:
-    """Note missing words for as long as it may take; how far that came."""
+    """Index missing words for as long as it may take; return how far that came."""
     deadline = time.monotonic() + max_indexing_s if max_indexing_s is not None else math.inf
 
     def is_late() -> bool:
@@ -209,7 +209,7 @@ class _Search:
         return self._db.run_all([IN_ORDER, Statement(sql, values)])[1]
 
     def _count_rows(self) -> list[int]:
-        """In how many messages each wanted term may stand, up to a few."""
+        """Count the messages that may have each wanted term, up to a few."""
         counts = self._db.run_all(
             [
                 Statement(

@@ -27,7 +27,7 @@ def spell(text: str) -> str:
 
 
 def unspell(text: str) -> str:
-    """The text that was spelled so."""
+    """The text that ``spell`` was given."""
     if _MARK not in text:
         return text
     return _SPELLED.sub(lambda found: chr(int(found[1], 16)), text)
@@ -53,7 +53,7 @@ def _spell_element(text: str | None) -> str:
 
 
 def is_hashed(key: str) -> bool:
-    """Whether only the line says what this key was."""
+    """Whether the key is a hash, so that only the line holds the text."""
     return key.startswith(_HASHED)
 
 

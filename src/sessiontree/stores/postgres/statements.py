@@ -18,7 +18,7 @@ IS_THERE = "ST001"
 OURS = "tenant = (SELECT st_tenant())"
 
 _INLINE_BYTES = 1 << 20
-"""Of a session up to this size the lines come along when it is opened."""
+"""The size of a session up to which opening it also reads its lines."""
 
 SESSION_WIDTH = 8
 HEADER, DIALECT = 4, 5

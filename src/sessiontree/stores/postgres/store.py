@@ -310,7 +310,7 @@ class PostgresStore:
         return copy
 
     def _read_header(self, ref: Ref, durability: Durability) -> PostgresLog:
-        """A session of which nothing is read but its header: enough to have the server copy it.
+        """Read only the header of a session, which is enough for the server to copy it.
 
         Raises SessionNotFoundError, PersistenceError.
         """

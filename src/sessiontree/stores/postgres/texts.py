@@ -52,7 +52,7 @@ _UNINDEXED = (
 def index_session(
     database: Database, sid: int, should_stop: Callable[[], bool] | None = None
 ) -> bool:
-    """Note the words of a session up to its head; whether that is done. Best effort."""
+    """Index the words of a session up to its head; return whether that is done. Best effort."""
     try:
         while _index_more(database, sid):
             if should_stop is not None and should_stop():
@@ -68,7 +68,7 @@ def unindexed(database: Database, limit: int) -> list[int]:
 
 
 def _index_more(database: Database, sid: int) -> bool:
-    """Note some of the missing words; whether there may be more."""
+    """Index some of the missing words; return whether there may be more."""
     rows = database.run(_BEHIND, (sid, _LINES_AT_ONCE))
     if not rows:
         return False

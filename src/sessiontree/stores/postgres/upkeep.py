@@ -108,13 +108,13 @@ def read_status(database: Database) -> StoreStatus:
 
 
 def read_policy(database: Database) -> tuple[int | None, int | None]:
-    """After how many days sessions go to the trash, and from there for good; None is never."""
+    """Read after how many days sessions go to the trash, and are deleted; None is never."""
     rows = database.run(f"SELECT keep_days, trash_days FROM st_policy WHERE {OURS}")
     return (rows[0][0], rows[0][1]) if rows else (None, None)
 
 
 def write_policy(database: Database, keep_days: int | None, trash_days: int | None) -> None:
-    """Set both for this tenant."""
+    """Set both numbers of days for this tenant."""
     database.run(
         "INSERT INTO st_policy (tenant, keep_days, trash_days) VALUES (st_tenant(), %s, %s) "
         "ON CONFLICT (tenant) DO UPDATE SET keep_days = excluded.keep_days, "
@@ -163,7 +163,7 @@ def vacuum(database: Database, on_progress: OnProgress | None = None) -> Cleanin
 
 
 def _until_none(database: Database, statement: str, days: int) -> int:
-    """Do a step until there is nothing left for it; how many sessions it was for."""
+    """Repeat a step until nothing is left; return the number of sessions."""
     total = 0
     while count := database.run(statement, (days, _PURGED_AT_ONCE))[0][0]:
         total += count
@@ -270,7 +270,7 @@ _ROLE = re.compile(r"[^\x00]{1,63}")
 def grant(database: Database, role: str, right: Right, tenant: str | None = None) -> str | None:
     """Let a role of the server use the store; with a ``tenant`` it sees that one's rows only.
 
-    The tenant that it is bound to now; None if it may name any.
+    Return the tenant that it is bound to now; None if it may name any.
 
     A right that was given before is taken first. Raises StoreError.
     """

@@ -61,7 +61,7 @@ class RowWatch:
             self._listen(self._seen[0])
 
     def _listen(self, sid: int) -> None:
-        """Listen, if the server lets us; else looking has to do."""
+        """Listen, if the server lets us; else the row is polled."""
         with contextlib.suppress(psycopg.Error, SessionTreeError):
             self._listener = connect(self._db.address.listen or self._db.address.conninfo)
             self._listener.execute(f"LISTEN {_channel(sid, self._key[1])}".encode())
@@ -74,7 +74,7 @@ class RowWatch:
                 self._db.run(_FOLLOW, (self._seen[0],))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether the session is another than at the last ``wait``, or at the beginning."""
+        """Wait; whether the session has changed since the last ``wait``, or since the beginning."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._stop.is_set():
             found = self._look()
