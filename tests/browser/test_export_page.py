@@ -239,6 +239,22 @@ def test_paper_is_white_whatever_the_screen_shows(tmp_path: Path, page: Page) ->
     assert max(sizes) < 13
 
 
+def test_a_wide_table_is_not_cut_on_paper(tmp_path: Path, page: Page) -> None:
+    row = f"|{'wonderful|' * 40}"
+    small = "|name|what|\n|--|--|\n|option|does something|"
+    text = f"{row}\n|{'--|' * 40}\n{row}\n\nand\n\n{small}"
+    page.go(export(tmp_path, [header(), message("a1", None, assistant(text))]))
+    page.wait("document.querySelector('#talk td')")
+    page.resize(720, 1000)
+    page.media(medium="print")
+    page.js("dispatchEvent(new Event('beforeprint'))")
+    assert page.js(
+        "[...document.querySelectorAll('#talk table')]"
+        ".every(e => e.getBoundingClientRect().right <= innerWidth)"
+    )
+    assert page.js("document.querySelectorAll('#talk .table.wide').length") == 1
+
+
 def test_a_link_to_a_message_opens_its_branch(tmp_path: Path, page: Page) -> None:
     made = export(tmp_path, branched())
     page.go(f"{made.as_uri()}#%")  # no link of ours

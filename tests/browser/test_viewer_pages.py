@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.samples import TALK, assistant, chain, entry, header, lines, message, user, write
+from tests.samples import (
+    SESSION_ID,
+    TALK,
+    assistant,
+    chain,
+    entry,
+    header,
+    lines,
+    message,
+    user,
+    write,
+)
 
 from .attacks import hostile_session
 from .chromium import Page
@@ -217,6 +228,33 @@ def test_the_command_that_resumes_is_copied(viewer: Viewer, page: Page) -> None:
     page.click("#copy")
     page.wait("window.copied")
     assert "sessiontree --resume" in page.js("window.copied")
+
+
+def test_a_print_has_the_whole_conversation_and_no_empty_sheets(tmp_path: Path, page: Page) -> None:
+    """A browser that prints waits for no answer of a server."""
+    texts = [user(f"Question {n}") if n % 2 == 0 else assistant(f"Answer {n}") for n in range(900)]
+    write_session(tmp_path, SESSION_ID, header(title="Long"), *chain(*texts))
+    with run_viewer(tmp_path) as viewer:
+        viewer.open(page, "Long")
+        assert page.count("#talk article") < 900
+        drawn = "document.querySelectorAll('#talk article').length"
+        assert page.js(f"dispatchEvent(new Event('beforeprint')); {drawn}") == 900
+        empty = "[...document.querySelectorAll('#talk .page')].filter(e => !e.childElementCount)"
+        assert page.js(f"{empty}.length") == 0
+        page.js("new Promise(done => setTimeout(done, 300))")  # answers to what was asked before
+        assert page.js(drawn) == 900
+        page.go("about:blank")  # no asking for news once the server is gone
+
+
+def test_the_year_fits_on_paper(viewer: Viewer, page: Page) -> None:
+    viewer.enter(page)
+    page.go(f"{viewer.root}/usage")
+    page.resize(720, 1000)
+    page.media(medium="print")
+    right = page.js("document.querySelector('.heat').getBoundingClientRect().right")
+    assert 600 < right <= 720
+    assert page.count("#bar a") > 0
+    assert page.js("[...document.querySelectorAll('#bar a')].every(e => !e.offsetWidth)")
 
 
 # -- hostile sessions and sites --------------------------------------------------------------------

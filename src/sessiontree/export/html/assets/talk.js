@@ -11,7 +11,7 @@
   const [ANCHOR, PARENT, KIND, NAME, TEXT, FLAGS, HEIGHT, LABEL, BLOCK] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
   const HAS_ARTICLE = 1, FAILED = 2;
   const TALK = new Set(["user", "assistant", "command", "note", "compaction", "summary"]);
-  const PAGE_PX = 2400, ROW_PX = 26, MOST_FORKS = 8, INDENT_PX = 14, MOST_INDENTS = 12;
+  const PAGE_PX = 2400, ROW_PX = 26, MOST_FORKS = 8, INDENT_PX = 14, MOST_INDENTS = 12, MOST_ASKED = 400;
   const talk = find("talk"), side = find("side"), list = find("rows"), banner = find("banner");
   const trusted = window.trustedTypes
     ? trustedTypes.createPolicy("sessiontree", { createHTML: (markup) => markup })
@@ -66,6 +66,15 @@
     const answer = await fetch(`${facts.source}/entries?n=${ranges(numbers)}`);
     if (!answer.ok) throw new Error(answer.statusText);
     take(await answer.text());
+  }
+
+  function askNow(numbers) {
+    for (let at = 0; at < numbers.length; at += MOST_ASKED) {
+      const request = new XMLHttpRequest();
+      request.open("GET", `${facts.source}/entries?n=${ranges(numbers.slice(at, at + MOST_ASKED))}`, false);
+      try { request.send(); } catch { return; }
+      if (request.status === 200) take(request.responseText);
+    }
   }
 
   function ranges(numbers) {
@@ -153,7 +162,7 @@
   }
 
   function addPage() {
-    const page = { element: make("div", "page"), numbers: [], height: 0, isFilled: false };
+    const page = { element: make("div", "page"), numbers: [], height: 0, isFilled: false, isDrawn: false };
     page.element.page = page;
     pages.push(page);
     talk.append(page.element);
@@ -164,20 +173,23 @@
     if (page.isFilled) return null;
     page.isFilled = true;
     observer.unobserve(page.element);
-    const put = () => {
-      page.element.style.height = "";
-      page.element.style.containIntrinsicSize = `auto ${page.height}px`;
-      for (const i of page.numbers) {
-        const article = articles.get(i);
-        if (!article) continue;
-        setFolds(article);
-        page.element.append(article, ...forks(i));
-      }
-      paint();
-    };
     const wait = load(page.numbers);
-    if (!wait) { put(); return null; }
-    return wait.then(put, () => { page.isFilled = false; say("The server doesn't answer. Is it still running?"); });
+    if (!wait) { draw(page); return null; }
+    return wait.then(() => draw(page), () => { page.isFilled = false; say("The server doesn't answer. Is it still running?"); });
+  }
+
+  function draw(page) {
+    if (page.isDrawn) return;
+    page.isFilled = page.isDrawn = true;
+    page.element.style.height = "";
+    page.element.style.containIntrinsicSize = `auto ${page.height}px`;
+    for (const i of page.numbers) {
+      const article = articles.get(i);
+      if (!article) continue;
+      setFolds(article);
+      page.element.append(article, ...forks(i));
+    }
+    paint();
   }
 
   const pageOf = (i) => pages.find((page) => page.numbers.includes(i));
@@ -558,7 +570,15 @@
     if (act) { event.preventDefault(); act(); }
   });
 
-  addEventListener("beforeprint", () => { for (const page of pages) fill(page); });
+  // A print waits for nothing but this: what is still at the server has to be here when it ends.
+  addEventListener("beforeprint", () => {
+    const missing = pages.flatMap((page) => page.numbers).filter((i) => !articles.has(i));
+    if (facts.source) askNow(missing); else load(missing);
+    for (const page of pages) if (page.numbers.every((i) => articles.has(i))) draw(page);
+    for (const table of talk.querySelectorAll(".table")) {
+      table.classList.toggle("wide", table.scrollWidth > table.clientWidth);
+    }
+  });
   addEventListener("hashchange", goToHash);
 
   function say(text) {
