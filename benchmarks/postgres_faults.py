@@ -136,10 +136,12 @@ def endure(fault: Fault, count: int) -> Endured:
         started = time.perf_counter()
         for thread in threads:
             thread.start()
-        times = 0
+        times = seen = 0
         while any(thread.is_alive() for thread in threads):
-            broken.strike()
-            times += 1
+            if len(promised) > seen or not times:  # else it would be an outage, which may raise
+                seen = len(promised)
+                broken.strike()
+                times += 1
             time.sleep(_PAUSE_S)
         seconds = time.perf_counter() - started
         store.close()
