@@ -48,6 +48,8 @@ RECHECK_S = 60.0
 
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 1.0
+_LONGEST_WAIT_FOR_OTHERS_S = 0.1
+"""After a conflict: others do get through, and who waited longest must not come last."""
 _AGAIN = frozenset(
     (
         *("40001", "40P01", "55P03"),  # serialization, deadlock, lock not available
@@ -157,7 +159,9 @@ class Database:
                     told.is_out_of_reach = failure.sqlstate not in _CONFLICTS
                 raise told from failure
             if tries > 1:  # once at once: an idle connection may have been cut long ago
-                longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(tries, 10))
+                is_conflict = failure.sqlstate in _CONFLICTS
+                longest = _LONGEST_WAIT_FOR_OTHERS_S if is_conflict else _LONGEST_WAIT_S
+                longest = min(longest, _FIRST_WAIT_S * 2 ** min(tries, 10))
                 time.sleep(random.uniform(0, longest))
 
     def require_room(self, size: int, advice: str = "") -> None:
