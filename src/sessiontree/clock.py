@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], int]
-"""Gives Unix milliseconds. Whatever has one takes it as an argument, so that tests can set it."""
+"""Returns Unix milliseconds. Code that needs one takes it as an argument, so that tests can set
+it."""
 SecondsClock = Callable[[], float]
 """Gives Unix seconds, for ages of files and prompts."""
 

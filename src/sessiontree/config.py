@@ -45,7 +45,7 @@ class Setting(msgspec.Struct, frozen=True):
     about: str
     kind: Kind = "text"
     default: str = ""
-    """What holds if it is not set, in words."""
+    """The default, in words."""
     variable: str | None = None
     """The environment variable that wins over the file."""
     general: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Config(msgspec.Struct, frozen=True):
     in_file: Mapping[str, Value] = msgspec.field(default_factory=dict)
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    """What of the file could not be used, in one line each."""
+    """The problems of the file, one line each."""
     unknown: tuple[str, ...] = ()
     """The names in the file that no setting has."""
 
@@ -261,7 +261,7 @@ def config_dir(environ: Mapping[str, str] | None = None, platform: str = sys.pla
 
 
 def load_config(environ: Mapping[str, str] | None = None) -> Config:
-    """The settings of this user. Never fails: what can't be used is in ``warnings``."""
+    """Load the settings of this user. Never fails: problems are in ``warnings``."""
     env = dict(os.environ if environ is None else environ)
     path = os.path.join(config_dir(env), FILE_NAME)
     try:
@@ -306,7 +306,7 @@ def _word(error: OSError | UnicodeDecodeError) -> str:
 
 @contextlib.contextmanager
 def in_force(config: Config, environ: MutableMapping[str, str] | None = None) -> Iterator[None]:
-    """Set the variables of what the file says, where the environment has none of its own."""
+    """Set environment variables from the file, except those that are set already."""
     env = os.environ if environ is None else environ
     added = {
         setting.variable: str(config.in_file[key])

@@ -196,7 +196,7 @@ class PersistenceError(SessionTreeError):
     """Reading or writing ``path`` failed. ``__cause__`` is the system's error."""
 
     is_out_of_reach = False
-    """Whether the place did not answer for as long as one waits; the next call may wait again."""
+    """Whether the place did not answer in time; the next call may wait again."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)
@@ -205,7 +205,7 @@ class PersistenceError(SessionTreeError):
 
     @classmethod
     def from_os_error(cls, path: str | os.PathLike[str], error: OSError) -> PersistenceError:
-        """The error of the system, told with the path it happened at."""
+        """Make the error from the system's, with the path where it happened."""
         made = cls(path, error.strerror or str(error))
         made.__cause__ = error
         return made

@@ -146,7 +146,7 @@ class Scope:
 
     @property
     def _is_of_agents(self) -> bool:
-        """Whether agents are asked for; a store, or one folder, has none but its own."""
+        """Whether agents are asked for; a store, or one folder, has only its own."""
         is_usual = self.url is None and self.profile == get_profile(self.profile.name)
         return bool(self.agents) and is_usual and self.session_dir is None
 

@@ -63,7 +63,7 @@ class HookSource:
     origin: Origin
     state: State
     reason: str = ""
-    """Why it is refused."""
+    """The reason why it is refused."""
     code: bytes = b""
     point: EntryPoint | None = None
 
@@ -88,7 +88,7 @@ class UserHooks:
 
     hooks: Hooks = field(default_factory=Hooks)
     notices: list[str] = field(default_factory=list)
-    """What the user should know at the start: what does not run, and what to do about it."""
+    """Notices for the start: which hooks don't run, and what to do about it."""
     failures: list[str] = field(default_factory=list)
     """One line for each handler that failed, until somebody takes it."""
     _listeners: list[Callable[[Any], Any]] = field(default_factory=list)
@@ -111,7 +111,7 @@ class UserHooks:
             names = [name for name in dir(loaded) if name.startswith("session_")]
             handlers = [(name, getattr(loaded, name)) for name in names]
             listener = getattr(loaded, LISTENER, None)
-        except (Exception, SystemExit) as error:  # whatever somebody's code raises
+        except (Exception, SystemExit) as error:  # a hook may raise anything
             self.notices.append(f"{source.name}: not loaded: {_describe(error)}")
             return
         for name, handler in handlers:
@@ -127,7 +127,7 @@ class UserHooks:
     def _watch(
         self, source: HookSource, name: str, function: Callable[[Any], Any]
     ) -> Callable[[Any], Any]:
-        """The function, with its failures noted before they go their way."""
+        """Wrap the function, so that its failures are noted before they are raised."""
 
         async def call(value: Any) -> Any:
             try:
@@ -203,7 +203,7 @@ def trust(config: Config, project: str, code: bytes) -> None:
 
 
 def untrust(config: Config, project: str) -> bool:
-    """Take the trust back; whether there was any. Raises HooksError, OSError."""
+    """Take the trust back; return whether there was any. Raises HooksError, OSError."""
     with _holding(config):
         trusted = dict(_load_trusted(config, is_strict=True))
         if trusted.pop(project_file(project), None) is None:
@@ -264,7 +264,7 @@ def _load_trusted(config: Config, *, is_strict: bool = False) -> Trusted:
 
 @contextlib.contextmanager
 def _holding(config: Config) -> Iterator[None]:
-    """Be the only one who changes the list: what another window takes back stays taken back."""
+    """Lock the list, so that a change by another window at the same time is not lost."""
     folder = os.path.dirname(_trust_path(config))
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with hold_folder(folder):

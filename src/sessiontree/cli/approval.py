@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sessiontree.agents.tools.base import Confirmation
 
 PAUSE_S = 0.7
-"""So long nothing may have been typed before a line counts as an answer."""
+"""Seconds without typing before a line counts as an answer."""
 _LOOK_EVERY_S = 0.1
 _TAB_WIDTH = 8
 
@@ -43,7 +43,7 @@ async def confirm(question: Confirmation) -> bool:
 
 
 def approve(title: str, text: str, question: str) -> bool:
-    """Show all of a text, then ask whether what it says may be done."""
+    """Show all of a text, then ask whether to do what it says."""
     return _approve(title, text, question, threading.Event())
 
 
@@ -164,7 +164,8 @@ class _Keyboard:
         return line.strip().lower() in (b"y", b"yes")
 
     def _read(self, patience_s: float | None) -> bytes:
-        """What was typed; nothing if that takes longer, at the end, or if we are called off."""
+        """Return what was typed; nothing after too long a time, at the end, or if the question was
+        cancelled."""
         deadline = None if patience_s is None else time.monotonic() + patience_s
         while not self._called_off.is_set():
             left = _LOOK_EVERY_S if deadline is None else deadline - time.monotonic()

@@ -58,7 +58,7 @@ class Choice:
 
 
 _LIKE_AN_ID = re.compile(r"[0-9a-f-]{4,}", re.IGNORECASE)
-"""What was meant as an ID, not as words to look for."""
+"""The value if it was meant as an ID, not as words to search for."""
 
 WHERE = "Open there / Copy here / Cancel [o/c/N]?"
 
@@ -178,7 +178,7 @@ def _choose_resume(value: str, scope: Scope) -> Choice:
 
 
 def _choose_path(value: str, scope: Scope) -> Choice:
-    """That very file. If it doesn't exist, it becomes a new session, and the user is informed."""
+    """Choose this file. If it doesn't exist, it becomes a new session, and the program says so."""
     from sessiontree.discovery.paths import draft_path, same_cwd
 
     path = os.path.abspath(value)
@@ -190,7 +190,8 @@ def _choose_path(value: str, scope: Scope) -> Choice:
             return _resuming(draft, scope)
         return Choice("open", path, f"New session at {tables.short_path(path)}")
     if not _is_kept_here(path, scope):
-        # Handed over by somebody: an agent must not read files just where it says it belongs.
+        # A file from somebody else: an agent must not work in a folder only because the file names
+        # it.
         cwd = _recorded_cwd(path, scope)
         if cwd and not same_cwd(cwd, scope.cwd):
             notice = f"Resuming {describe(path, scope)}; tools work here, not in {cwd}"
@@ -240,7 +241,7 @@ def _choose_fork(value: str, scope: Scope) -> Choice:
 
 
 def _ask_where(value: str, found: ResolvedSession, scope: Scope) -> Choice:
-    """Another project's session: open it there or copy it here, as the person answers.
+    """Ask whether to open another project's session there or copy it here.
 
     ``value`` is what a command line calls it. Ends the command if the person wants neither, with
     the command that opens it there.
@@ -294,7 +295,7 @@ def _fork_or_fail(path: str, scope: Scope, refusal: str) -> Choice:
 
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession | Choice:
-    """The session of this id or name; of several, what was picked on a terminal."""
+    """Find the session of this id or name; of several, let the person pick one on a terminal."""
     from sessiontree.cli.resolve import find_session
 
     try:
@@ -330,7 +331,7 @@ def _placed(picked: PickedElsewhere, scope: Scope) -> Choice:
 
 
 def fail_without_screen(what: str, instead: str) -> NoReturn:
-    """End the command because ``what`` needs a screen; ``instead`` is the way without."""
+    """End the command because ``what`` needs a screen; ``instead`` says what works without one."""
     is_dumb = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout)
     needed = "a terminal that can draw (TERM is dumb)" if is_dumb else "a terminal"
     output.fail(f"{what} needs {needed}. {instead}", output.USAGE)
@@ -399,7 +400,7 @@ def _choose_latest(scope: Scope) -> Choice:
 
 
 def _resuming(ref: str, scope: Scope) -> Choice:
-    """Open this session, unless its project is no longer there to work in."""
+    """Open this session, unless its project's folder no longer exists."""
     session_id, cwd = _read_place(ref, scope)
     if cwd and not os.path.isdir(cwd):
         return _fork_or_fail(ref, scope, _word_gone(session_id, cwd, scope))
@@ -427,7 +428,7 @@ def _read_place(ref: str, scope: Scope) -> tuple[str, str]:
 
 
 def _nothing_to_continue(scope: Scope) -> str:
-    """Why there is nothing to continue: perhaps because the project's folder was moved."""
+    """Explain why there is nothing to continue: the project's folder may have been moved."""
     from sessiontree.discovery.moved_projects import find_moved_projects
 
     notice = "No session to continue here, so this is a new one"

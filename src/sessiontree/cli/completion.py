@@ -49,7 +49,7 @@ def teach_fish_commas() -> None:
 
 
 def _is_plain(session_id: str) -> bool:
-    """Whether a shell takes this for a word: it is put into the command line as it is."""
+    """Whether a shell takes this for one word: it is put into the command line unquoted."""
     return _PLAIN_ID.fullmatch(session_id) is not None
 
 

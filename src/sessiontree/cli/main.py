@@ -32,7 +32,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """Run the command; whatever ends it becomes one line and an exit code."""
+    """Run the command; turn any error into one line and an exit code."""
     import click
 
     from sessiontree.cli import output
@@ -97,7 +97,7 @@ def _report_usage(error: Any) -> int:
 
 
 def _forget_stdout() -> None:
-    """The reader of our output has gone: nothing more to say, nothing to complain about."""
+    """Write nothing more, and report no error: the reader of our output has gone."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, sys.stdout.fileno())
     os.close(descriptor)

@@ -194,7 +194,7 @@ def resolve_scope(profile: str | None, session_dir: str | None, store: str | Non
 
 
 def scope_words(scope: Scope) -> list[str]:
-    """The options that a command line needs to mean the same scope again."""
+    """The options that give a command line the same scope."""
     words = ["--profile", scope.profile.name] if scope.is_profile_named else []
     words += store_words(scope)
     if scope.session_dir is not None:
@@ -219,7 +219,7 @@ def program_word(*, is_here: bool = True) -> str:
 
 
 def store_words(scope: Scope) -> list[str]:
-    """``--store`` and its URL, if a command line needs it to mean the same store again."""
+    """``--store`` and its URL, if a command line needs it to use the same store."""
     return ["--store", scope.store.url] if scope.is_store_named else []
 
 

@@ -63,12 +63,12 @@ _pager: Pager | None = None
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:
-    """JSON text of the value, readable and safe to show, whatever its strings hold."""
+    """Spell the value as JSON text that is readable and safe to show, whatever its strings hold."""
     import json
 
     try:
         text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
-    except (RecursionError, ValueError):  # nested without end, or a number that JSON can't say
+    except (RecursionError, ValueError):  # nested without end, or a number that JSON can't express
         from sessiontree.model import codec
 
         text = codec.encode(value).decode("utf-8")
@@ -156,7 +156,7 @@ def write_block(text: str, style: str = "") -> None:
 
 
 def write_markdown(text: str) -> None:
-    """Write Markdown as the chat draws it; as it is where colours or rich are missing."""
+    """Write Markdown as the chat draws it; as plain text without colours or rich."""
     room = terminal_width()
     if room is None or not has_color():
         write_block(text)
@@ -250,7 +250,7 @@ def write_prompt(text: str) -> None:
 
 
 def erase_prompt() -> None:
-    """Take the line of a prompt away, or end it where the terminal can't."""
+    """Erase the line of a prompt, or end it on a terminal that can't erase."""
     write_prompt("\r\x1b[K" if has_color(sys.stderr) else "\n")
 
 
@@ -269,7 +269,7 @@ def write_notes(notes: Iterable[str]) -> None:
 
 
 def flush() -> None:
-    """All that was written is out."""
+    """Flush standard output."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with _writing(stream):
@@ -328,7 +328,7 @@ def _paint(safe: str, style: str) -> str:
 
 
 class Progress:
-    """A bar on standard error that shows how far a long work is, and goes when the work is done.
+    """A progress bar on standard error, which disappears when the work is done.
 
     Only on a terminal, and only after half a second. Call it with what is done and the total.
     Without rich (the extra ``tui``) it is a line of text.
@@ -352,7 +352,7 @@ class Progress:
         self.hide()
 
     def hide(self) -> None:
-        """Take the bar away, for something else to be written; the next call shows it again."""
+        """Hide the bar, so that something else can be written; the next call shows it again."""
         if self._bar is not None:
             self._bar.stop()
         elif self._is_line:
@@ -434,7 +434,8 @@ def ask_word(question: str) -> str:
 
 @contextlib.contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Import what an optional extra brings; end with how to install it if it is not there."""
+    """Import from an optional extra; if it is missing, end the command and say how to install
+    it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -460,14 +461,14 @@ def fail(message: str, code: int = FAILURE) -> NoReturn:
 
 
 def without_keys(text: str) -> str:
-    """The text without provider keys: what a library says of a failed call may repeat one."""
+    """The text without provider keys: a library's message about a failed call may contain one."""
     from sessiontree.runtime.masking import KeyMask
 
     return KeyMask.of_environment().text(text)
 
 
 def report(error: BaseException) -> int:
-    """Word an error on standard error, in one line; the exit code that goes with it."""
+    """Write an error to standard error in one line; return its exit code."""
     match error:
         case Failed():
             write_message(without_keys(str(error)))

@@ -1,4 +1,4 @@
-"""Page long output, as git does: through ``SESSIONTREE_PAGER``, ``PAGER`` or less.
+"""Show long output in a pager, as git does: ``SESSIONTREE_PAGER``, ``PAGER`` or less.
 
 A pager starts only once there is more than one screen. What is written to standard error meanwhile
 waits until it has ended, so that no message lands in the middle of a page. While it runs, Ctrl-C

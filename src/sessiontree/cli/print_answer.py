@@ -20,7 +20,7 @@ from sessiontree.config import Config, load_config
 from sessiontree.scope import Scope
 
 DEFAULT_MAX_TURNS = 100
-"""Enough for long work, and an end to a model that goes round in circles."""
+"""The most calls of the model: enough for long work, and an end to a model that repeats itself."""
 LIMIT_REACHED = 3
 """Exit code of an answer that ``--max-turns`` has ended."""
 
@@ -160,7 +160,7 @@ async def _run(manager: SessionManager, prompt: str, choice: AgentChoice, config
 
 
 def _is_at_limit(choice: AgentChoice) -> bool:
-    """Whether the agent had more to do when it might not ask the model any more."""
+    """Whether the agent was stopped by the limit of calls before it was done."""
     last = choice.agent.messages[-1:]
     return choice.agent.turns_left == 0 and bool(last) and last[0].get("role") == "toolResult"
 
@@ -220,7 +220,7 @@ class _AnswerWriter:
                 pass
 
     def finish(self) -> int:
-        """The exit code, once everything is over. Raises what kept us from writing."""
+        """Return the exit code at the end. Raises the error that kept us from writing."""
         if self._failure is not None:
             raise self._failure
         self._end_line()

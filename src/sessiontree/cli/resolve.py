@@ -43,7 +43,7 @@ class Target:
     id: str
     agent: str | None = None
     document: ForeignDocument | None = None
-    """What its file holds, where finding out what it is meant to read it."""
+    """The content of its file, if it had to be read to identify it."""
 
 
 def session_argument(
@@ -93,7 +93,7 @@ def find_session(value: str, scope: Scope) -> ResolvedSession:
 
 
 def _resolve(value: str, scope: Scope) -> ResolvedSession:
-    """Find our session, with what a program wrote to the place from which it was moved."""
+    """Find our session, and add lines that a program wrote to the place it was moved from."""
     try:
         found = _look_up(value, scope)
         is_changed = _gather([found.path], scope)
@@ -150,7 +150,7 @@ def _explain(
 
 
 def _word_similar_names(value: str, scope: Scope) -> str:
-    """How to find the sessions, of any agent, whose names contain the value; empty if none do."""
+    """Say how to find sessions of any agent whose names contain the value; empty without any."""
     wanted = value.casefold()
     found: Iterable[SessionInfo]
     if scope.files is None:  # a database is not read as a whole
@@ -309,7 +309,7 @@ def _find_foreign(value: str) -> Target | None:
     try:
         found = resolve_foreign(value)
         if os.sep in value:
-            # A path is believed only if the file is what it seems.
+            # a path counts only if the file is a session of that agent
             document = load_foreign(found.path, agent=found.agent)
     except (SessionNotFoundError, NotASessionError, PersistenceError):
         return None

@@ -11,7 +11,7 @@ from sessiontree.scope import Scope
 
 
 def resume_command(session_id: str, cwd: str, scope: Scope, profile: Profile | None = None) -> str:
-    """The command line that resumes a session from here; from where it was, if that still is."""
+    """The command line that resumes a session, in its project's folder if that exists."""
     from sessiontree.discovery.paths import same_cwd
 
     is_here = same_cwd(cwd, scope.cwd) or not os.path.isdir(cwd)

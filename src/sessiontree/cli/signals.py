@@ -1,4 +1,4 @@
-"""Signals that ask a command to end while an agent works: it ends as Ctrl-C would end it.
+"""End a command on signals, as Ctrl-C does, while an agent works.
 
 A closed terminal (SIGHUP) or a polite kill (SIGTERM) would otherwise end this process alone: the
 commands that the agent has started run in sessions of their own and would go on.

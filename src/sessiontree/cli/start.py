@@ -123,7 +123,7 @@ def spell_resume(ref: str, session_id: str, cwd: str, *, scope: Scope) -> str:
 def _write_farewell(
     session_file: str | None, session_id: str | None, cwd: str, scope: Scope, asked: str | None
 ) -> None:
-    """How to come back, if there is something to come back to."""
+    """Print the command that resumes the session, if there is something to resume."""
     from sessiontree.discovery.paths import draft_path
 
     if session_file is None or not session_id:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MIN_ID = 8
 _GAP = "  "
 _MOST_CANDIDATES = 20
-# A flexible column gives way to this width first, and to the second only if it must.
+# A flexible column shrinks to this width first, and to the second only if necessary.
 _LEAST_TEXTS = (16, 8)
 
 
@@ -96,7 +96,7 @@ def _narrow(
     room: int,
     least_texts: Sequence[int] = _LEAST_TEXTS,
 ) -> bool:
-    """Take what is too much from the flexible columns, the widest first; whether it was enough."""
+    """Shrink the flexible columns, the widest first; return whether that was enough."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
     flexible = [i for i, column in enumerate(columns) if column.is_flexible]
     for least in least_texts:

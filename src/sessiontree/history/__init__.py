@@ -32,7 +32,7 @@ _log = get_logger(__name__)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 _RETRY_S = 1.0
-# Who closes waits for it: one failure must not cost a prompt, a disk that is gone not ten seconds.
+# Closing waits for it: long enough that one failure costs no prompt, and not long for a lost disk.
 _LAST_TRIES = 3
 _LAST_PAUSE_S = 0.1
 # A disk that stays full must not eat the memory of a program that runs for weeks.

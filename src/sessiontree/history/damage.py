@@ -79,9 +79,9 @@ def are_tables_broken(error: BaseException, connection: sqlite3.Connection) -> b
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether a row was refused because a trigger or an index makes no sense any more.
+    """Whether a row was refused because a trigger or an index is damaged.
 
-    What only another program can do (a function or tokenizer of its own) is left to it.
+    A trigger that needs another program's own function or tokenizer is not damage.
     """
     code, reason = getattr(error, "sqlite_errorcode", 0), str(error)
     if code == sqlite3.SQLITE_CONSTRAINT:

@@ -27,7 +27,7 @@ _MOST_TRIES = 5
 _NO_PLACE = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY))
 
 Identity = tuple[int, int]
-"""Which file it is, whatever its name: device and inode."""
+"""The identity of a file, whatever its name: device and inode."""
 
 
 class HistoryFile:
@@ -37,7 +37,7 @@ class HistoryFile:
         self.path = path
         self.connection: sqlite3.Connection | None = None
         self.identity: Identity | None = None
-        """Of the file last opened, even if that failed."""
+        """The identity of the file that was opened last, even if that failed."""
         self.is_fixed = False
         """Whether it was last opened as a file that no process changes."""
         self._is_writing = False
@@ -101,7 +101,8 @@ class HistoryFile:
         return self.connection
 
     def _open_somehow(self, identity: Identity) -> sqlite3.Connection | None:
-        """A connection to read with, also where nothing can be written. None: it was replaced."""
+        """Open a connection to read with, also on a read-only disk. None if the file was
+        replaced."""
         try:
             return self._open(identity, is_writing=False)
         except sqlite3.OperationalError as error:
@@ -168,7 +169,7 @@ def identify(path: str) -> Identity | None:
 
 @contextmanager
 def alone(path: str, *, make_folder: bool = False) -> Iterator[None]:
-    """No other process makes a database of this folder or sets one aside meanwhile."""
+    """Keep other processes from making a database in this folder or setting one aside meanwhile."""
     folder = os.path.dirname(path)
     if make_folder:
         _make_private_folder(folder)

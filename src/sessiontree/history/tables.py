@@ -1,7 +1,7 @@
 """The tables of a ``history.db``, and their rows as prompts.
 
-Works on a given connection and knows nothing of files. A database made by omp or xcsh is used as it
-is, without adding a column, index or trigger; what it lacks is not used.
+Works on a given connection and knows nothing of files. A database made by omp or xcsh is used
+unchanged, without adding a column, index or trigger.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def label_entry(store: SessionStore, ref: Ref, entry_id: str, label: str | None)
 
 @contextmanager
 def _kept_time(store: SessionStore, ref: Ref) -> Iterator[SessionStore]:
-    """The store to open a session with; a file has its old mtime again afterwards.
+    """Give the store to open a session with, and restore a file's mtime afterwards.
 
     The file's place or content says which profile it belongs to.
     """

@@ -445,7 +445,7 @@ _CHUNK = 1 << 20
 
 @dataclass(slots=True)
 class RepairReport:
-    """The repairs, the failures, and the folder of the backups (None if none was needed)."""
+    """The repairs, the failures, and the folder of the backups (None without any)."""
 
     backup_dir: str | None = None
     repaired: list[Finding] = field(default_factory=list)
@@ -463,7 +463,7 @@ def repair_findings(
 ) -> RepairReport:
     """Repair what can be repaired; a failure does not stop the other repairs.
 
-    ``on_progress`` hears of findings dealt with, and their number.
+    ``on_progress`` is called with the findings handled so far and their number.
     """
     report = RepairReport()
     stamp = format_timestamp(clock()).replace(":", "-").replace(".", "-")

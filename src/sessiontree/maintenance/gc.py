@@ -82,9 +82,9 @@ def find_garbage(
 ) -> GarbageReport:
     """Report what can be removed from this profile. Changes nothing.
 
-    ``folders`` are further folders whose files may refer to its blobs; ``on_progress`` hears of
-    files searched for references, and their number. Raises PersistenceError if a file that may
-    hold a reference can't be read.
+    ``folders`` are further folders whose files may refer to its blobs; ``on_progress`` is called
+    with the files searched so far and their number. Raises PersistenceError if a file that may hold
+    a reference can't be read.
     """
     report = GarbageReport()
     blobs = list(_blobs(profile))

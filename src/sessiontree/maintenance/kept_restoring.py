@@ -23,7 +23,7 @@ _DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class RestoreRefusedError(SessionTreeError):
-    """Something that differs is where the session would go, or nothing can be put there."""
+    """Another file is where the session would go, or the place can't be written."""
 
 
 @dataclass(slots=True)

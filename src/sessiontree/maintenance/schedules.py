@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = ("systemd", "launchd", "cron", "hook")
 _NAME = "sessiontree-keep"
 _LABEL = "dev.sessiontree.keep"
 _NO_CRONTAB = re.compile(r"no crontab|no such file", re.IGNORECASE)
-"""What programs called crontab say of a user who has none, with exit code 1."""
+"""Messages of crontab programs for a user without a crontab, with exit code 1."""
 _MARK = "# sessiontree keep"
 _TIMEOUT_S = 20
 
@@ -45,9 +45,9 @@ class Plan:
     files: dict[str, str | None]
     """The new content of each file; None removes it."""
     commands: list[list[str]]
-    """What runs afterwards (when removing: before)."""
+    """The commands to run afterwards (when removing: before)."""
     text: str
-    """What happens from then on, in one line."""
+    """The effect of the schedule, in one line."""
 
     def lines(self) -> list[str]:
         """The steps in words, a line each."""
@@ -116,7 +116,7 @@ def find_installed() -> list[Kind]:
 
 
 def run_command(command: Sequence[str], text: str | None = None) -> tuple[int, str]:
-    """Run a command of the system; its exit code and what it said."""
+    """Run a command of the system; return its exit code and output."""
     try:
         done = subprocess.run(
             command,

@@ -31,7 +31,7 @@ def search_entries(header: Header, entries: Iterable[Entry]) -> str | None:
 
 
 def _search(redactor: Redactor, header: Header, entries: Iterable[Entry]) -> list[str]:
-    """Look for secrets; where there are some."""
+    """Search for secrets; return where there are some."""
     redactor.redact_value(dict(header))
     where = ["the header"] if redactor.counts.total() else []
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Check the sessions of a store that keeps them in no files. Only reads."""
+"""Check the sessions of a store without files. Only reads."""
 
 from __future__ import annotations
 

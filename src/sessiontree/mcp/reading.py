@@ -157,7 +157,7 @@ class _Writer:
         self._calls: dict[str, str] = {}
 
     def skipping(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Of what is not shown, the entries whose calls may be answered in what is."""
+        """The hidden entries whose calls may be answered by shown results."""
         return entries[-40:]
 
     def note_calls(self, entry: Entry) -> None:
@@ -165,7 +165,7 @@ class _Writer:
         self._calls_of(self._data(entry))
 
     def name(self, entry_id: str) -> str:
-        """An id as it may be shown; of one that an agent made nothing changes."""
+        """Make an id safe to show; one in an agent's usual form doesn't change."""
         if self._redactor is not None:
             entry_id = self._redactor.redact_name(entry_id)
         return _shorten(clean(entry_id))

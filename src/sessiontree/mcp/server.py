@@ -127,7 +127,7 @@ class SessionServer(MCPServer[Any]):
         )(self.session_resource)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool; whatever is wrong with the call is one line."""
+        """Call a tool; an error becomes one line."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -294,7 +294,7 @@ class SessionServer(MCPServer[Any]):
         return _one_line(safe)
 
     def _snippet(self, text: str) -> str:
-        """Without the words at which it was cut: of half a secret nothing is recognized."""
+        """Drop the words at which it was cut, since half a secret can't be recognized."""
         if self._redact:
             text = _CUT_AT_END.sub(" …", _CUT_AT_START.sub("… ", text))
             text = Redactor().redact_text(text)
@@ -344,7 +344,7 @@ def _wrong_arguments(error: ValidationError) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A line that can be sent: of what an agent made up itself nothing changes."""
+    """Make one short line that is safe to send."""
     line = " ".join(clean(text).split())
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 

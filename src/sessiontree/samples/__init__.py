@@ -63,7 +63,7 @@ def find_samples(store: SessionStore) -> list[Ref]:
 
 
 def _begins_as_sample(beginning: bytes) -> bool:
-    """Whether a file begins as a sample does; what somebody made from one is theirs."""
+    """Whether a file begins as a sample does; a session forked from one doesn't count."""
     head, mark, _ = beginning.partition(_MARK_BYTES)
     return bool(mark) and b'"parentSession":' not in head
 

@@ -29,7 +29,7 @@ class SampleSession(SessionManager):
 
 
 def ask(manager: SampleSession, text: str, *more: dict[str, Any]) -> str:
-    """The user says something; the entry's id."""
+    """Add a prompt of the user; return the entry's id."""
     content = [{"type": "text", "text": text}, *more]
     said = {"role": "user", "content": content, "timestamp": manager.said_ms}
     return manager.append_message(said)
@@ -43,7 +43,7 @@ def answer(
     call: tuple[str, str, dict[str, Any]] | None = None,
     tokens: int = 400,
 ) -> str:
-    """The assistant answers, and may call a tool (id, name, arguments); the entry's id."""
+    """Add an answer, which may call a tool (id, name, arguments); return the entry's id."""
     content: list[dict[str, Any]] = []
     if thinking is not None:
         content.append({"type": "thinking", "thinking": thinking})
@@ -69,7 +69,7 @@ def answer(
 def result(
     manager: SampleSession, call_id: str, name: str, text: str, *, failed: bool = False
 ) -> str:
-    """A tool's result; the entry's id."""
+    """Add a tool's result; return the entry's id."""
     return manager.append_message(
         {
             "role": "toolResult",

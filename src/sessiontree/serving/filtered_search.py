@@ -1,4 +1,4 @@
-"""Search as people do: words, and filters such as ``agent:pi date:7d`` (one parser for all).
+"""Search by words and filters such as ``agent:pi date:7d``, with one parser for all.
 
 The picker, ``/search`` and ``sessiontree search`` ask here. Filters are explained in
 ``discovery.search.filters``.
@@ -98,7 +98,7 @@ class FilteredSearch:
     ) -> SearchResults:
         """Find the sessions, best first; with filters alone newest first.
 
-        ``on_part`` hears what was found after a second, if the index is not complete by then.
+        ``on_part`` is called with the hits after a second, if the index is not complete by then.
         Raises what ``Scope.search`` raises.
         """
         filters, scope = self.filters, self.scope

@@ -75,7 +75,7 @@ def is_here(scope: MutableMapping[str, Any], hosts: Container[str]) -> bool:
 
 
 def is_same(given: str | None, secret: str) -> bool:
-    """Compare with a secret in a time that says nothing of it."""
+    """Compare with a secret in constant time."""
     return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"),
                                                      secret.encode())  # fmt: skip
 

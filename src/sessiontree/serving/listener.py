@@ -10,7 +10,7 @@ from typing import Any
 from sessiontree.errors import SessionTreeError
 
 REQUEST_S = 15.0
-"""How long a client may take to ask. Otherwise it could hold connections until none is left."""
+"""Seconds that a client may take to send a request; otherwise it could occupy all connections."""
 
 
 class PortError(SessionTreeError):

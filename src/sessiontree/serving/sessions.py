@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 KEEP_S = 2.0
 STALE_S = 10.0
-"""An older listing is made again before it is shown; a younger one is shown, and made again."""
+"""Seconds after which a listing is made again before it is shown; a younger one is shown first."""
 INDEXING_S = 20.0
-"""How long a search that was not typed just now waits for the index."""
+"""Seconds that a search waits for the index, unless somebody is typing it."""
 _LEAST_PREFIX = 4
 _FIRST_PAGE_S = 0.2
-"""How long indexing waits for the first page."""
+"""Seconds that indexing waits for the first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Row:
     parent: str = ""
     """The session that it was forked from, by its id or its file."""
     info: SessionInfo | None = None
-    """What the listing says of it."""
+    """The listing's line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Hits:
     hits: list[Hit] = field(default_factory=list)
     total: int | None = 0
     indexing: IndexProgress | None = None
-    """How far the index is, while it lacks some sessions."""
+    """The progress of the index, while it lacks sessions."""
     meant: str | None = None
-    """What would have been found, if nothing was."""
+    """A query that would find something, if this one finds nothing."""
 
 
 class ServedSessions:
@@ -111,7 +111,8 @@ class ServedSessions:
         self._first: threading.Thread | None = None
         self._again: threading.Thread | None = None
         self.progress = (0, 0)
-        """Of the first listing, which may take a while: how many sessions are read, of how many."""
+        """The sessions read so far and their total, for the first listing, which may take a
+        while."""
 
     @property
     def is_files(self) -> bool:
@@ -388,7 +389,7 @@ class RowWatch:
             return None
 
     def close(self) -> None:
-        """Free what waiting takes."""
+        """Stop waiting."""
         if self._watch is not None:
             self._watch.close()
 

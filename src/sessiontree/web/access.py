@@ -48,9 +48,9 @@ class Access(Protocol):
     root: str
     """The path below which all pages lie: empty, or ``/`` and a name."""
     hosts: Container[str]
-    """What ``Host`` and ``Origin`` may be, in lower case."""
+    """The allowed values of ``Host`` and ``Origin``, in lower case."""
     wants: str
-    """What to do who gets no further: ``"link"``, ``"password"`` or ``"proxy"``."""
+    """The way in that a stranger's page explains: ``"link"``, ``"password"`` or ``"proxy"``."""
 
     def identify(self, scope: Scope) -> Visitor | None:
         """The visitor, if the request proves who it is."""
@@ -147,7 +147,7 @@ class ProxyAccess:
         self._key = secrets.token_bytes(32)
 
     def identify(self, scope: Scope) -> Visitor | None:
-        """Whom the proxy names."""
+        """The visitor that the proxy names."""
         name = header_of(scope, self._header)
         if not name or not is_same(header_of(scope, self.SECRET), self._secret):
             return None
@@ -162,7 +162,7 @@ class ProxyAccess:
 
 
 def _stretch(password: str) -> bytes:
-    """Guessing costs 20 ms a password."""
+    """Derive a key, so that guessing costs 20 ms a password."""
     return hashlib.pbkdf2_hmac(
         "sha256", password.encode("utf-8", "replace"), b"sessiontree", 60_000
     )

@@ -1,4 +1,4 @@
-"""The viewer as an ASGI application: which address is which page.
+"""The viewer as an ASGI application: its routes and their pages.
 
 Pages are made in threads, because sessions are read synchronously. Whatever goes wrong with a
 session is one line on a page of ours, never a traceback.
@@ -45,7 +45,7 @@ from sessiontree.web.trash_page import draw_trash
 from sessiontree.web.usage_page import UsageReader, Wish, draw_usage
 
 _PATIENCE_S = 1.0
-"""How long the first page waits for the first listing."""
+"""Seconds that the first page waits for the first listing."""
 _FOREVER = "private, max-age=31536000, immutable"
 _KINDS = {"css": "text/css", "js": "text/javascript"}
 
@@ -249,7 +249,7 @@ def _now() -> datetime:
 
 
 def _numbers(given: str) -> list[int]:
-    """The numbers that a text such as ``1-3,7`` names, as many as one answer may have."""
+    """Read the numbers in a text such as ``1-3,7``, at most as many as one answer may have."""
     found: list[int] = []
     for part in given[:10_000].split(","):
         first, _, last = part.partition("-")

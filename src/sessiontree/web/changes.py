@@ -37,7 +37,7 @@ class Trashed:
 
 
 def rename(served: ServedSessions, row: Row, name: str) -> str:
-    """Name a session, or clear its name; the name. Raises SessionTreeError."""
+    """Name a session, or clear its name; return the name. Raises SessionTreeError."""
     shown = rename_session(_store_of(served, row), row.ref, clean_line(name)[:LONGEST])
     served.forget()
     return shown or ""
@@ -50,7 +50,7 @@ def label(served: ServedSessions, row: Row, entry_id: str, text: str) -> None:
 
 
 def remove(served: ServedSessions, row: Row) -> str:
-    """Move a session to the trash; what the viewer calls it there. Raises SessionTreeError."""
+    """Move a session to the trash; return its key there. Raises SessionTreeError."""
     store = _store_of(served, row)
     item = store.delete(row.ref)
     served.forget()
@@ -58,7 +58,7 @@ def remove(served: ServedSessions, row: Row) -> str:
 
 
 def restore(served: ServedSessions, key: str) -> str:
-    """Take a session out of the trash; its key in listings. Raises SessionTreeError."""
+    """Take a session out of the trash; return its key in listings. Raises SessionTreeError."""
     for store in served.scope.stores:
         for item in store.list_trash():
             if _key(store, item) == key:

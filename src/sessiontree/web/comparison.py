@@ -17,7 +17,7 @@ from sessiontree.web.listing import count
 from sessiontree.web.reading import Reading
 
 MOST_ARTICLES = 150
-"""Messages of one side that are shown."""
+"""The most messages to show of one side."""
 _MOST_BRANCHES = 200
 _PARENT, _KIND, _NAME, _TEXT, _FLAGS = 1, 2, 3, 4, 5
 _ANCHOR = 0
@@ -53,7 +53,7 @@ def find_branches(rows: Sequence[Row], leaf: int) -> list[Branch]:
 
 
 def _without_beginnings(branches: list[Branch]) -> list[Branch]:
-    """Leave out what is only a part of another branch: settings may end where talk went on."""
+    """Leave out branches that end on another one's path, as one that ends with a setting may."""
     inside = {number for branch in branches for number in branch.path if number != branch.end}
     return [branch for at, branch in enumerate(branches) if at == 0 or branch.end not in inside]
 

@@ -73,7 +73,7 @@ class Frame:
     def bare_page(
         self, title: str, body: str, *, scripts: tuple[str, ...] = (), classes: str = ""
     ) -> str:
-        """A page that brings its own bar."""
+        """A page with its own bar."""
         token = f'<meta name="form-token" content="{attribute(self.visitor.form_token)}">\n'
         root = f'<meta name="root" content="{attribute(self.root)}">\n'
         tags = "".join(
@@ -82,7 +82,7 @@ class Frame:
         return document(self.root, title, body, head=f"{token}{root}{tags}", classes=classes)
 
     def waiting_page(self, done: int, total: int) -> str:
-        """What there is to see while sessions are read for the first time; it asks again."""
+        """The page to show while sessions are read for the first time; it reloads itself."""
         told = f"{done:,} of {total:,}" if total else "a moment"
         bar = f'<progress max="{total}" value="{done}">{told}</progress>' if total else ""
         return message_page(
@@ -125,7 +125,7 @@ def document(root: str, title: str, body: str, *, head: str = "", classes: str =
 
 
 def message_page(root: str, title: str, message: str, head: str = "") -> str:
-    """A page that says one thing; ``message`` is markup."""
+    """A page with one message, which is markup."""
     body = f'<main id="main" class="message"><h1>{text(title)}</h1>{message}</main>\n'
     return document(root, f"{title} · Sessiontree", body, head=head)
 

@@ -27,7 +27,7 @@ from sessiontree.web.frame import Frame
 PAGE = 60
 """Sessions to show at once; more come as the reader scrolls."""
 HITS = 20
-"""The same of a search, where each is read for its snippet."""
+"""The same for a search, which reads each session for its snippet."""
 _PLACEHOLDER = "Search messages ( / ), or filter: agent:pi date:7d is:named"
 _TITLE_CHARACTERS = 300
 _MOST_PROJECTS = 200
@@ -136,7 +136,7 @@ class Found:
     total: int | None
     indexing: IndexProgress | None = None
     problem: str = ""
-    """What is wrong with a filter, in one line."""
+    """The problem with a filter, in one line."""
     meant: str | None = None
     """A query that finds something, if this one finds nothing."""
 
@@ -388,7 +388,7 @@ def _set(chosen: str) -> str:
 
 
 def _most(rows: Iterable[Row], of: Callable[[Row], str]) -> list[str]:
-    """What most sessions have, first."""
+    """Sort values by how many sessions have them, the most first."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[of(row)] = counts.get(of(row), 0) + 1

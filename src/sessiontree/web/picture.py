@@ -93,7 +93,7 @@ def _path_to(rows: Sequence[Row], leaf: int) -> set[int]:
 
 
 def _take_lanes(nodes: Mapping[int, Node], active: set[int]) -> None:
-    """Each node goes on in its parent's lane if it is the heir, else in a free one to the right."""
+    """Give each node its parent's lane if it continues that, else a free one to the right."""
     heirs: dict[int, int] = {}
     for node in nodes.values():
         if node.parent not in heirs or (node.number in active and heirs[node.parent] not in active):

@@ -102,7 +102,7 @@ def day_bars(values: Mapping[date, float], first: date, last: date, spell: Spell
 
 
 def share_bar(share: float) -> str:
-    """A bar in a table, so long."""
+    """A bar in a table."""
     return (
         '<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect width="{max(0.0, min(1.0, share)) * 100:.1f}" height="8"/></svg>'
@@ -110,7 +110,7 @@ def share_bar(share: float) -> str:
 
 
 def _limits(values: Sequence[float]) -> list[float]:
-    """The quartiles: what is between them has one colour."""
+    """The quartiles; values between two of them share a colour."""
     ranked = sorted(values)
     return [ranked[len(ranked) * at // _LEVELS] for at in range(1, _LEVELS)] if ranked else []
 
@@ -120,7 +120,7 @@ def _level(value: float, limits: Sequence[float]) -> int:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """So many of the first numbers, evenly."""
+    """Choose at most ``most`` numbers below ``count``, evenly spread."""
     step = max(1, -(-count // most))
     return list(range(step // 2, count, step))
 

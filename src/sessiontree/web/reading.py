@@ -32,7 +32,7 @@ MOST_ARTICLES = 400
 """Articles in one answer."""
 _KEPT = 4
 _REST, _QUICK_S = 4.0, 0.1
-"""After a slow reading a session is left alone for so many times as long as it took."""
+"""A session is not read again for this many times as long as the last reading took."""
 _CALLS_BACK = 60
 
 
@@ -50,7 +50,7 @@ class News:
 
 @dataclass(slots=True)
 class _State:
-    """What one reading gave. Replaced as a whole by the next one."""
+    """The result of one reading, which the next one replaces as a whole."""
 
     view: SessionView
     rows: list[OutlineRow] = field(default_factory=list)
@@ -189,7 +189,7 @@ class Reading:
             yield made.make(Place(number, entry.id, entry.timestamp, label), data)
 
     def _note_call(self, made: Articles, entry: Entry) -> None:
-        """Let a result know its call: it says which file the text is of."""
+        """Tell a result its call, which names the file of the text."""
         by_id = self.view.tree.by_id
         for _ in range(_CALLS_BACK):
             parent = by_id.get(entry.parent_id or "")
@@ -202,7 +202,7 @@ class Reading:
                 return
 
     def find(self, query: str) -> list[int]:
-        """The numbers of the entries that have all words, in what they say or call or print."""
+        """The numbers of the entries with all words in their texts, calls or output."""
         words = query.casefold().split()
         found = []
         for number, entry in enumerate(self.view.tree.entries):
@@ -230,7 +230,7 @@ class Readings:
 
     @contextmanager
     def use(self, key: str, *, is_fresh: bool = False) -> Iterator[Reading]:
-        """The session with this key, up to date, and ours alone meanwhile.
+        """The session with this key, up to date and locked for other threads meanwhile.
 
         Raises SessionNotFoundError, NotASessionError, PersistenceError.
         """

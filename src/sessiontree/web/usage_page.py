@@ -61,12 +61,12 @@ class Wish:
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Wish:
-        """The wish in an address."""
+        """Read the choices in an address."""
         period, metric = given.get("days", "30"), given.get("show", "cost")
         return cls(period if period in PERIODS else "30", metric if metric in METRICS else "cost")
 
     def address(self, **changed: str) -> str:
-        """The query of an address for this, or something a little different."""
+        """The query of an address for these choices, with changes."""
         return urlencode({"days": self.period, "show": self.metric, **changed})
 
     def value(self, sums: Sums) -> float:

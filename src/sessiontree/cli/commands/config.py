@@ -55,7 +55,7 @@ class SetName(SettingName):
 
 
 _PASSWORD = re.compile("(?<=[^/:]):[^/@]*@")
-"""The one in a store's URL; a listing may be looked at by others."""
+"""Stands for the password in a store's URL, since others may see a listing."""
 
 _SETTING = click.argument("setting", metavar="SETTING", type=SettingName())
 
@@ -114,7 +114,7 @@ def get_command(setting: Setting) -> int:
 @_SETTING
 @click.argument("value")
 def set_command(setting: Setting, value: str) -> None:
-    """Set a setting in config.toml. The rest of the file stays as it is."""
+    """Set a setting in config.toml. The rest of the file doesn't change."""
     config = _config()
     try:
         parsed = setting.parse(value)

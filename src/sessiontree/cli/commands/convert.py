@@ -21,8 +21,8 @@ _TARGETS = (*PROFILE_NAMES, "claude-code", "codex")
               help="Put the copy into this project; by default the session's own.")  # fmt: skip
 @with_scope
 def convert_command(scope: Scope, session: str, target: str, cwd: str | None) -> None:
-    """Copy a session of any agent so that another agent can resume it. The session itself stays
-    as it is.
+    """Copy a session of any agent so that another agent can resume it. The session itself doesn't
+    change.
 
     \b
     Examples:

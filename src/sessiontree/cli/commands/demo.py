@@ -43,7 +43,7 @@ def demo_command(scope: Scope, remove: bool) -> None:
 
 
 def _refuse(sample: str, scope: Scope) -> NoReturn:
-    """There is one set of samples: say where, and how to get at them from here."""
+    """End the command because the samples exist: say where, and how to open one."""
     from sessiontree.cli.resuming import resume_command
     from sessiontree.discovery.paths import same_cwd
 

@@ -141,7 +141,7 @@ def _write_file(file: str, pieces: Iterable[str]) -> None:
 
 
 def _make_review() -> Any:
-    """What asks about each finding; ends the command where there is no person to ask."""
+    """Make the review that asks about each finding; end the command without a person to ask."""
     from sessiontree.cli.review import Review
 
     if not output.can_ask():

@@ -147,7 +147,7 @@ def _write_kept(referenced: int, young: int, trashed: int) -> None:
 
 
 def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, int]]:
-    """What has been in the trash for more than these days, each with the bytes it takes."""
+    """The items that have been in the trash for more than these days, each with its size."""
     if days is None:
         return []
     limit = now() - timedelta(days=days)
@@ -155,7 +155,7 @@ def _expired(items: list[TrashItem], days: int | None) -> list[tuple[TrashItem, 
 
 
 def _size_of(item: TrashItem) -> int:
-    """The bytes of all that the item holds; what can't be looked at counts as nothing."""
+    """The bytes of all files of the item; unreadable ones count as nothing."""
     size = 0
     with contextlib.suppress(OSError, PersistenceError):
         for file in walk_files(item.folder, follow_links=False):

@@ -60,11 +60,11 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
     try:
         found = resolve_foreign(source, agent)
     except SessionNotFoundError:
-        # No session is called so; a file in this folder may be.
+        # no session has this name; a file in this folder may have it
         if not os.path.isfile(source):
             raise
         found = resolve_foreign(os.path.abspath(source), agent)
-    # The file says whose it is; a name only guesses.
+    # the content says which agent wrote the file; its name only hints at it
     report = import_session(
         found.path,
         agent=agent,
@@ -115,7 +115,7 @@ def _import_bundle(source: str, scope: Scope, project: str | None) -> None:
 
 
 def _write_whereabouts(path: str, session_id: str, scope: Scope, wanted: str | None) -> None:
-    """How to continue what was imported; ``wanted`` is the project it was to belong to."""
+    """Say how to continue what was imported; ``wanted`` is the project that was asked for."""
     from sessiontree.cli.resuming import resume_command
     from sessiontree.discovery.paths import same_cwd
 

@@ -290,7 +290,7 @@ def _forget(value: str, yes: bool) -> None:
 
 
 def _program() -> list[str]:
-    """How a timer starts this program: by full paths, since it has another PATH.
+    """The command line for a timer, with full paths, since a timer has another PATH.
 
     A hook runs in the project of the session: -P keeps Python from importing what lies there.
     """

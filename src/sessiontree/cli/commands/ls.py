@@ -86,7 +86,7 @@ def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any
 
 
 def _count(scope: Scope, found: Any, everywhere: bool) -> int:
-    """How many there are to list, as far as that is known."""
+    """The number of sessions to list, if it is known."""
     total = found.total
     if total is None and scope.files is None:
         total = scope.reaching("all" if everywhere else "project").list(limit=0).total
@@ -200,7 +200,7 @@ def _write_rest(scope: Scope, found: Any, cut: int, everywhere: bool, empty: boo
 
 
 def _write_first_steps(scope: Scope, *, has_others: bool) -> None:
-    """Where nothing is listed: say what other agents have on this machine, or how to begin."""
+    """If nothing is listed, say what other agents have on this machine, or how to begin."""
     from sessiontree.discovery.sources import count_sessions
 
     counts = count_sessions(but=scope.profile.name) if scope.files is not None else []

@@ -1,4 +1,4 @@
-"""``pull``: bring sessions here from another store."""
+"""``pull``: copy sessions here from another store."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sessiontree.scope import Scope
 from sessiontree.stores import open_store
 
 
-@click.command("pull", short_help="Bring sessions here from another store.")
+@click.command("pull", short_help="Copy sessions here from another store.")
 @click.argument("url", metavar="URL")
 @click.argument("sessions", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_projects", is_flag=True, help="Bring the sessions of all projects.")
+@click.option("--all", "all_projects", is_flag=True, help="Copy the sessions of all projects.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_scope
 def pull_command(
     scope: Scope, url: str, sessions: tuple[str, ...], all_projects: bool, as_json: bool
 ) -> int:
-    """Bring this project's sessions, or those with these IDs, here from the store at URL.
+    """Copy this project's sessions, or those with these IDs, here from the store at URL.
 
     It copies only what is missing here, byte for byte, with blobs. You can stop it at any time
     and run it again.

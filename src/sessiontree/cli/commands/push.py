@@ -1,4 +1,4 @@
-"""``push``: bring sessions from here to another store."""
+"""``push``: copy sessions from here to another store."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sessiontree.stores.transfer import Transfer, find_wanted, transfer
 _SHOWN = 10
 
 
-@click.command("push", short_help="Bring sessions to another store, such as a database.")
+@click.command("push", short_help="Copy sessions to another store, such as a database.")
 @click.argument("url", metavar="URL")
 @click.argument("sessions", metavar="[ID]...", nargs=-1)
-@click.option("--all", "all_projects", is_flag=True, help="Bring the sessions of all projects.")
+@click.option("--all", "all_projects", is_flag=True, help="Copy the sessions of all projects.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_scope
 def push_command(
     scope: Scope, url: str, sessions: tuple[str, ...], all_projects: bool, as_json: bool
 ) -> int:
-    """Bring this project's sessions, or those with these IDs, to the store at URL.
+    """Copy this project's sessions, or those with these IDs, to the store at URL.
 
     It copies only what is missing there, byte for byte, with blobs. You can stop it at any time
     and run it again.
@@ -46,7 +46,7 @@ def bring(
     *,
     as_json: bool,
 ) -> int:
-    """Bring the sessions over and tell what became of them."""
+    """Copy the sessions and report the result."""
     with output.Progress("Bringing sessions") as progress:
         wanted, total = find_wanted(source, sessions, cwd)
         made = transfer(source, target, wanted, progress, total=total)

@@ -1,4 +1,4 @@
-"""``relink``: take the sessions of a moved project folder along."""
+"""``relink``: update the sessions of a moved project folder."""
 
 from __future__ import annotations
 

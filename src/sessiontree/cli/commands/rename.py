@@ -1,4 +1,4 @@
-"""``rename``: give a session a name, or take it away."""
+"""``rename``: give a session a name, or remove it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ def _chosen(session: str | None, scope: Scope) -> list[TrashedSession]:
 
 
 def _is_meant(item: TrashedSession, value: str) -> bool:
-    """Whether the session's id or its id in the trash begins so, or its path is this."""
+    """Whether the session's id, or its id in the trash, begins with the value, or its path equals
+    it."""
     begins = item.session_id.startswith(value) or item.id.startswith(value)
     return begins or item.path in (value, os.path.abspath(value))
 

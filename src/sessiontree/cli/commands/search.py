@@ -101,7 +101,7 @@ def search_command(
     shown: set[str] = set()
 
     def show(found: SearchResults) -> None:
-        """Show what was not shown before."""
+        """Show the hits that are not on the screen yet."""
         for hit in found:
             if hit.session.path not in shown:
                 (_write if hit.session.copy_of is None else _write_copy)(hit, scope)
@@ -204,7 +204,7 @@ def _write(hit: SearchHit, scope: Scope) -> None:
 
 
 def _write_copy(hit: SearchHit, scope: Scope) -> None:
-    """A copy of the session above: what is in it was just shown."""
+    """Write one line for a copy of the session above, whose content was just shown."""
     facts = f"{hit.profile}, {tables.age(hit.session.modified)}: {_command(hit, scope)}"
     output.write_line((f"  └ also in {facts}", "dim"))
 
@@ -244,7 +244,7 @@ def _marked(text: str, marks: Marks) -> Iterator[output.Span]:
 
 
 def _write_nothing(asked: FilteredSearch, tools: bool, *, is_narrowed: bool) -> None:
-    """Tell a search that nearly found something from one for what is nowhere."""
+    """Say that nothing was found, and suggest a query that finds something."""
     near = None if is_narrowed else asked.near_miss(include_tools=tools)
     if near is not None and near.query is not None:
         output.write_line("Nothing found. Did you mean: ", (near.query, "bold"))

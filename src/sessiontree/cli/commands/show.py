@@ -82,7 +82,7 @@ def _in_sight(path: Sequence[Entry]) -> list[Entry]:
 
 
 class _HiddenCalls:
-    """The calls that are not shown themselves, for the shown results that answer them.
+    """Finds calls that are not shown, for the shown results that answer them.
 
     A result's call is above it, in the same turn. The path is read once, when the first is missed.
     """
@@ -232,7 +232,7 @@ class Printer:
         self.shortened = Shortened()
 
     def entry(self, entry: Entry) -> None:
-        """Write one entry; what only programs read is passed over. Nothing of it is kept."""
+        """Write one entry, unless only programs read it; keep nothing of it."""
         data = entry.decode()
         match entry.type:
             case "message":
@@ -342,7 +342,7 @@ class Printer:
         output.write_line(("→ ", "yellow"), (as_text(call.get("name")), "yellow"), summary)
 
     def _call_before(self, entry: Entry, message: Mapping[str, Any]) -> None:
-        """What a result answers, if that is not to be read above it."""
+        """Write the call that a result answers, unless it was shown."""
         call_id = as_text(message.get("toolCallId"))
         if call_id in self._called:
             return

@@ -64,7 +64,7 @@ def init_command(url: str | None) -> None:
 @store_command.command("upgrade")
 @_URL
 def upgrade_command(url: str | None) -> None:
-    """Bring the tables to this version's schema. Clients go on working meanwhile."""
+    """Bring the tables to this version's schema. Clients keep working meanwhile."""
     database = _open(url)
     from sessiontree.stores.postgres.schema import upgrade
 
@@ -152,7 +152,7 @@ def _policy_text(keep_days: int | None, trash_days: int | None) -> str:
 def policy_command(
     url: str | None, keep_days: int | None, trash_days: int | None, is_none: bool
 ) -> None:
-    """Show or set how long sessions are kept. "store vacuum" does it."""
+    """Show or set how long sessions are kept. "store vacuum" deletes the others."""
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import read_policy, write_policy
 
@@ -192,7 +192,7 @@ def vacuum_command(url: str | None, as_json: bool) -> None:
 
 @store_command.command("check")
 @_URL
-@click.option("--repair", is_flag=True, help="Count again what was counted wrong.")
+@click.option("--repair", is_flag=True, help="Correct wrong counters.")
 @_JSON
 def check_command(url: str | None, repair: bool, as_json: bool) -> int:
     """Compare the rows with one another, and blobs with their hashes."""
@@ -221,8 +221,8 @@ def grant_command(url: str, role: str, right: str, tenant: str | None) -> None:
     A writer may do all that sessions need; a reader may look; an owner may also upgrade and grant.
     Without --tenant the role sees what it saw before: any tenant, unless it was bound to one.
 
-    Owners share a role of their own, which the first one is made with: it has the tables, and no
-    other right on the server.
+    All owners act through one shared role, which the first grant of an owner creates: it owns the
+    tables, and has no other right on the server.
     """
     database = _open(url)
     from sessiontree.stores.postgres.upkeep import grant

@@ -22,7 +22,7 @@ from sessiontree.scope import Scope
 
 _TALK = ("custom_message", "compaction", "branch_summary", "reset_boundary")
 _MAX_GUIDES = 12
-"""Levels of branches that are drawn; of deeper ones the nearest."""
+"""The most levels of branches to draw; deeper down, only the nearest ones."""
 
 
 _LONG_SEQUENCE = 4_200
@@ -203,8 +203,8 @@ def one_line_of(entry: Entry) -> tuple[str, str, str]:
 def first_line(text: str, width: int) -> str:
     """The text in one safe line, cut to ``width`` columns.
 
-    A tool may have printed megabytes: no more of it is read than fills the line, even where much of
-    it are colours and blanks that take no room.
+    A tool may have printed megabytes: this reads only what fills the line, even if much of it is
+    colours and blanks that take no room.
     """
     size = 2 * width
     while size < len(text):

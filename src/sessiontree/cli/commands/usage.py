@@ -92,7 +92,7 @@ def usage_command(
 
 
 def _read_one(value: str, scope: Scope, since: datetime | None) -> UsageTable:
-    """What one session used; of any agent."""
+    """Read the usage of one session of any agent."""
     from sessiontree.discovery.families import Kin
     from sessiontree.discovery.usage import PaidSession, UsedSession, count_usage
     from sessiontree.stores.usage import paid_calls
@@ -183,7 +183,7 @@ def _add_bars(
 
 
 def _bar(share: float, width: int) -> str:
-    """A bar of eighths of a character; what is above nothing is at least one."""
+    """Draw a bar in eighths of a character; a value above zero gets at least one."""
     eighths = max(round(share * width * 8), int(share > 0))
     full, rest = divmod(eighths, 8)
     return _BLOCKS[8] * full + (_BLOCKS[rest] if rest else "")
