@@ -237,18 +237,11 @@ class ContextBuilder:
         messages = self._messages
         first = len(messages)
         for entry in entries:
-            message = entry.message
-            if message is None and entry.type != "message":
-                message = _message_of(entry)
+            message = entry.message  # if it is there, so is its content
+            if message is None:
+                message = self._message_of(entry)
                 if message is None:
                     continue
-            elif message is None:
-                message = entry.data.get("message")
-                if not isinstance(message, dict):
-                    self.empty_ids.append(entry.id)
-                    continue
-            if message.get("content") is None:
-                message = _without_null(message)
             if edits and entry.id in edits:
                 messages += _edited([message], edits, entry.id)
             else:
@@ -256,6 +249,16 @@ class ContextBuilder:
         for index in range(len(messages) - 1, first - 1, -1):
             if self._note_assistant(messages[index]):
                 break
+
+    def _message_of(self, entry: Entry) -> WireMessage | None:
+        """The message that an entry adds for the model, if any."""
+        if entry.type != "message":
+            return _other_message_of(entry)
+        message = entry.data.get("message")
+        if not isinstance(message, dict):
+            self.empty_ids.append(entry.id)
+            return None
+        return message if message.get("content") is not None else _without_null(message)
 
     def _note_assistant(self, message: WireMessage) -> bool:
         """Record the model of an assistant message."""
@@ -279,7 +282,7 @@ def _time(timestamp: str) -> int:
     return parse_timestamp(timestamp) or 0
 
 
-def _message_of(entry: Entry) -> WireMessage | None:
+def _other_message_of(entry: Entry) -> WireMessage | None:
     """Return the message that an entry of another type adds for the model, if any."""
     match entry.type:
         case "custom_message":

@@ -294,7 +294,7 @@ def preload_messages(entries: Iterable[Entry]) -> None:
     """Decode the ``message`` of many ``message`` entries at once: what a context needs of them.
 
     Lines that are neighbours are decoded together, and nothing is kept of them but the message.
-    ``data`` decodes what cannot be read this way.
+    ``data`` decodes what cannot be read this way, and messages without content.
     """
     run: list[Entry] = []
     source: PayloadSource | None = None
@@ -339,7 +339,10 @@ def _decode_run(run: list[Entry], end: int) -> None:
         return
     if len(values) == len(run):
         for entry, message in zip(run, map(_message_of, values), strict=True):
-            entry.message = message
+            # asked here, where it is in the processor's cache: asked again later it costs six times
+            # as much
+            if message is not None and message.get("content") is not None:
+                entry.message = message
 
 
 envelope_decoder = msgspec.json.Decoder(Entry)
