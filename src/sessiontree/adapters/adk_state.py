@@ -1,4 +1,5 @@
-"""State of Google's ADK: of a conversation, and of the users and apps that conversations share.
+"""Keep the state of Google's ADK: of a conversation, and of the users and apps that conversations
+share.
 
 **Of a conversation** it is what the events on the branch where it stands have set, one after the
 other. So it goes back with the conversation. Every hundred entries, one keeps the state as a whole
@@ -29,7 +30,7 @@ SESSION = "google-adk.session"
 STATE = "google-adk.state"
 CHANGE = "google-adk.state-change"
 SIGN = "adk"
-"""The field of an event's entry that says what is special about its place, if anything is."""
+"""The field of an event's entry that marks a special place, such as a rewind."""
 
 APP, USER, TEMP = "app:", "user:", "temp:"
 _OFTEN = 100
@@ -73,7 +74,7 @@ class Standing:
     latest: float = 0.0
     """The greatest time of an event."""
     steps: int = 0
-    """How many entries above have the whole state."""
+    """The number of entries back to the one with the whole state."""
 
 
 def read_standing(leaf: Entry | None, find: Find, known: Standing) -> Standing:

@@ -51,7 +51,7 @@ HARNESS = PROVIDER
 
 @dataclass(frozen=True)
 class _Run:
-    """What is known of the run whose messages are being saved."""
+    """Facts about the run whose messages are being saved."""
 
     usage: Mapping[str, Any] | None = None
     model: str | None = None
@@ -60,7 +60,7 @@ class _Run:
 _run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 _CLOSE = 50
-"""How many messages may be between the call of a tool and its result."""
+"""The most messages between the call of a tool and its result."""
 
 
 class SessiontreeHistoryProvider(HistoryProvider):
@@ -156,7 +156,7 @@ class SessiontreeHistoryProvider(HistoryProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Save what a run said, with what it used."""
+        """Save the messages of a run, and its usage."""
         response = context.response
         usage = response.usage_details if response is not None else None
         token = _run.set(_Run(usage, _model_of(response)))
@@ -195,7 +195,7 @@ def _model_of(response: AgentResponse[Any] | None) -> str | None:
 
 
 def _entries(manager: SessionManager, given: Sequence[dict[str, Any]], run: _Run) -> list[Wanted]:
-    """What is to be appended, as the session is now."""
+    """Make the entries to append to the session in its present state."""
     count = max(len(given) + 1, _CLOSE)
     before = [
         value

@@ -150,7 +150,7 @@ class SessiontreeSessionStore:
     async def _if_there(
         self, key: SessionKey | SessionListSubkeysKey, work: Callable[[_Transcript], R]
     ) -> R | None:
-        """What ``work`` gives for a session that there is."""
+        """Return the result of ``work`` for a session that exists."""
         try:
             return await self._sessions.run(
                 key["session_id"],
@@ -166,7 +166,7 @@ class SessiontreeSessionStore:
 
 
 class _Transcript(LearnedSession):
-    """One session, open, with what is known of its threads."""
+    """An open session, and the state of its threads."""
 
     def __init__(self, session: SessionManager) -> None:
         self.session = session
@@ -267,7 +267,7 @@ class _Transcript(LearnedSession):
 
 
 class _Listed:
-    """What the lists say of a session."""
+    """The facts about a session in lists."""
 
     def __init__(self, session_id: str, written_ms: int, summary: Wire) -> None:
         self.session_id = session_id

@@ -67,14 +67,14 @@ class _Thread:
 
     path: str | None = None
     generation: int = 0
-    """How often the thread was deleted. Its entries are still there, under their ids."""
+    """The number of times that the thread was deleted. Its entries still exist, under their ids."""
     records: int = 0
     ids: set[str] = field(default_factory=set)
     root: str | None = None
     tip: str | None = None
     model: str | None = None
     boundary: WireRecord = field(default_factory=dict)
-    """What the last boundary of a compaction said of it."""
+    """The data of the latest compaction's boundary."""
     after: dict[str | None, str] = field(default_factory=dict)
     """From an entry to one that was inserted behind it: what follows the one follows the other."""
     answer_of: dict[str, str] = field(default_factory=dict)
@@ -105,11 +105,11 @@ class Threads:
 
     def __init__(self) -> None:
         self.seen = 0
-        """How many entries of the session are known here."""
+        """The number of the session's entries that were learned."""
         self.is_ahead = False
         """Whether entries are known here that are not written yet."""
         self.written_ms = 0
-        """When the main conversation was written to last."""
+        """The time of the last write to the main conversation."""
         self.summary: Wire = {}
         self._threads: dict[str | None, _Thread] = {}
         self._usage: dict[str, dict[str, int]] = {}
@@ -154,7 +154,7 @@ class Threads:
     # -- learning --------------------------------------------------------------------------
 
     def learn(self, entry: Wire) -> None:
-        """Take note of an entry of the session."""
+        """Learn an entry of the session."""
         kept = entry.get(FIELD)
         if not isinstance(kept, dict):
             return
@@ -247,7 +247,7 @@ def record_of(entry: Wire) -> Any:
 
 
 def _readable(entry: Wire) -> Any:
-    """What of an entry may hold texts of its record."""
+    """The parts of an entry that may hold texts of its record."""
     match entry["type"]:
         case "message":
             return entry.get("message")
@@ -425,7 +425,8 @@ class _Maker:
         return _custom_message("command", shown, is_shown=True)
 
     def _compaction(self, summary: str) -> Wire | None:
-        """What follows sees the summary, and what it keeps; ``""`` is the entry's own id."""
+        """Make a compaction: later entries see the summary and what it keeps; ``""`` is the entry's
+        own id."""
         if not summary:
             return None
         self._is_inserted = True

@@ -298,7 +298,7 @@ class SessiontreeSessionService(BaseSessionService):
         *,
         create: bool = False,
     ) -> R | None:
-        """What ``work`` gives for the state of an app, or of one of its users, if there is any."""
+        """Return the result of ``work`` for the state of an app or a user, if there is any."""
 
         def use(manager: SessionManager) -> R:
             return work(self._shared.caught_up(manager))
@@ -369,11 +369,11 @@ def _at(session: Session, standing: Standing) -> Session:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What a copy must learn after an event was appended."""
+    """The changes for a copy after an event was appended."""
 
     standing: Standing
     missed: list[Event]
-    """What others had added."""
+    """The events that others had added."""
     kept: frozenset[str] | None
     """The events that a rewind has left, by their ids."""
     is_new: bool
@@ -410,7 +410,7 @@ def _bring_up(session: Session, written: _Written) -> None:
 
 @dataclass
 class _Write:
-    """One event to append, and what there was to learn before it."""
+    """One event to append, with the events of others before it."""
 
     session: Session
     event: Event
@@ -475,7 +475,7 @@ class _Write:
                     )
 
     def _branch_point(self, manager: SessionManager) -> tuple[str | None, frozenset[str]] | None:
-        """Where a rewind goes back to: below what, and the events that are left by their ids."""
+        """The entry that a rewind goes back to, and the events that it leaves, by their ids."""
         invocation = self.event.actions.rewind_before_invocation_id
         if not invocation:
             return None

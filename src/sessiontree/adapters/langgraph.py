@@ -55,7 +55,7 @@ from sessiontree.stores.base import SessionLog, StrPath
 R = TypeVar("R")
 
 _BATCH = 32
-"""How many checkpoints a listing reads ahead."""
+"""The number of checkpoints that a listing reads ahead."""
 
 
 class _Place(NamedTuple):
@@ -450,7 +450,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
 
 
 class _Wanted:
-    """Which checkpoints a listing is about."""
+    """The checkpoints that a listing asks for."""
 
     def __init__(self, config: RunnableConfig | None, before: RunnableConfig | None) -> None:
         place = {} if config is None else config["configurable"]

@@ -1,4 +1,4 @@
-"""Find what is new in a channel's list, without serializing what is as it was.
+"""Find what is new in a channel's list, without serializing unchanged items again.
 
 LangGraph hands over a whole list at every step, and keeps the objects in it from one step to the
 next. So of each object there is a copy of what it said when it was serialized. One that says the
@@ -42,7 +42,7 @@ _NUMBERS = frozenset((int, float, bool, type(None)))
 
 
 class Coder:
-    """A serializer, and what may be seen of its values."""
+    """A serializer, and whether its output may be shown."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
@@ -80,7 +80,7 @@ class Listed:
 
     objects: list[Any] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
-    """What each of the objects said then."""
+    """The content of each object at that time."""
     items: list[Item] = field(default_factory=list)
     is_said: bool = True
     """Whether all of them are messages that say something."""
@@ -89,9 +89,9 @@ class Listed:
     said: list[list[Any]] = field(default_factory=list)
     """The values in the states of messages, one after the other: a list for each _BLOCK."""
     kept: int = 0
-    """How many items it has in common with the list before it, without looking at more."""
+    """The number of leading items that it is known to share with the list before it."""
     new: dict[str, Dumped] = field(default_factory=dict)
-    """What was serialized for it, as far as it needs an entry."""
+    """The serialized values that need an entry."""
 
     def note(self, value: Any, state: Any, item: Item) -> None:
         """Know one more object, what it said, and the item that it came to."""

@@ -1,4 +1,4 @@
-"""The entries that a checkpoint or its pending writes come to.
+"""Make the entries for a checkpoint or its pending writes.
 
 ``adapters.langgraph_thread`` describes them. Each of these is made again when another process was
 faster, and changes what is known of the thread only in ``commit``, when its entries are written.
@@ -132,12 +132,12 @@ class Put:
     _listed: dict[str, Listed] = field(default_factory=dict)
     _values: dict[str, Any] = field(default_factory=dict)
     _origins: dict[str, str | None] = field(default_factory=dict)
-    """Where a list stands that is as it was."""
+    """The place of a list that has not changed."""
     _shown: dict[str, str] | None = None
     _above: str | None = None
     """The parent's entry."""
     _before: dict[str, Any] | None = None
-    """What it says."""
+    """The parent's content."""
     _conversation: str | None = None
     _start: str | None = None
     _gone: list[str] = field(default_factory=list)
@@ -190,7 +190,7 @@ class Put:
         thread.note_shown(self._entry_id, shown)
 
     def _find_start(self, parent_key: str | None) -> str | None:
-        """Below which entry the checkpoint goes."""
+        """Find the entry below which the checkpoint goes."""
         tip = None if parent_key is None else self.thread.tip(parent_key)
         if tip is not None:
             listed = self._listed.get(self._conversation or "")

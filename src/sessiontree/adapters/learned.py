@@ -1,4 +1,4 @@
-"""Knowledge of sessions that adapters keep, so that no entry is read twice.
+"""Remember what adapters have read of sessions, so that no entry is read twice.
 
 ``LearnedSession`` is the knowledge of one open session: it learns each entry once, those of other
 processes too. ``LearnedSessions`` holds one for each open session, as long as that is open.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class LearnedSession(ABC):
-    """An open session, and what its entries say so far."""
+    """An open session, and the facts that its entries have told so far."""
 
     def __init__(self, manager: SessionManager) -> None:
         self._manager = manager
@@ -62,7 +62,7 @@ class LearnedSession(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Begin with nothing."""
+        """Forget all facts."""
 
 
 class LearnedSessions(Generic[L]):

@@ -174,7 +174,7 @@ class SessiontreeSession:
         *,
         wrapper: RunContextWrapper[Any] | None = None,
     ) -> None:
-        """Replace the conversation by what OpenAI's compaction makes of it, on a new branch.
+        """Replace the conversation by the result of OpenAI's compaction, on a new branch.
 
         The Runner calls this after each turn. Nothing happens without a ``compaction_model``.
         """
@@ -279,7 +279,7 @@ class SessiontreeSession:
             return missing
 
     def _usage_since(self, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:
-        """What a run has used since it last added items."""
+        """The usage of a run since it last added items."""
         if wrapper is None:
             return None
         usage = wrapper.usage

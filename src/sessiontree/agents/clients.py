@@ -1,4 +1,4 @@
-"""From a model's reference to something that can be asked, and how it is asked.
+"""Make the client for a model's reference, and the settings of its requests.
 
 Owns the choice of pydantic-ai's model class and the settings of a request. Knows nothing of
 conversations. Loads pydantic-ai and the library of the one provider that is used.
@@ -22,7 +22,7 @@ from sessiontree.agents.tools.base import ToolSpec
 from sessiontree.runtime.models import Model
 
 MakeClient = Callable[[Model], ClientModel]
-"""Makes what answers for a model; a program may bring its own."""
+"""Makes the client for a model; a program may bring its own."""
 
 _OWN_LIBRARIES = {"groq": "groq", "mistral": "mistralai", "xai": "xai_sdk"}
 _APIS = {

@@ -239,7 +239,7 @@ def _assistant(message: ModelResponse) -> WireMessage:
 
 
 def _keep(made: ModelMessage, message: WireMessage) -> None:
-    """Put into ``metadata`` what converting back would not give as it was."""
+    """Put into ``metadata`` what converting back would not restore exactly."""
     (back,) = _from_model(made)
     kept: dict[str, Any] = {}
     blocks = _differing_blocks(message.get("content"), back.get("content"))

@@ -150,7 +150,7 @@ class OfflineAgent(ToolboxAgent):
         return message
 
     def _price(self, message: Message) -> None:
-        """Nothing: no model was asked, so nothing is owed, whatever model the session names."""
+        """Return no price: no model was asked, whatever model the session names."""
 
 
 def _tasks(text: str) -> list[dict[str, str]]:
@@ -168,7 +168,7 @@ def _unquoted(text: str) -> str:
 
 
 def _report(result: Message) -> str:
-    """What a tool gave, in a few words."""
+    """Describe a tool's result in a few words."""
     name = result.get("toolName", "the tool")
     text = text_of(result.get("content"), "\n")
     if result.get("isError"):

@@ -1,6 +1,6 @@
-"""A conversation made fit to be sent to one model.
+"""Prepare a conversation for sending it to one model.
 
-Owns what providers insist on and a session file need not care about: no failed answers, no empty
+Owns the rules of providers that don't concern a session file: no failed answers, no empty
 blocks, ids of a shape that all accept, images only for models that see, whole characters. Works on
 copies of wire messages; the session keeps what it has. Loads pydantic-ai for the last step.
 """

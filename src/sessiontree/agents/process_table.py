@@ -16,12 +16,12 @@ class Seen(NamedTuple):
     """One process, as the system describes it."""
 
     is_dead: bool
-    """It has ended, and only its parent has not asked for its exit code yet."""
+    """Whether it has ended, and only its parent has not asked for its exit code yet."""
     parent: int
     group: int
     session: int
     started: float
-    """Since when it runs, in the table's own unit: with the pid it names one process for ever."""
+    """The start time in the table's own unit; with the pid it identifies one process for ever."""
 
 
 class ProcessTable(Protocol):

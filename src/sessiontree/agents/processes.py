@@ -1,4 +1,4 @@
-"""Commands that a tool runs, and their certain end.
+"""Run commands for tools, and end them with all their processes.
 
 Owns starting a command in a session of its own, streaming what it prints, and ending it with all
 its descendants. Knows nothing of models, messages or confirmation.
@@ -27,13 +27,13 @@ from sessiontree.agents.process_tree import ProcessTree, new_mark
 from sessiontree.text.escaping import strip_terminal
 
 GRACE_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 _DRAIN_S = 0.5
-"""How long output is still read after the command itself has ended."""
+"""Seconds to read output after the command itself has ended."""
 
 _GIVE_UP_S = 5.0
-"""How long SIGKILL is repeated: a process stuck in the kernel does not die of it."""
+"""Seconds to repeat SIGKILL, since a process stuck in the kernel doesn't end at once."""
 
 _CHUNK = 1 << 16
 _POLL_S = 0.02
@@ -52,7 +52,7 @@ class Completed:
     exit_code: int | None
     timed_out: bool = False
     left_behind: int = 0
-    """How many processes it had left running, which were ended."""
+    """The number of processes that it had left running, and that were ended."""
 
 
 def plain_text(text: str) -> str:
@@ -172,7 +172,7 @@ class _Command:
             await on_output(rest)
 
     async def end(self, grace_s: float, *, thorough: bool) -> int:
-        """End what still runs; how many processes besides the first that were.
+        """End all processes that still run; return their number without the first.
 
         ``thorough`` also ends what left the session: after an abort nothing may go on, while a
         finished command may well have started a service.

@@ -21,7 +21,7 @@ class ProviderSetup:
 
     name: str
     variables: tuple[str, ...]
-    """Any one of these is enough."""
+    """Environment variables, of which any one is enough."""
     base_url: str | None = None
     """Where it speaks OpenAI's chat language, for those whose own library is not needed then."""
 

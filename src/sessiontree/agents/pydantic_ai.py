@@ -7,7 +7,7 @@ and failures have modules of their own here. Needs the extra ``agent``; nothing 
 pydantic-ai brings an agent of its own, which is not used: its run owns history, tools and retries
 and ends when its graph says so, while a session must be able to steer between any two model calls,
 abort at any moment with what is there on record, and have each message the moment it is complete.
-``pydantic_ai.direct`` gives just what is left to want: one request, to any provider, streamed.
+``pydantic_ai.direct`` gives exactly what is needed: one streamed request, to any provider.
 
 A call that fails in passing is made again. As long as nothing of the answer was shown, that is the
 same answer, only later. Once something was shown it cannot be taken back: what came is recorded as
@@ -80,7 +80,7 @@ logger = get_logger(__name__)
 
 _LEAST_OUTPUT = 1_024
 _MARGIN = 2_048
-"""Tokens left free for what the estimate of a conversation may be off by."""
+"""Tokens left free, because the size of a conversation is only estimated."""
 
 
 class PydanticAIAgent(ToolboxAgent):
@@ -112,7 +112,7 @@ class PydanticAIAgent(ToolboxAgent):
         self._open = AsyncExitStack()
         self._is_open: set[str] = set()
         self._attempts = 0
-        """How often the answer under way was asked for, counting those that broke off."""
+        """The number of calls for the present answer, including those that broke off."""
         self._again: list[ModelRetry] = []
         """Holds one retry when an answer broke off and is worth another try."""
 
@@ -237,7 +237,7 @@ class PydanticAIAgent(ToolboxAgent):
         await self._emit(MessageUpdate(draft.message, Delta("tool_call", text, index)))
 
     def _price(self, message: Message) -> None:
-        """Nothing: an answer is priced as it ends, by the model that gave it."""
+        """Return no price: an answer is priced when it ends, by the model that gave it."""
 
 
 class _Writing:
@@ -345,7 +345,7 @@ def _is_cut(response: ModelResponse) -> bool:
 
 
 def _room(model: Model, request: Request) -> int:
-    """How long an answer may be: what the model can write, if the window has room for it."""
+    """The most tokens for an answer: the model's limit, if the window has room for it."""
     used = estimate_context(request.messages).tokens + estimate_text(request.system or "")
     left = model.context_window - used - _MARGIN
     return max(min(model.max_output, left), min(_LEAST_OUTPUT, model.max_output))

@@ -118,14 +118,14 @@ class _Source:
     slot: TitleSlot | None
     tree: SessionTree
     skipped: int
-    """How many pieces of a file could not be read."""
+    """The number of pieces of the file that could not be read."""
     size: int
     artifacts: str | None
     storage: SessionStorage
     """Where the artifacts are."""
     close: Callable[[], None]
     read: Callable[[], Iterator[bytes]] | None = None
-    """Gives a file as it is; without it each entry is spelled again, and its blobs with it."""
+    """Yields a file's bytes unchanged; without it each entry is spelled again, with its blobs."""
     get_blob: Callable[[str], bytes | None] | None = None
 
 

@@ -67,8 +67,8 @@ def import_bundle(
 
     ``storage`` is where it goes: a storage of bytes, a store or its URL.
 
-    Importing the same bundle twice gives one session. If another session has the same id, it stays
-    as it is and the imported one gets a new id. Raises BundleError or PersistenceError; then
+    Importing the same bundle twice gives one session. If another session has the same id, it
+    doesn't change, and the imported one gets a new id. Raises BundleError or PersistenceError; then
     nothing has changed.
     """
     source = os.path.abspath(zip_path)

@@ -63,7 +63,7 @@ Spell = Callable[[Conversation, str | None], NewSession]
 
 @dataclass(slots=True)
 class HandoverReport:
-    """What was written, and how many entries and thoughts were not."""
+    """The result: the file, and the number of entries and thoughts that were left out."""
 
     agent: str
     path: str

@@ -31,7 +31,7 @@ _DEEPER = 2
 
 def clean(text: str) -> str:
     """The text without terminal sequences; other control characters become U+FFFD."""
-    if text.isprintable():  # nor are breaks: most lines need no more than this look
+    if text.isprintable():  # printable text has no breaks either: most lines need only this check
         return text
     return _CONTROL.sub("\ufffd", _BREAK.sub("\n", strip_terminal(text)))
 

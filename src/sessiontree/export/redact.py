@@ -83,7 +83,7 @@ class Redactor:
         return "/".join(self.redact_name(part).replace(":", "-") for part in path.split("/"))
 
     def redact_value(self, value: Any, depth: int = 0) -> Any:
-        """A copy of a JSON value with the secrets of all its strings and keys replaced.
+        """Copy a JSON value and replace the secrets in all its strings and keys.
 
         A string under a name that says "secret" is one, whatever it looks like. Image data is
         passed over: it is not text. What is nested beyond any reason is replaced whole.

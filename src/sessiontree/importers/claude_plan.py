@@ -27,8 +27,8 @@ from sessiontree.discovery.adapters.records import (
 )
 
 _MOST_COPIES = 50
-"""How many answers of one id are compared: more than any real file has, few enough for a hostile
-one not to take forever."""
+"""The most answers of one id to compare: more than a real file has, and few enough for a hostile
+one."""
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class ThreadPlan:
         self.summary_of: dict[str, WireRecord] = {}
         """The summary that belongs to a compaction's boundary."""
         self.output_of: dict[str, WireRecord] = {}
-        """What the shell command in a prompt printed."""
+        """The output of the shell command in a prompt."""
         self.absorbed: set[str] = set()
         """Records that another record repeats."""
         self.original_of: dict[str, str] = {}

@@ -549,7 +549,7 @@ class _FileUpdate(_Update):
 
 @dataclass(slots=True)
 class _Past:
-    """What earlier imports wrote, and what the last of them recorded of its source."""
+    """The entries that earlier imports wrote, and what the last one recorded about its source."""
 
     ledger: Ledger
     title: str | None = None

@@ -119,7 +119,7 @@ class TurnWriter:
         self._places: dict[str, str | None] = {}
         """The last entry of each record."""
         self._before: dict[str, str | None] = {}
-        """What stands before the first entry of each record."""
+        """The entry before the first one of each record."""
         self._first: dict[str, str] = {}
         """The first entry of each record."""
         self._tools: dict[str, str] = {}

@@ -104,10 +104,11 @@ class Agent(Protocol):
         """Whether a prompt is under way."""
 
     def replace_messages(self, messages: Sequence[Message]) -> None:
-        """The conversation is now exactly this (keep a list of your own). Only while idle."""
+        """Replace the conversation by these messages (copy the list). Only while idle."""
 
     def subscribe(self, listener: AgentListener) -> Unsubscribe:
-        """Tell ``listener`` every event from now on, awaiting it; gives what ends that."""
+        """Call ``listener`` with every event from now on, and await it; return a function that ends
+        that."""
 
     async def prompt(self, messages: Sequence[Message]) -> None:
         """Add the messages and run until done. Raises AgentBusyError during a run."""

@@ -1,4 +1,4 @@
-"""`AgentBase`: the agent contract, kept for you; one method is left to write.
+"""`AgentBase`: implements the agent contract; you write one method.
 
 Owns the loop (answer, tools, steering, follow-ups), the order of events, aborting, and the message
 list. Knows no provider: a subclass answers a `Request` by filling a `Draft`. An agent whose
@@ -28,7 +28,7 @@ Progress: TypeAlias = Callable[[str], Awaitable[None]]
 """Awaited by a tool with its output so far."""
 
 Tool: TypeAlias = Callable[[Mapping[str, Any], Progress], "Awaitable[ToolOutput | str]"]
-"""Runs one call. Raising makes an error result; being cancelled means: stop now, clean up."""
+"""Runs one call. An exception becomes an error result; on cancellation, stop and clean up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +96,20 @@ class Draft:
     def set_usage(
         self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0
     ) -> None:
-        """Say what the answer used; its cost follows from ``model``'s prices if they are known."""
+        """Set the answer's usage; its cost follows from ``model``'s prices if they are known."""
         usage = self.message["usage"]
         usage.update(input=input_tokens, output=output_tokens)
         usage.update(cacheRead=cache_read, cacheWrite=cache_write)
         usage["totalTokens"] = input_tokens + output_tokens + cache_read + cache_write
 
     def replace_content(self, blocks: Sequence[dict[str, Any]]) -> None:
-        """Make this the whole content, without telling anybody; ``MessageEnd`` will show it."""
+        """Replace the whole content without an event; ``MessageEnd`` will show it."""
         self._tail.finish()
         self.message["content"][:] = [self._mask.value(block) for block in blocks]
 
     async def settle(self) -> None:
-        """Show the end of a text that waited because it might have become a provider's key."""
+        """Show the end of a text, which was held back because it might have become a provider's
+        key."""
         rest = self._tail.finish()
         if rest:
             await self._append(rest)
@@ -135,7 +136,7 @@ class Draft:
 
 
 class AgentBase(ABC):
-    """A whole agent but for one method, `respond`."""
+    """An agent that lacks only one method, `respond`."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class AgentBase(ABC):
         self.mask = KeyMask.of_environment()
         """Hides the keys of providers in whatever this agent says or records."""
         self.turns_left: int | None = None
-        """How often the model may still be asked in a conversation; None for any number of times.
+        """The number of model calls that are left in a conversation; None for no limit.
 
         At 0 a run ends after the tools of the last answer. The agent counts it down; it does not
         reset it.
@@ -377,7 +378,7 @@ class AgentBase(ABC):
         }
 
     def _price(self, message: Message) -> None:
-        """What the answer cost at the model that was asked, which may not be the present one."""
+        """Price the answer by the model that gave it, which may not be the present one."""
         usage = message["usage"]
         model = self._asked_model
         if model is not None:

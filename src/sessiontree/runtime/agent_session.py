@@ -95,7 +95,7 @@ class AgentSession:
 
     @property
     def model_fallback(self) -> events.ModelFallback | None:
-        """Set while another model stands in for the session's own."""
+        """The model that replaces the session's own, if that is not available."""
         return self._wiring.model_fallback
 
     @property
@@ -116,7 +116,7 @@ class AgentSession:
 
     @property
     def queued(self) -> events.QueueChanged:
-        """The messages that wait."""
+        """The queued messages."""
         return self._wiring.queued()
 
     @property
@@ -125,7 +125,8 @@ class AgentSession:
         return len(self._wiring.recording.pending)
 
     async def read(self, function: Callable[[SessionManager], R]) -> R:
-        """The result of ``function`` on the session's manager, off the event loop and in order."""
+        """Call ``function`` with the session's manager, off the event loop and in order; return its
+        result."""
         return await self._wiring.disk.run(function, self.manager)
 
     async def stats(self) -> SessionStats:
@@ -135,7 +136,7 @@ class AgentSession:
     # --- telling --------------------------------------------------------------------------------
 
     def subscribe(self, listener: SessionListener) -> Unsubscribe:
-        """Tell ``listener`` what the agent and the session do; survives switches."""
+        """Call ``listener`` with the events of the agent and the session, also after switches."""
         return self._wiring.listeners.subscribe(listener)
 
     def on(self, event: str, handler: HookHandler, *, order: int = 0) -> Unsubscribe:
@@ -145,7 +146,7 @@ class AgentSession:
     # --- talking --------------------------------------------------------------------------------
 
     async def prompt(self, content: Content) -> None:
-        """Ask the agent; returns when it is done. Raises AgentBusyError while it runs."""
+        """Prompt the agent; return when it is done. Raises AgentBusyError while it runs."""
         await prompting.run_prompt(self._wiring, user_message(content))
 
     async def steer(self, content: Content) -> None:
@@ -161,7 +162,7 @@ class AgentSession:
         await self._wiring.emit_queues()
 
     async def clear_queues(self) -> list[Message]:
-        """Take back everything that waits, for instance into an editor."""
+        """Remove and return all queued messages, for instance to edit them."""
         async with self._wiring.operating.hold("clearing the queues"):
             taken = self._wiring.clear_queues()
         await self._wiring.emit_queues()
@@ -263,7 +264,8 @@ class AgentSession:
         await replacing.replace_agent(self._wiring, agent, model)
 
     async def set_thinking_level(self, level: str) -> str:
-        """Think at ``level``, clamped to what the model can do; the level in force now."""
+        """Set the thinking level, clamped to what the model can do; return the level now in
+        force."""
         wiring = self._wiring
         async with wiring.operating.hold("choosing a thinking level"):
             chosen = clamp_thinking(level, wiring.agent.model)
@@ -296,12 +298,12 @@ class AgentSession:
             await self._wiring.disk.run(self.manager.set_session_name, name)
 
     async def set_label(self, entry_id: str, label: str | None) -> None:
-        """Name an entry; None takes the name away. EntryNotFoundError."""
+        """Label an entry; None removes the label. EntryNotFoundError."""
         async with self._wiring.operating.hold("setting a label"):
             await self._wiring.disk.run(self.manager.append_label_change, entry_id, label)
 
     async def edit_context(self, entry_id: str, replacement: dict[str, Any] | None) -> str:
-        """Take an earlier message out of the model's sight, or replace its content there.
+        """Hide an earlier message from the model, or replace the content that it sees.
 
         See ``SessionManager.append_context_edit``; the new entry's id. AgentBusyError while the
         agent runs: what it is working on would change under it.
@@ -324,7 +326,7 @@ class AgentSession:
             return await self._wiring.disk.run(self.manager.append_custom_entry, custom_type, data)
 
     async def catch_up(self) -> int:
-        """Read what other processes appended to this session; how many entries that were.
+        """Read what other processes appended to this session; return the number of entries.
 
         While the agent is idle, the conversation continues from them if they carry its path on.
         """
@@ -363,7 +365,8 @@ class AgentSession:
         return await switching.switch(self._wiring, targets.copy(self._wiring, where))
 
     async def branch(self, entry_id: str) -> str | None:
-        """Go on in a new file from before a user's prompt; its text. None if a hook said no.
+        """Continue in a new file from before a user's prompt; return its text. None if a hook said
+        no.
 
         Raises EntryNotFoundError, NotAPromptError.
         """
@@ -385,7 +388,8 @@ class AgentSession:
         )
 
     async def compact(self, instructions: str | None = None) -> str:
-        """Summarise the older part of the conversation now; the new entry's id. CompactionError."""
+        """Summarise the older part of the conversation now; return the new entry's id.
+        CompactionError."""
         wiring = self._wiring
         async with wiring.operating.hold("compacting", waits_for_agent=True):
             await wiring.stop_agent()
@@ -484,16 +488,16 @@ class SessionStats:
     session_file: str | None
     session_name: str | None
     messages: MessageCounts
-    """Of the present context."""
+    """The messages of the present context."""
     usage: Usage
-    """Of everything that was ever asked in this session, abandoned branches too."""
+    """The usage of everything that was ever asked in this session, abandoned branches too."""
     context_tokens: int
-    """How full the context is, by estimate."""
+    """The estimated size of the context."""
     context_window: int
 
 
 def gather_stats(manager: SessionManager, window: int) -> SessionStats:
-    """Count. Reads the whole session; for the disk thread."""
+    """Count entries, cost and context. Reads the whole session, on the disk thread."""
     everything = (entry.decode() for entry in manager.get_entries() if entry.type in PAID_TYPES)
     return SessionStats(
         manager.session_id,

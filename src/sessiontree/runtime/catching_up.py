@@ -11,7 +11,7 @@ from sessiontree.session.manager import SessionManager
 
 
 async def catch_up(wiring: Wiring) -> int:
-    """Read what others appended; how many entries that were.
+    """Read what others appended; return the number of entries.
 
     If they carry our path on, session and agent continue from the last of them. If they are on
     another branch, we stay where we are.
@@ -29,7 +29,7 @@ async def catch_up(wiring: Wiring) -> int:
 
 
 def _read_growth(manager: SessionManager) -> tuple[int, bool]:
-    """How many entries came, and whether the leaf has moved on to the last of them."""
+    """Read new entries; return their number, and whether the leaf has moved to the last of them."""
     count = manager.refresh()
     if not count:
         return 0, False

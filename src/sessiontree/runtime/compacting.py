@@ -38,7 +38,7 @@ logger = get_logger(__name__)
 Reason = Literal["threshold", "overflow", "request"]
 
 _PROMPT_TOKENS = 1_500
-"""Room for our own words around the material."""
+"""Tokens for our own words around the material."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +242,9 @@ def is_overflow(wiring: Wiring) -> bool:
 
 
 def drop_failed_answer(wiring: Wiring) -> None:
-    """Take the error answer off the agent's conversation, so that it can be tried again.
+    """Remove the error answer from the agent's conversation, so that it can try again.
 
-    The session keeps it: what happened, happened.
+    The session keeps it.
     """
     messages = list(wiring.agent.messages)
     if messages and messages[-1].get("stopReason") == "error":

@@ -101,7 +101,7 @@ async def create_agent_session(
 
 @dataclass(slots=True)
 class _Choice:
-    """Which session is wanted, and the manager of ours that has it open once it was chosen."""
+    """The session that is wanted, and our manager of it once it is open."""
 
     manager: SessionManager | None
     cwd: StrPath | None
@@ -168,7 +168,7 @@ async def _start(wiring: Wiring, model: str | Model | None, thinking_level: str 
 async def _choose_model(
     wiring: Wiring, context: SessionContext, explicit: str | Model | None
 ) -> None:
-    """The model asked for, else the session's, else the default; a new choice is written down."""
+    """Choose the model asked for, else the session's, else the default; record a new choice."""
     agent = wiring.agent
     named = context.models.get(DEFAULT_ROLE)
     if explicit is not None:

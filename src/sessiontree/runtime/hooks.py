@@ -77,7 +77,7 @@ class Hooks:
         self._count = 0
 
     def on(self, event: str, handler: HookHandler, *, order: int = 0) -> Unsubscribe:
-        """Call ``handler`` on ``event`` from now on; gives what ends that.
+        """Call ``handler`` on ``event`` from now on; return a function that ends that.
 
         Raises ValueError if there is no such event.
         """
@@ -102,7 +102,7 @@ class Hooks:
             await self._call(handler, payload)
 
     async def ask(self, payload: HookPayload) -> HookAnswer:
-        """Ask every handler; gives the first cancel, else the first summary, else None."""
+        """Ask every handler; return the first cancel, else the first summary, else None."""
         provided: ProvidedSummary | None = None
         for handler in self._handlers_of(payload):
             answer = await self._call(handler, payload)
@@ -157,7 +157,7 @@ class Listeners:
         return len(self._listeners)
 
     def subscribe(self, listener: Callable[[Any], Awaitable[None] | None]) -> Unsubscribe:
-        """Add a listener at the end; gives what removes it."""
+        """Add a listener at the end; return a function that removes it."""
         key = self._next
         self._next += 1
         self._listeners[key] = listener
@@ -184,7 +184,7 @@ class Listeners:
 
 
 def describe_callable(function: object) -> str:
-    """A name by which a person finds the function again."""
+    """Describe a function so that a person can find it."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None)
     return f"{module}.{name}" if module else str(name)

@@ -28,7 +28,7 @@ _PASSWORD = re.compile(
     r"://([^/@\s:]*:([^@\s]*))@|(?:[?&]|^)((?:ssl)?password=([^&\s]*))", re.IGNORECASE
 )
 _LEAST_LENGTH = 8
-# What people set for servers that ask for a key and do not check it; masking it would only puzzle.
+# Values for servers that ask for a key and don't check it; masking these would only confuse.
 _NO_KEYS = frozenset(
     (
         "anything",
@@ -43,7 +43,8 @@ _NO_KEYS = frozenset(
 
 
 def find_keys(environ: Mapping[str, str]) -> list[str]:
-    """The values of all variables that are called like a provider's key, and the store's password.
+    """Find the values of all variables that are named like a provider's key, and the store's
+    password.
 
     With the user's name before it, because a password may be too short to be a key.
     """

@@ -1,6 +1,6 @@
 """Models: their names, limits, prices and thinking levels.
 
-Owns the table of models (the packaged ``models.toml`` and the user's), clamping, and what stands in
+Owns the table of models (the packaged ``models.toml`` and the user's), clamping, and the fallback
 for a model that is gone. Knows nothing of agents or sessions; a model is named by its reference,
 ``provider/id``.
 
@@ -108,7 +108,8 @@ class Model:
 
 
 def clamp_thinking(level: str, model: Model | None) -> str:
-    """The level nearest to ``level`` that ``model`` can do; a word we don't know counts as off."""
+    """Return the level nearest to ``level`` that ``model`` can do; an unknown word counts as
+    off."""
     if model is None:
         return "off"
     levels = model.thinking_levels
@@ -130,7 +131,7 @@ class ModelNotFoundError(SessionTreeError):
 
 
 class AmbiguousModelError(SessionTreeError):
-    """Several models answer to that name; ``candidates`` are their references."""
+    """Several models match that name; ``candidates`` are their references."""
 
     def __init__(self, text: str, candidates: Iterable[str]) -> None:
         self.candidates = list(candidates)
@@ -139,7 +140,7 @@ class AmbiguousModelError(SessionTreeError):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The model for a wish, and the reason if it is another one."""
+    """The model to use, and the reason if it is not the wanted one."""
 
     model: Model | None
     wanted: str | None = None
@@ -166,7 +167,7 @@ class ModelRegistry:
         self.default_ref = default
         self.default_thinking = default_thinking
         self.warnings: list[str] = []
-        """What of the user's table could not be used, in one line each."""
+        """The problems of the user's table, one line each."""
 
     @classmethod
     def load(cls, agent_dir: str | os.PathLike[str] | None = None) -> ModelRegistry:

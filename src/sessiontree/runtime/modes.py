@@ -56,7 +56,7 @@ class ModeRegistry:
             self.register(mode)
 
     def register(self, mode: Mode) -> None:
-        """Add a mode, or say what a known one does."""
+        """Add a mode, or replace a known one."""
         self._modes[mode.name] = mode
 
     def __contains__(self, name: object) -> bool:
@@ -105,7 +105,7 @@ class CurrentMode:
         return self.state
 
     async def restore(self, state: ModeState) -> None:
-        """Be in ``state`` again, whatever its ``enter`` says: the way back."""
+        """Return to ``state``, even if its ``enter`` raises."""
         try:
             await self._enter(state.name, state.data)
         except Exception:

@@ -49,7 +49,7 @@ class Navigation:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a chosen entry leads."""
+    """The leaf that a chosen entry leads to, and the text to edit."""
 
     leaf_id: str | None
     editor_text: str | None
@@ -171,7 +171,7 @@ class _Step:
         return await self._wiring.run_summary(work)
 
     async def _restore(self) -> None:
-        """The agent as it would be if the session were opened at this leaf."""
+        """Bring the agent into the state that opening the session at this leaf would give."""
         wiring = self._wiring
         self._messages = list(wiring.agent.messages)
         self._taken = wiring.recording.taken

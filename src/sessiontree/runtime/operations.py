@@ -60,7 +60,7 @@ class Gate:
 
     @asynccontextmanager
     async def hold(self, operation: str, *, waits_for_agent: bool = False) -> AsyncIterator[None]:
-        """Be the only operation. Raises OperationInProgressError where that could never be.
+        """Run alone. Raises OperationInProgressError if waiting would never end.
 
         ``waits_for_agent``: the operation waits for the agent's run to end, which a listener called
         by that run must not do.

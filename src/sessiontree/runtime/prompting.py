@@ -54,7 +54,7 @@ async def run_prompt(wiring: Wiring, message: Message) -> None:
 
 
 async def _catch_up(wiring: Wiring) -> None:
-    """Session and agent agree: nothing unsaved that can be saved, nothing unheard."""
+    """Save what can be saved, and read what others wrote, so that session and agent agree."""
     recording = wiring.recording
     recording.take_rest(wiring.agent.messages, wiring.mask)
     if recording.take_deferred():
@@ -72,7 +72,7 @@ async def _catch_up(wiring: Wiring) -> None:
 
 
 def _take_leftovers(wiring: Wiring) -> list[Message]:
-    """What waits although the run is over: queued too late, or by an agent that takes no queues."""
+    """Take messages that still wait after the run: queued too late, or ignored by the agent."""
     messages = wiring.agent.messages
     if messages and messages[-1].get("stopReason") in ("aborted", "error"):
         return []

@@ -37,7 +37,7 @@ class MessageQueue:
         self._messages.append(message)
 
     def take(self) -> list[Message]:
-        """Remove and give what is due now; [] if nothing waits."""
+        """Remove and return the messages that are due now; [] if none wait."""
         if not self._messages:
             return []
         count = 1 if self.delivery == "one" else len(self._messages)
@@ -45,7 +45,7 @@ class MessageQueue:
         return taken
 
     def clear(self) -> list[Message]:
-        """Remove and give everything, whatever the delivery."""
+        """Remove and return everything, whatever the delivery."""
         taken, self._messages = self._messages, []
         return taken
 
@@ -54,5 +54,5 @@ class MessageQueue:
         return tuple(self._messages)
 
     def restore(self, messages: Iterable[Message]) -> None:
-        """Exactly these messages wait now."""
+        """Make exactly these messages wait."""
         self._messages = list(messages)

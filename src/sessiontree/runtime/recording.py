@@ -1,4 +1,4 @@
-"""Save what an agent says in the session: nothing twice, nothing lost.
+"""Save an agent's messages in the session, each exactly once.
 
 Owns the messages that are finished but not saved yet, and the count of the agent's messages that
 the session has taken over. Synchronous; `drain` and what it calls run on the disk thread.
@@ -21,7 +21,7 @@ logger = get_logger(__name__)
 
 
 class Recording:
-    """One session, and what is on its way into it."""
+    """One session, and the messages that are about to be saved in it."""
 
     def __init__(self, manager: SessionManager, taken: int = 0) -> None:
         self.manager = manager
@@ -35,7 +35,7 @@ class Recording:
         """What was saved and not yet told: entry ids with their messages."""
 
     def take(self, message: Message) -> None:
-        """The agent finished this message."""
+        """Take a message that the agent has finished."""
         self.pending.append(message)
         self.taken += 1
 
@@ -76,7 +76,8 @@ class Recording:
         except SessionTreeError:
             raise
         except (TypeError, ValueError, RecursionError):
-            # An agent put something into a message that no file can hold. Its plain form can.
+            # An agent put a value into a message that JSON can't hold; its plain form is saved
+            # instead.
             logger.exception("a message can't be saved as it is; its plain form is saved")
             return self._append(_plain(message))
 

@@ -1,7 +1,7 @@
-"""Another agent on the same session: the conversation goes over to it, whole.
+"""Give the whole conversation of a session to another agent.
 
-Owns what an agent takes over from the one before. The new agent is made ready first and put in its
-place last, so that a failure leaves the old one at work.
+Owns the list of what an agent takes over from the one before. The new agent is made ready first and
+put in its place last, so that a failure leaves the old one at work.
 """
 
 from __future__ import annotations

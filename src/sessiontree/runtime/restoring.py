@@ -1,8 +1,8 @@
 """Restore a session's model, thinking level and mode: steps 12 to 14 of docs/switching.md.
 
-Used alike at start-up, on a switch and when moving in the tree. Owns what is taken when the
-session names nothing, or something that is gone. Raises what the agent, a mode or the disk
-raises; undoing is the caller's business.
+Used alike at start-up, on a switch and when moving in the tree. Owns the choice when the session
+names nothing, or something that is gone. Raises what the agent, a mode or the disk raises; undoing
+is the caller's business.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class SessionSource:
         return cls(with_given_profile(store, False), manager.durability)
 
     def ref_of(self, path: str | os.PathLike[str]) -> str:
-        """What the store calls a session: of files the whole path, else what it was given."""
+        """The store's ref for a path: of files the absolute path, else the given value."""
         return ref_of_path(self.store, path)
 
     def start_new(self, like: SessionManager, parent_session: str | None) -> SessionManager:
@@ -81,7 +81,7 @@ class SessionSource:
         return SessionManager(log, like.cwd, leaves_breadcrumb=False)
 
     def branch(self, like: SessionManager, leaf_id: str | None) -> SessionManager:
-        """A new session with just the path to ``leaf_id``; with nothing, for None."""
+        """Make a new session with just the path to ``leaf_id``; an empty one for None."""
         if leaf_id is None:
             return self.start_new(like, like.session_file)
         fresh = self._second(like)
@@ -93,12 +93,13 @@ class SessionSource:
         return fresh
 
     def discard(self, manager: SessionManager, kept: SessionManager) -> None:
-        """Leave a session that was opened in vain; ``kept`` is used on, maybe in the same file."""
+        """Close a session that is not needed after all; ``kept`` stays in use, maybe on the same
+        file."""
         if manager.session_file is None or manager.session_file != kept.session_file:
             manager.close()
 
     def discard_copy(self, manager: SessionManager, kept: SessionManager) -> None:
-        """Leave a fork or branch that was made in vain, and remove it."""
+        """Close and remove a fork or branch that is not needed after all."""
         if manager.session_file != kept.session_file:
             manager.discard()
 

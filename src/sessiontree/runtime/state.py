@@ -37,7 +37,7 @@ FALLBACK_WINDOW = 128_000
 
 
 class SummaryCancelled(Exception):  # noqa: N818 - not an error: somebody wished it
-    """The summary under way was called off."""
+    """The summary under way was cancelled."""
 
 
 class Wiring:
@@ -68,13 +68,14 @@ class Wiring:
         self.next_turn = MessageQueue("all")
         self.delivery = Delivery()
         self.changing = Gate(self.delivery)
-        """Held by what moves the agent to another conversation, from its first hook on."""
+        """Held by an operation that moves the agent to another conversation, from its first hook
+        on."""
         self.operating = Gate(self.delivery)
-        """Held by whatever changes session and agent together."""
+        """Held by an operation that changes session and agent together."""
         self.epoch = 0
-        """Grows when the agent's messages are replaced: what began before must not go on."""
+        """Grows when the agent's messages are replaced: work that began before must stop."""
         self.aborts = 0
-        """How often a person said stop: what follows a run does not happen after that."""
+        """Counts how often a person said stop; nothing that follows a run happens after that."""
         self.model_fallback: events.ModelFallback | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._summary: asyncio.Task[Any] | None = None
@@ -147,7 +148,7 @@ class Wiring:
         )
 
     async def emit_queues(self) -> None:
-        """Tell the subscribers what waits, if that changed."""
+        """Tell the subscribers about the queues, if they changed."""
         now = self.queued()
         if now != self._emitted_queues:
             self._emitted_queues = now
@@ -191,14 +192,14 @@ class Wiring:
     # --- the agent's conversation -------------------------------------------------------------
 
     def replace_messages(self, messages: list[Message]) -> None:
-        """The agent's conversation is now this, and all of it is in the session."""
+        """Replace the agent's conversation by messages that are all in the session."""
         self.agent.replace_messages(messages)
         self.recording.taken = len(messages)
         self.is_stale = False
         self.epoch += 1
 
     async def refresh(self) -> None:
-        """The agent's conversation is now what the session says."""
+        """Replace the agent's conversation by the session's."""
         context = await self.disk.run(self.manager.build_session_context)
         self.replace_messages(context.messages)
 
@@ -215,7 +216,7 @@ class Wiring:
         await self.agent.wait_idle()
 
     def clear_queues(self) -> list[Message]:
-        """Empty the steering, follow-up and next-turn queues; what was in them."""
+        """Empty the steering, follow-up and next-turn queues; return their messages."""
         return [
             *self.agent.steering.clear(),
             *self.agent.follow_ups.clear(),
@@ -251,7 +252,7 @@ class Wiring:
     # --- summaries ----------------------------------------------------------------------------
 
     async def run_summary(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run what `cancel_summary` may call off. Raises SummaryCancelled if it does."""
+        """Run work that `cancel_summary` may cancel. Raises SummaryCancelled if it does."""
         task: asyncio.Task[R] = asyncio.ensure_future(work)
         self._summary = task
         try:
@@ -266,7 +267,7 @@ class Wiring:
             self._summary = None
 
     def cancel_summary(self) -> bool:
-        """Call off the summary under way, if there is one; whether there was."""
+        """Cancel the summary under way; return whether there was one."""
         if self._summary is None:
             return False
         self._summary.cancel()

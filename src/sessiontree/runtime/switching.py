@@ -42,7 +42,7 @@ from sessiontree.session.worker import run_to_end
 logger = get_logger(__name__)
 
 Announce = Callable[[str | None, str | None], HookPayload]
-"""Makes the payload that tells of a move, from the old and the new session file."""
+"""Makes the payload for a move, from the old and the new session file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Target:
     """The target of a move."""
 
     open: Callable[[], SessionManager]
-    """Gives the session, on the disk thread."""
+    """Opens the session, on the disk thread."""
     announce: Announce
     default_thinking: str
     """The level for a session that names none."""
     discard: Callable[[SessionManager, SessionManager], None]
-    """Gets rid of the opened session if the move fails, on the disk thread; the second is kept."""
+    """Removes the opened session if the move fails, on the disk thread; keeps the second one."""
     names_model: bool = False
     """Whether the present model is to be written into the session (a new one)."""
 

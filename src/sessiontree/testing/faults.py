@@ -32,7 +32,7 @@ OPERATIONS = frozenset(
         *("flush", "fsync", "close"),
     )
 )
-"""What can be made to fail: the methods of a storage, of its readers and of its writers."""
+"""Operations that can fail: the methods of a storage, of its readers and of its writers."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class FaultyStorage:
         self._interruptions.append(_Interruption(operation, action, at - 1, path_part))
 
     def heal(self) -> None:
-        """From now on nothing fails or is interrupted."""
+        """Let nothing fail or be interrupted from now on."""
         self._faults.clear()
         self._interruptions.clear()
         self._failing_call = None

@@ -23,7 +23,7 @@ class Reply:
     thinking: str = ""
     tool_calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
     error: str | None = None
-    """Instead of ending well, the answer fails with this message."""
+    """The error message with which the answer fails; without it, it ends well."""
     hold: bool = False
     """After half of its text, wait for ``ScriptedAgent.release`` or an abort."""
     input_tokens: int | None = None

@@ -53,7 +53,7 @@ def raises(kind: type[BaseException], work: Callable[[], object]) -> BaseExcepti
 
 
 def peak_of(work: Callable[[], object]) -> int:
-    """The bytes of memory that some work needs at most."""
+    """The peak of memory, in bytes, that some work needs."""
     tracemalloc.start()
     try:
         work()

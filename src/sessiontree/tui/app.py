@@ -35,7 +35,7 @@ from sessiontree.tui.theme import ThemedApp
 from sessiontree.user_hooks import load_hooks
 
 _HISTORY_PATIENCE_S = 1.0
-"""How long leaving waits for another program that holds the prompt history."""
+"""Seconds that leaving waits for another program that holds the prompt history."""
 
 
 @dataclass(frozen=True, slots=True)

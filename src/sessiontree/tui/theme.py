@@ -108,7 +108,7 @@ class ThemedApp(App[Result]):
         for known in PALETTES.values():
             self.register_theme(make_theme(known))
         self.theme_wish = wanted_theme(os.environ)
-        """The theme that the user asked for, which may not exist."""
+        """The theme that the user asked for; it may not exist."""
         self.use_palette(palette or palette_in_force(os.environ))
 
     def use_palette(self, palette: Palette) -> None:

@@ -40,7 +40,7 @@ _MOST_STEPS = 12
 
 Cell = tuple[str, str]
 """A character and its style, spelled as the terminal takes it. An empty character is the second
-half of a wide one. A blank's style is only what shows of it."""
+half of a wide one. A blank has only the visible part of its style."""
 Row = list[Cell | None]
 """The cells of a row; None where it is unknown what is shown."""
 
@@ -434,7 +434,7 @@ def _take_apart(style: str) -> tuple[frozenset[str], str, str] | None:
 
 @lru_cache(4096)
 def _style_of_blank(style: str) -> str:
-    """What can be seen of a style on a blank."""
+    """The part of a style that shows on a blank."""
     parts = _take_apart(style)
     if parts is None or parts[0] & _SHOWN_ON_BLANKS:
         return style

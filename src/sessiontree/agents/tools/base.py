@@ -21,10 +21,10 @@ Block = dict[str, Any]
 """A content block as a session file has it."""
 
 PreviewKind = Literal["command", "diff", "content", "text"]
-"""What a preview is: a shell command, a unified diff, the whole content of a file, or words."""
+"""The kind of a preview: a shell command, a unified diff, the whole content of a file, or words."""
 
 Reach = Literal["call", "folder", "session"]
-"""How far a permission goes: this very call, the tool in one folder, the tool in this session."""
+"""The reach of a permission: this call, the tool in one folder, or the tool in this session."""
 
 Kind = Literal["string", "integer", "boolean", "array"]
 Report = Callable[[str], Awaitable[None]]
@@ -207,7 +207,7 @@ class Tool(Protocol):
         """The definition for the model."""
 
     async def run(self, call: ToolCall) -> ToolOutcome:
-        """Do it. Raises ToolError, ConfinementError or OSError; cancelling ends it."""
+        """Run the call. Raises ToolError, ConfinementError or OSError; cancelling ends it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""``bash``: a command of the model's, run in the project folder.
+"""``bash``: run the model's command in the project folder.
 
 Owns asking first, the environment, and telling how the command ended. A shell cannot be confined
 to a folder from outside; that is why every command is shown to the user before it runs.

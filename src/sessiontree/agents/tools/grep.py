@@ -91,7 +91,7 @@ class GrepTool:
 
 
 def _parse(output: str) -> tuple[list[str], dict[str, Any] | None]:
-    """The lines to show and the worker's last word, None if it could not say it."""
+    """The lines to show and the worker's last message, None if it ended without one."""
     found: list[str] = []
     for line in output.splitlines():
         try:

@@ -1,4 +1,4 @@
-"""All tools of one project behind one door.
+"""Look up, check and run all tools of one project.
 
 Owns looking a tool up, checking its arguments, the user's confirmation, plan mode, and turning
 every outcome, failures included, into a ``toolResult`` message. Knows no model provider.
@@ -74,7 +74,7 @@ class Toolbox:
         self.fill(tools)
 
     def fill(self, tools: Sequence[Tool]) -> None:
-        """These are the tools from now on."""
+        """Replace the tools."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._refusal = None
 

@@ -181,7 +181,7 @@ class Articles:
         return path
 
     def _arguments(self, name: str, arguments: Mapping[str, Any], path: str) -> str:
-        """What a call is given: an edit as a difference, a file in colours, the rest as JSON."""
+        """Draw a call's arguments: an edit as a difference, a file in colours, the rest as JSON."""
         changes = list(_changes(arguments))
         if changes:
             return "".join(
@@ -325,7 +325,7 @@ def _shorten(text: str) -> str:
 
 
 def _changes(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What an edit replaces, and by what; of several edits in one call each."""
+    """Yield what each edit of a call replaces, and by what."""
     edits = arguments.get("edits")
     for edit in [arguments, *(edits if isinstance(edits, list) else ())]:
         if isinstance(edit, dict):

@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 TEXT_CHARACTERS = 140
 HAS_ARTICLE, IS_FAILED = 1, 2
-# What only says how a text looks, and so nothing in a single line of it.
+# Marks of Markdown that only say how a text looks; a single line leaves them out.
 _MARKDOWN = re.compile(r"^[ \t]*#{1,6}[ \t]+|\*\*(?=\S)|(?<=\S)\*\*|`", re.MULTILINE)
 
 Row = list[Any]

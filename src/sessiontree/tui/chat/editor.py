@@ -85,7 +85,7 @@ class Editor(TextArea):
 
     @property
     def whole_text(self) -> str:
-        """The text with what folded pastes stand for."""
+        """The text with all folded pastes unfolded."""
         return self._pastes.expand(self.text)
 
     @property
@@ -312,7 +312,7 @@ class Choice:
 
 
 class Completions(RowList[Choice]):
-    """List what a text could become; hidden if that is nothing."""
+    """A list of completions; hidden if there are none."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_choice, id="completions")

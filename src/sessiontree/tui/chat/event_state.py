@@ -27,7 +27,7 @@ class Narrator:
     running_since: float | None = None
     """When the agent began to work; None while it is idle."""
     activity: str = ""
-    """What the agent is doing, in a word or two."""
+    """The agent's present activity, in a word or two."""
     retry: events.ModelRetry | None = None
     """The latest failed call of the model, until the next one answers."""
     _retry_at: float = 0.0

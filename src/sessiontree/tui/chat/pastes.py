@@ -46,7 +46,7 @@ class Pastes:
         return mark
 
     def expand(self, text: str) -> str:
-        """The text with what its marks stand for; marks inside of that stay as they are."""
+        """The text with its marks unfolded; marks inside the pasted texts stay."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda found: self._texts[found[0]], text)

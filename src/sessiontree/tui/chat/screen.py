@@ -51,7 +51,7 @@ logger = get_logger(__name__)
 
 _TICK_S = 1 / 15
 _FILES_S = 10.0
-"""How long the list of the project's files counts as new."""
+"""Seconds for which the list of the project's files counts as new."""
 
 
 SpellResume: TypeAlias = Callable[[str, str, str], str]
@@ -269,7 +269,7 @@ class ChatScreen(Screen[None]):
 
     def on_editor_sent(self, event: Editor.Sent) -> None:
         event.stop()
-        self.status.unsay()  # it told of what was before this
+        self.status.unsay()  # the notice was about the state before this
         self.send(event.text, is_queued=event.is_queued)
 
     def send(self, text: str, *, is_queued: bool) -> None:
