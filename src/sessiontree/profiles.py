@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from sessiontree.errors import SessionTreeError
 
@@ -44,8 +46,7 @@ class UnknownProfileError(SessionTreeError, ValueError):
         super().__init__(f'Unknown profile "{name}"; choose one of {", ".join(PROFILE_NAMES)}')
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """One agent's folders and dialect."""
 
     name: str

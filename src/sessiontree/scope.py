@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile, list_profiles
@@ -43,8 +45,7 @@ Reach = Literal["project", "all"]
 Progress = Callable[[int, int], object]
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, dict=True):
     """The sessions in question. ``url`` is None for files of the profile."""
 
     cwd: str
@@ -59,6 +60,11 @@ class Scope:
     is_store_named: bool = False
     """Whether a person chose the store just now; the environment's need not be named again."""
 
+    @property
+    def is_in_files(self) -> bool:
+        """Whether the sessions in question are in files; ``files`` loads what reads those."""
+        return self.url is None
+
     @cached_property
     def store(self) -> SessionStore:
         """The store of new sessions, in which ids are looked up. Raises StoreError."""
@@ -71,7 +77,7 @@ class Scope:
         """The store, if it is the profile's files: for what is true of files only."""
         from sessiontree.stores.files.store import FileStore
 
-        if self.url is not None:
+        if not self.is_in_files:
             return None
         store = FileStore(profile=self.profile, session_dir=self.session_dir)
         is_given = self.is_profile_named or self.session_dir is not None

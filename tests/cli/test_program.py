@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.agent_samples import claude_answer, claude_prompt, put_claude
 
 from sessiontree._version import __version__
 from sessiontree.cli.program import _COMMANDS, start
@@ -16,6 +17,9 @@ from sessiontree.cli.program import _COMMANDS, start
 from .conftest import PROGRAM, Machine
 
 HEAVY = ("asyncio", "rich", "textual", "pydantic", "pydantic_ai", "importlib.metadata", "httpx")
+
+
+CLAUDE = "11111111-1111-4111-8111-111111111111"
 
 
 def _modules_after(machine: Machine, *args: str) -> set[str]:
@@ -46,6 +50,60 @@ def test_a_listing_imports_nothing_heavy(machine: Machine) -> None:
     assert "sessiontree.discovery.listing" in loaded
     assert not loaded & set(HEAVY)
     assert not any(name.startswith(("sessiontree.runtime", "sessiontree.tui")) for name in loaded)
+
+
+# Each takes a millisecond or more of every command that loads it: OpenSSL, the generators of code
+# and of documents, archives, what opens sessions, tables of characters.
+SLOW = (
+    "hashlib", "dataclasses", "shutil", "rich.cells", "sessiontree.stores", "sessiontree.session",
+    "sessiontree.importers", "sessiontree.discovery.adapters.goose",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", "--all-agents"],
+        ["search", "hello"],
+        ["search", "hello", "--tools", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_finding_sessions_of_all_agents_imports_nothing_slow(
+    machine: Machine, words: list[str]
+) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi", title="你好，世界 └ …")
+    put_claude(machine.home, CLAUDE, claude_prompt("hello"), claude_answer("hi"))
+    assert machine.run("keep").code == 0
+    assert machine.run("search", "hello").code == 0
+    machine.env["XDG_DATA_HOME"] = str(machine.home / "data")
+    loaded = _modules_after(machine, *words)
+    assert "sessiontree.discovery.adapters.claude_code" in loaded
+    assert loaded & {*HEAVY, *SLOW} == set()
+
+
+@pytest.mark.parametrize("has_thread", [False, True])
+def test_what_others_tidy_up_when_the_program_ends_is_tidied_up(
+    machine: Machine, has_thread: bool
+) -> None:
+    machine.session("0199a3f2c0de1234", "hello", "hi")
+    (machine.home / "site").mkdir()
+    (machine.home / "site" / "sitecustomize.py").write_text(
+        "import atexit, threading\n"
+        "atexit.register(print, 'tidied')\n"
+        "def work():\n"
+        "    threading.main_thread().join()\n"
+        "    print('worked')\n" + "threading.Thread(target=work).start()\n" * has_thread
+    )
+    done = subprocess.run(
+        [PROGRAM, "search", "walrus"],
+        cwd=machine.project,
+        env={**machine.env, "PYTHONPATH": str(machine.home / "site")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    ends = ["worked", "tidied"] if has_thread else ["tidied"]
+    assert done.stdout.splitlines() == ["Nothing found: no session has the word walrus", *ends]
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

@@ -27,8 +27,30 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     collect_rarely()
     code = _guarded(arguments)
-    gc.freeze()  # nothing is left to be collected when the interpreter ends
+    _leave(code)
     return code
+
+
+def _leave(code: int) -> None:
+    """End the process, and spare it the interpreter's tidying up: 5 of the 80 ms of a listing.
+
+    Where more than a command's own memory is left to tidy up (threads, what could not be written),
+    it returns, and the interpreter does that as usual.
+    """
+    import atexit
+    import threading
+
+    if threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()  # noqa: SLF001 - no public name does it
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        gc.freeze()  # nothing is left to be collected
+        return
+    os._exit(code)
 
 
 def _guarded(arguments: list[str]) -> int:

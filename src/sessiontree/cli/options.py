@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Callable
 from datetime import datetime, time
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -208,14 +209,19 @@ def program_word(*, is_here: bool = True) -> str:
     A path below the current folder is given relative to it if the command ``is_here``, which means
     that it does not change to another folder first.
     """
-    import shutil
     import sys
 
+    name = "sessiontree"
     own = os.path.abspath(sys.argv[0])
-    if shutil.which("sessiontree") or os.path.basename(own) != "sessiontree":
-        return "sessiontree"
+    if os.path.basename(own) != name or any(map(partial(_has_program, name), os.get_exec_path())):
+        return name
     near = os.path.relpath(own)
     return near if is_here and not near.startswith("..") else own
+
+
+def _has_program(name: str, folder: str) -> bool:
+    path = os.path.join(folder, name)
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def store_words(scope: Scope) -> list[str]:

@@ -65,13 +65,14 @@ def write_table(
     cells = [[output.one_line(cell) for cell in row] for row in rows]
     room = output.terminal_width()
     heads = [column.head for column in columns]
-    widths = _measure([*cells, heads] if room is not None else cells, len(columns))
-    if room is not None:
+    widths = None
+    if room is not None or is_padded_in_pipe:
+        widths = _measure([*cells, heads] if room is not None else cells, len(columns))
+    if room is not None and widths is not None:
         _narrow(widths, columns, room)
         _write_row(columns, heads, widths, "dim")
     for row in cells:
-        is_padded = room is not None or is_padded_in_pipe
-        _write_row(columns, row, widths if is_padded else _measure([row], len(columns)))
+        _write_row(columns, row, widths)
 
 
 def can_fit(
@@ -111,15 +112,20 @@ def _narrow(
 
 
 def _write_row(
-    columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], style: str | None = None
+    columns: Sequence[Column],
+    row: Sequence[str],
+    widths: Sequence[int] | None,
+    style: str | None = None,
 ) -> None:
     spans: list[output.Span] = []
     last = max((i for i, text in enumerate(row) if text), default=0)
-    for i, (column, text, width) in enumerate(zip(columns, row, widths, strict=True)):
+    for i, (column, text) in enumerate(zip(columns, row, strict=True)):
         if i > last:
             break
-        fitted = (output.fit_end if column.keeps_end else output.fit)(text, width)
-        padding = " " * (width - output.text_width(fitted))
+        fitted, padding = text, ""
+        if widths is not None:
+            fitted = (output.fit_end if column.keeps_end else output.fit)(text, widths[i])
+            padding = " " * (widths[i] - output.text_width(fitted))
         painted = (fitted, column.style if style is None else style)
         if column.is_number:
             spans += [padding, painted]

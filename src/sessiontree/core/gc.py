@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_OBJECTS_OF_A_COMMAND = 20_000
+_OBJECTS_OF_A_COMMAND = 50_000
 _usual = gc.get_threshold()
 
 

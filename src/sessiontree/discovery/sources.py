@@ -7,7 +7,7 @@ the picker ask here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -95,21 +95,23 @@ def find_sources(
     that this user does not have may be left out. Raises UnknownAgentError. Two agents may share a
     folder; then it is the first one's.
     """
-    with_kept = with_kept and home is None and is_keeping()
+    kept: Mapping[str, list[str]] = {}
+    if with_kept and home is None and is_keeping():
+        from sessiontree.discovery.kept.reading import add_kept, kept_sessions
+
+        kept = kept_sessions()
     made: list[Source] = []
     taken: set[str] = set()
-    if agents in (None, "all") and home is None and not with_kept:
-        agents = [name for name in agent_names() if not is_absent(name)]
+    if agents in (None, "all") and home is None:
+        agents = [name for name in agent_names() if name in kept or not is_absent(name)]
     for adapter in get_adapters(agents):
         places = adapter.find(home, _summaries(adapter))
         for folder in taken.intersection(places.folders):
             del places.folders[folder]
         taken.update(places.folders)
         made.append(Source(adapter, places))
-    if with_kept:
-        from sessiontree.discovery.kept.reading import add_kept
-
-        add_kept((source.adapter, source.places) for source in made)
+    if kept:
+        add_kept(((source.adapter, source.places) for source in made), kept)
     return made
 
 

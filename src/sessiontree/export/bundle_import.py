@@ -13,8 +13,9 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from sessiontree import clock
 from sessiontree.discovery import paths

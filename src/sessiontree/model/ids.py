@@ -103,8 +103,22 @@ def _parse_time(text: str) -> int | None:
         return None
 
 
-def sha256_hex(data: bytes) -> str:
-    """The SHA-256 of some bytes, in hex digits."""
+def sha256(data: bytes) -> bytes:
+    """The SHA-256 of some bytes."""
     import hashlib
 
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(data).digest()
+
+
+def sha256_hex(data: bytes) -> str:
+    """The same in hex digits."""
+    return sha256(data).hex()
+
+
+def digest_quickly(data: bytes) -> bytes:
+    """A digest for a cache: made without OpenSSL, which takes 2 ms to load."""
+    try:
+        from _blake2 import blake2b
+    except ImportError:  # not every Python has it under this name
+        from hashlib import blake2b
+    return blake2b(data, digest_size=32).digest()

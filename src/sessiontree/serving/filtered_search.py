@@ -7,12 +7,12 @@ The picker, ``/search`` and ``sessiontree search`` ask here. Filters are explain
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+import msgspec
+from msgspec.structs import replace
 
 from sessiontree.clock import now_ms
 from sessiontree.discovery.adapters import agent_names
@@ -63,14 +63,13 @@ class ModelReader:
         return find_sources("all")
 
 
-@dataclass
-class FilteredSearch:
+class FilteredSearch(msgspec.Struct):
     """A query with its filters, to be asked of a scope."""
 
     scope: Scope
     filters: Filters
     today: date
-    models: ModelReader = field(default_factory=ModelReader)
+    models: ModelReader = msgspec.field(default_factory=ModelReader)
 
     @classmethod
     def of(cls, query: str, scope: Scope) -> FilteredSearch:
@@ -145,7 +144,7 @@ class FilteredSearch:
         near = find_near_miss(self.filters.words, in_tools=in_tools)
         if near.query is None:
             return near
-        meant = replace(self, filters=structs.replace(self.filters, words=near.query))
+        meant = replace(self, filters=replace(self.filters, words=near.query))
         return (
             near
             if meant.search(include_tools=include_tools, limit=1)

@@ -14,10 +14,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from sessiontree.discovery.paths import same_cwd
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError

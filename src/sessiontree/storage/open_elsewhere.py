@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 
 import msgspec
@@ -27,6 +26,8 @@ if sys.platform == "linux":
         whatever container. The lease is given back at once; should somebody open the file in that
         moment, the kernel sends a signal, which is one that is ignored.
         """
+        import signal  # only here: few commands write, and all load this module
+
         try:
             fcntl.fcntl(number, _F_SETSIG, signal.SIGURG)
             fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)

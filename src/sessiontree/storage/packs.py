@@ -28,7 +28,6 @@ number, and the old one is removed; a reader that misses it asks the index again
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import struct
@@ -38,6 +37,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sessiontree.errors import PersistenceError
+from sessiontree.model.ids import sha256
 from sessiontree.storage import locks
 from sessiontree.storage.atomic import write_all
 from sessiontree.storage.file import FileSessionStorage
@@ -129,7 +129,7 @@ class PackFolder:
             data = inflate.decompress(stored, record.size + 1)
         except zlib.error:
             data = b""
-        if len(data) != record.size or hashlib.sha256(data).digest() != record.digest:
+        if len(data) != record.size or sha256(data) != record.digest:
             raise DamagedPackError(f"{self.path(record.pack)}: damaged at {record.at}")
         return data
 
@@ -184,7 +184,7 @@ class PackWriter:
         if self._handle is None:
             self._begin()
         assert self._handle is not None
-        digest = digest if digest is not None else hashlib.sha256(payload).digest()
+        digest = digest if digest is not None else sha256(payload)
         head = _HEAD.pack(_MAGIC, kind, digest, len(payload), len(stored))
         at = self._ends[self._no]
         with self._writing():

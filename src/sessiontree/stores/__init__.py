@@ -16,8 +16,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from sessiontree.errors import StoreError
 from sessiontree.profiles import Profile, get_profile

@@ -8,7 +8,6 @@ lacks is spelled as an escape in running text (`spell`), which loses nothing, an
 from __future__ import annotations
 
 import codecs
-import unicodedata
 
 from sessiontree.text.width import text_width
 
@@ -81,6 +80,8 @@ def _liken(letter: str) -> str:
 
 
 def _letter_or_marks(letter: str) -> str:
+    import unicodedata  # only here: most terminals have every letter
+
     base = unicodedata.normalize("NFKD", letter)[0]
     width = text_width(letter)
     return base if base.isascii() and base.isprintable() and width == 1 else "?" * width

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
-# Latin, Greek, the most of Cyrillic and typographic signs take one column each, and are common.
-_MAYBE_NOT_NARROW = re.compile(
-    "[^\x00-\xac\xae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e]"
-)
+# Latin, Greek, the most of Cyrillic, typographic signs and lines take one column each; Chinese,
+# Japanese and Korean characters two. These are common, and need no table.
+_NARROW = "\x00-\xac\xae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u2500-\u259f"
+_WIDE = "\u3000-\u3029\u3041-\u3096\u30a0-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
+_MAYBE_NOT_NARROW = re.compile(f"[^{_NARROW}]")
 _MOST_A_COLUMN = 16
 """More characters than any writing puts into one column: a family of emoji has seven in two."""
 _HIDDEN = ("Mn", "Mc", "Me", "Cf")
@@ -26,6 +27,8 @@ def text_width(text: str) -> int:
     """Columns that a safe line takes on a terminal."""
     if _is_narrow(text):
         return len(text)
+    if _is_plain(text):
+        return len(text) + len(_wide().findall(text))
     try:
         from rich.cells import cell_len
     except ImportError:
@@ -38,8 +41,25 @@ def _is_narrow(text: str) -> bool:
     return text.isascii() or _MAYBE_NOT_NARROW.search(text) is None
 
 
+def _is_plain(text: str) -> bool:
+    """Whether each character surely is a letter of its own, and takes one column or two."""
+    return _maybe_not_plain().search(text) is None
+
+
+@cache
+def _maybe_not_plain() -> re.Pattern[str]:
+    return re.compile(f"[^{_NARROW}{_WIDE}]")
+
+
+@cache
+def _wide() -> re.Pattern[str]:
+    return re.compile(f"[{_WIDE}]")
+
+
 def _letters(text: str) -> Iterable[tuple[int, int]]:
     """Where each letter with all its marks ends, and the columns it takes."""
+    if _is_plain(text):
+        return enumerate((2 if _wide().match(letter) else 1 for letter in text), 1)
     try:
         from rich.cells import split_graphemes
     except ImportError:

@@ -82,23 +82,21 @@ def _find(scope: Scope, everywhere: bool, agents: str | None, limit: int) -> Any
     reached = scope.reaching("all" if everywhere else "project", agents=agents)
     # Files are read to be sorted; a database is asked for no more than is shown.
     with output.Progress("Reading sessions") as progress:
-        return reached.list(progress, limit=limit or None if scope.files is None else None)
+        return reached.list(progress, limit=None if scope.is_in_files else limit or None)
 
 
 def _count(scope: Scope, found: Any, everywhere: bool) -> int:
     """The number of sessions to list, if it is known."""
     total = found.total
-    if total is None and scope.files is None:
+    if total is None and not scope.is_in_files:
         total = scope.reaching("all" if everywhere else "project").list(limit=0).total
     return len(found) if total is None else int(total)
 
 
 def _bring_home(scope: Scope, found: Any) -> bool:
     """Bring lines to a moved session that another program wrote to its old place."""
-    if scope.files is None:
-        return False
     damaged = [info.path for info in found.damaged] + [file.path for file in found.unreadable]
-    if not damaged:
+    if not damaged or scope.files is None:
         return False
     from sessiontree.stores.files.strays import gather_strays
 
@@ -203,7 +201,7 @@ def _write_first_steps(scope: Scope, *, has_others: bool) -> None:
     """If nothing is listed, say what other agents have on this machine, or how to begin."""
     from sessiontree.discovery.sources import count_sessions
 
-    counts = count_sessions(but=scope.profile.name) if scope.files is not None else []
+    counts = count_sessions(but=scope.profile.name) if scope.is_in_files else []
     if counts:
         found = ", ".join(f"{count:,} of {agent}" for agent, count in counts)
         output.write_note((f"Found: {found} (--all-agents lists them)", "dim"))

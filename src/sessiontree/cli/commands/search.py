@@ -117,7 +117,7 @@ def search_command(
     if asked.filters.words:
         count = sum(hit.session.copy_of is None for hit in results)
         _write_rest(results.total, count, tools, role or asked.filters.role)
-    if results.is_indexing and scope.files is not None:
+    if results.is_indexing and scope.is_in_files:
         _finish_index(scope, agents)
     return output.OK if results else output.FAILURE
 

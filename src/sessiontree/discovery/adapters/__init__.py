@@ -27,6 +27,7 @@ OWN_AGENTS = PROFILE_NAMES
 """Agents whose sessions Sessiontree also writes; each is a profile."""
 
 _DATA = "~/.local/share"
+"""Where programs keep their data, unless ``XDG_DATA_HOME`` names another folder."""
 BUILT_IN = {
     # name: (module, class, the folder that its user has, variables that name another one)
     "claude-code": ("claude_code", "ClaudeCode", "~/.claude", ("CLAUDE_CONFIG_DIR",)),
@@ -34,9 +35,9 @@ BUILT_IN = {
     "gemini-cli": ("gemini_cli", "GeminiCli", "~/.gemini", ("GEMINI_CLI_HOME",)),
     "qwen-code": ("qwen_code", "QwenCode", "~/.qwen", ("QWEN_RUNTIME_DIR", "QWEN_HOME")),
     "copilot-cli": ("copilot_cli", "CopilotCli", "~/.copilot", ("COPILOT_HOME",)),
-    "goose": ("goose", "Goose", f"{_DATA}/goose", ("GOOSE_PATH_ROOT", "XDG_DATA_HOME")),
+    "goose": ("goose", "Goose", f"{_DATA}/goose", ("GOOSE_PATH_ROOT",)),
     "hermes": ("hermes", "Hermes", "~/.hermes", ("HERMES_HOME",)),
-    "opencode": ("opencode", "OpenCode", f"{_DATA}/opencode", ("OPENCODE_DB", "XDG_DATA_HOME")),
+    "opencode": ("opencode", "OpenCode", f"{_DATA}/opencode", ("OPENCODE_DB",)),
 }
 _loaded: dict[str, AgentAdapter] = {}
 _installed: dict[str, AgentAdapter] | None = None
@@ -97,6 +98,9 @@ def is_absent(name: str) -> bool:
     _, _, folder, variables = BUILT_IN[name]
     if any(os.environ.get(variable) for variable in variables):
         return False
+    data = os.environ.get("XDG_DATA_HOME")
+    if data and folder.startswith(_DATA):
+        folder = data + folder.removeprefix(_DATA)
     try:
         os.stat(os.path.expanduser(folder))
     except (FileNotFoundError, NotADirectoryError):

@@ -70,12 +70,14 @@ class ClaudeCode(AgentAdapter):
                 found.unreadable.append((project, error.strerror or str(error)))
                 continue
             found.folders[project] = files
-            ids = {
-                os.path.basename(stat.path).removesuffix(places.SUFFIX)
-                for stat in files
-                if not places.is_subagent(stat.path)
-            }
-            beside += [(stat, ids) for stat in files if places.is_subagent(stat.path)]
+            start, end = len(project) + 1, -len(places.SUFFIX)
+            ids: set[str] = set()
+            for stat in files:
+                name = stat.path[start:end]
+                if name.startswith(places.SUBAGENT):
+                    beside.append((stat, ids))
+                else:
+                    ids.add(name)
             for folder in sorted(folders):
                 owner = os.path.basename(folder)
                 subagents = os.path.join(folder, "subagents")

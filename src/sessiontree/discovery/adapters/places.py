@@ -16,6 +16,8 @@ from sessiontree.discovery.kept import is_keeping
 from sessiontree.storage.regular import open_for_reading
 
 SUFFIX = ".jsonl"
+SUBAGENT = "agent-"
+"""The beginning of the name of a subagent's transcript."""
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ROLLOUT_ID = re.compile(rf"rollout-.*?-({_UUID})(?:_{_UUID})?\.jsonl(?:\.zst)?")
 _SAFE_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -107,7 +109,7 @@ def session_id_of(path: str) -> str | None:
 
 def subagent_id(path: str, owner: str) -> str:
     """The id of a subagent's transcript that is listed as a session of its own."""
-    return f"{os.path.basename(path).removeprefix('agent-').removesuffix(SUFFIX)}@{owner}"
+    return f"{os.path.basename(path).removeprefix(SUBAGENT).removesuffix(SUFFIX)}@{owner}"
 
 
 def find_sidechains(path: str, session_id: str | None) -> list[str]:
@@ -200,7 +202,7 @@ def kept_parts(path: str) -> list[str]:
 def is_subagent(path: str) -> bool:
     """Whether a file is a subagent's transcript, by its name."""
     name = os.path.basename(path)
-    return name.startswith("agent-") and name.endswith(SUFFIX)
+    return name.startswith(SUBAGENT) and name.endswith(SUFFIX)
 
 
 def session_folder(path: str) -> str:

@@ -170,15 +170,26 @@ class KeptIndex:
 
     # -- asking ----------------------------------------------------------------------------
 
-    def paths_of(self, agent: str) -> list[bytes]:
-        """The paths of an agent's kept sessions and parts."""
-        rows = self._database.execute(
-            "SELECT path FROM files WHERE agent = ? AND kind IN ('session', 'part')", (agent,)
-        )
-        return [path for (path,) in rows]
+    def paths(self) -> dict[str, list[bytes]]:
+        """The paths of the kept sessions and parts, by agent."""
+        found: dict[str, list[bytes]] = {}
+        for agent, path in self._database.execute(
+            "SELECT agent, path FROM files WHERE kind IN ('session', 'part')"
+        ):
+            found.setdefault(agent, []).append(path)
+        return found
+
+    def find_some(self, paths: Iterable[str]) -> list[Manifest]:
+        """The manifests of the files that had these paths, all from one state of the index."""
+        self._database.execute("BEGIN")
+        try:
+            return [manifest for manifest in map(self.find, paths) if manifest is not None]
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
 
     def find(self, path: str) -> Manifest | None:
-        """The manifests of the file that had this path."""
+        """The manifest of the file that had this path."""
         row = self._database.execute(
             "SELECT data FROM files WHERE path = ?", (os.fsencode(path),)
         ).fetchone()

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -138,21 +138,26 @@ def kept_parts(path: str) -> list[str]:
     return [each.name for each in found if each.kind == "part"]
 
 
-def add_kept(found: Iterable[tuple[AgentAdapter, Places]]) -> None:
+def kept_sessions() -> dict[str, list[str]]:
+    """The paths of the kept sessions and their parts, by agent."""
+    with contextlib.suppress(OSError, *sqlite.FAILURES), open_index() as index:
+        if index is not None:
+            found = index.paths()
+            return {agent: list(map(os.fsdecode, paths)) for agent, paths in found.items()}
+    return {}
+
+
+def add_kept(found: Iterable[tuple[AgentAdapter, Places]], kept: Mapping[str, list[str]]) -> None:
     """Add each agent's kept sessions whose originals are gone to where its sessions are.
 
     A session that is there under another path, because it was moved or archived, is not gone.
     """
-    with contextlib.suppress(OSError, *sqlite.FAILURES), open_index() as index:
-        if index is not None:
-            for adapter, places in found:
-                _add_of_agent(index, adapter, places)
+    for adapter, places in found:
+        if adapter.name in kept:
+            _add_of_agent(adapter, places, kept[adapter.name])
 
 
-def _add_of_agent(index: KeptIndex, adapter: AgentAdapter, places: Places) -> None:
-    kept = list(map(os.fsdecode, index.paths_of(adapter.name)))
-    if not kept:
-        return
+def _add_of_agent(adapter: AgentAdapter, places: Places, kept: list[str]) -> None:
     present = {stat.path for stat in places.files()}
     missing = [path for path in kept if path not in present]
     if not missing:
@@ -160,10 +165,10 @@ def _add_of_agent(index: KeptIndex, adapter: AgentAdapter, places: Places) -> No
     names = {os.fsencode(os.path.basename(path)) for path in present}
     # What a person removed does not come back here.
     names |= set(map(os.fsencode, adapter.removed_names()))
-    manifests = [index.find(path) for path in missing]
-    for manifest in manifests:
-        if manifest is not None and not _is_elsewhere(manifest, names, places):
-            _add(adapter, places, manifest)
+    with contextlib.suppress(OSError, *sqlite.FAILURES), open_index() as index:
+        for manifest in index.find_some(missing) if index is not None else ():
+            if not _is_elsewhere(manifest, names, places):
+                _add(adapter, places, manifest)
 
 
 def _is_elsewhere(manifest: Manifest, names: set[bytes], places: Places) -> bool:

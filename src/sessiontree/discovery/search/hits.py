@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.profiles import DEFAULT_PROFILE, PROFILE_NAMES
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(msgspec.Struct, frozen=True):
     """A session with the words, and the message that shows them best.
 
     ``snippet`` is one line of the message's text; ``marks`` are the ranges of the words in it. If
@@ -47,8 +47,7 @@ class SearchHit:
         return shlex.join([*command, "--resume", self.path])
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
+class IndexProgress(msgspec.Struct, frozen=True):
     """The number of sessions to search, and of those that the index holds."""
 
     done: int

@@ -25,12 +25,10 @@ reads the session files instead.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -54,6 +52,7 @@ from sessiontree.discovery.search.words import TOKENIZER
 from sessiontree.discovery.selection import Selection
 from sessiontree.discovery.sources import Source
 from sessiontree.discovery.workers import Job, are_shared, work_at_once
+from sessiontree.model.ids import digest_quickly
 from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
@@ -94,14 +93,12 @@ class IndexRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
     segments: list[Segment]
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     no: int
     row: IndexRow
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(msgspec.Struct):
     """A session's new text, ready to write; with a ``base``, the text appended to that."""
 
     stat: FileStat
@@ -481,7 +478,7 @@ def _digest(files: list[FileStat]) -> bytes | None:
         encoded = _encode_row(files)
     except UnicodeEncodeError:
         return None
-    return hashlib.sha256(encoded).digest()
+    return digest_quickly(encoded)
 
 
 def _path(folder: object, name: object) -> str:

@@ -8,7 +8,9 @@ rf), and one without a letter or digit (``->``, an emoji) as literal text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from sessiontree.discovery.search.words import split_words
 
@@ -18,8 +20,7 @@ _MAX_WORDS = 64
 _LEAST_BEGINNING = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """Words that must follow each other; the last may be a prefix.
 
     ``run`` if they are the pairs of one run of unspaced characters. A ``literal`` has no words and
@@ -42,8 +43,7 @@ class Term:
         return f'"{phrase}"' + (" *" if self.is_prefix else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """The terms that a session must contain, and those it must not."""
 
     wanted: tuple[Term, ...]

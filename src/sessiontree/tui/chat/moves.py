@@ -10,10 +10,10 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual.app import SuspendNotSupported
 
 from sessiontree import clock

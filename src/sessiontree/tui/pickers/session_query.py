@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from sessiontree.discovery.adapters import agent_names
 from sessiontree.discovery.listing import SessionInfo

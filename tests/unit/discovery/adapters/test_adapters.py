@@ -170,6 +170,17 @@ def test_environment_variables_say_where_sessions_are(
     assert found["codex"]
 
 
+@pytest.mark.parametrize("agent", ["goose", "opencode"])
+def test_the_folder_of_programs_data_may_lie_elsewhere(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_loaded", {})
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert adapters.is_absent(agent)
+    (tmp_path / "data" / agent).mkdir(parents=True)
+    assert not adapters.is_absent(agent)
+
+
 @pytest.mark.parametrize(("agent", "path"), EVERY, ids=lambda value: Path(value).name)
 def test_a_file_is_recognized_by_its_own_agent_only(agent: str, path: Path) -> None:
     records = read_records(path.read_bytes()).records[:50]
