@@ -150,6 +150,11 @@ def texts(messages: Iterable[Wire]) -> list[str]:
     return said
 
 
+def text_of(message: Wire) -> str:
+    """The text of a message or a tool's result: its text blocks, joined."""
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
 def said(session: SessionManager) -> list[str]:
     """What the model would see of the session, in one string for each message."""
     return texts(session.build_session_context().messages)
@@ -158,3 +163,4 @@ def said(session: SessionManager) -> list[str]:
 TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 """The message entries ``a1`` to ``a4``."""
 ONE_TURN = TALK[:2]
+ASKED = TALK[:3]

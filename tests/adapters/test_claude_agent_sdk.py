@@ -22,7 +22,7 @@ from sessiontree.discovery.adapters.records import read_records
 from sessiontree.importers.foreign import load_foreign
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "claude-code"
-TALK = GOLDEN / "3f2a9c10-7b1e-4c55-9d0a-5e6f7a8b9c01.jsonl"
+TRANSCRIPT = GOLDEN / "3f2a9c10-7b1e-4c55-9d0a-5e6f7a8b9c01.jsonl"
 
 PROJECT = "-work-app"
 KEY: sdk.SessionKey = {"project_key": PROJECT, "session_id": "s"}
@@ -450,7 +450,7 @@ async def test_the_sdk_lists_reads_renames_forks_and_deletes(
 
 
 async def test_the_summary_is_the_one_that_all_records_give(store: SessiontreeSessionStore) -> None:
-    await feed(store, records_of(TALK), 3)
+    await feed(store, records_of(TRANSCRIPT), 3)
     kept = await store.load(KEY) or []
     whole = sdk.fold_session_summary(None, KEY, kept)
     (summary,) = await store.list_session_summaries(PROJECT)

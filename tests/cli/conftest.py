@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import samples
 
 PROGRAM = str(Path(sys.executable).with_name("sessiontree"))
 
@@ -165,15 +166,14 @@ def behead(path: Path) -> None:
 
 
 def user(text: str) -> dict[str, Any]:
-    content = [{"type": "text", "text": text}]
-    return {"message": {"role": "user", "content": content, "timestamp": 1}}
+    return {"message": samples.user([{"type": "text", "text": text}], timestamp=1)}
 
 
 def assistant(*blocks: dict[str, Any] | str, **fields: Any) -> dict[str, Any]:
     content = [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]
     usage = {"input": 100, "output": 20, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.5}}
-    message = {"role": "assistant", "provider": "acme", "model": "m1", "content": content}
-    return {"message": {**message, "usage": usage, "stopReason": "stop", "timestamp": 1, **fields}}
+    own = {"provider": "acme", "model": "m1", "usage": usage, "timestamp": 1}
+    return {"message": samples.assistant(content=content, **{**own, **fields})}
 
 
 def _talk(texts: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -53,10 +53,6 @@ class Heard:
         return [e.delta.text for e in updates if e.delta.kind == kind and e.delta.text]
 
 
-def text_of(message: dict[str, Any]) -> str:
-    return "".join(b["text"] for b in message["content"] if b["type"] == "text")
-
-
 def alive(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:

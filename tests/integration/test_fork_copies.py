@@ -16,7 +16,7 @@ from tests.samples import assistant, chain, header, lines, read, user, write
 from sessiontree import FileSessionStorage, SessionManager
 from sessiontree.storage.base import FileStat, Growth, Piece, SessionStorageReader, StrPath
 
-TALK = chain(*(make(f"text {at}") for at in range(200) for make in (user, assistant)))
+LONG = chain(*(make(f"text {at}") for at in range(200) for make in (user, assistant)))
 PATIENCE_S = 30.0
 
 
@@ -82,7 +82,7 @@ class MeddledStorage(FileSessionStorage):
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    return write(tmp_path / "source" / "session.jsonl", header(), *TALK)
+    return write(tmp_path / "source" / "session.jsonl", header(), *LONG)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def _check(fork: SessionManager, expected: int) -> None:
 def test_a_source_that_is_cut_short_after_it_was_copied_gives_what_was_read(
     source: Path, target: Path, kept: int
 ) -> None:
-    rest = lines(header(), *TALK[:kept])
+    rest = lines(header(), *LONG[:kept])
     storage = MeddledStorage(source, target, lambda: os.truncate(source, len(rest)))
     _check(SessionManager.fork_from(source, "/p", target, profile="omp", storage=storage), kept)
 
@@ -118,7 +118,7 @@ def test_a_source_that_is_rewritten_in_place_gives_what_was_read(
     storage = MeddledStorage(source, target, lambda: source.write_bytes(other))
     fork = SessionManager.fork_from(source, "/p", target, profile="omp", storage=storage)
     assert Path(str(fork.session_file)).read_bytes().endswith(other.split(b"\n", 1)[1])
-    _check(fork, len(TALK))
+    _check(fork, len(LONG))
 
 
 def test_lines_that_come_while_it_is_copied_are_not_in_the_fork(source: Path, target: Path) -> None:
@@ -128,17 +128,19 @@ def test_lines_that_come_while_it_is_copied_are_not_in_the_fork(source: Path, ta
 
     storage = MeddledStorage(source, target, append)
     _check(
-        SessionManager.fork_from(source, "/p", target, profile="omp", storage=storage), len(TALK)
+        SessionManager.fork_from(source, "/p", target, profile="omp", storage=storage),
+        len(LONG),
     )
 
 
 def test_a_copy_that_will_not_do_is_gone_before_the_entries_are_written(
     tmp_path: Path, target: Path
 ) -> None:
-    damaged = write(tmp_path / "source" / "session.jsonl", header(), *TALK, b"damaged\n")
+    damaged = write(tmp_path / "source" / "session.jsonl", header(), *LONG, b"damaged\n")
     storage = MeddledStorage(damaged, target, lambda: None)
     _check(
-        SessionManager.fork_from(damaged, "/p", target, profile="omp", storage=storage), len(TALK)
+        SessionManager.fork_from(damaged, "/p", target, profile="omp", storage=storage),
+        len(LONG),
     )
     assert storage.seen[0] == []
 
@@ -188,7 +190,7 @@ assert interrupted > 20, interrupted
 def test_an_interrupt_at_any_moment_ends_a_fork_and_leaves_nothing_half_done(
     tmp_path: Path, target: Path, end: bytes
 ) -> None:
-    source = write(tmp_path / "source" / "session.jsonl", header(), *TALK, end)
+    source = write(tmp_path / "source" / "session.jsonl", header(), *LONG, end)
     command = [sys.executable, "-c", _INTERRUPTED, str(source), str(target)]
     env = {**os.environ, "HOME": str(tmp_path / "home")}
     done = subprocess.run(

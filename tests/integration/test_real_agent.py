@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.chat_server import ChatServer, calls, fails, says
-from tests.integration.rig import Heard, text_of
-from tests.samples import user
+from tests.integration.rig import Heard
+from tests.samples import text_of, user
 
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
 from sessiontree.agents.tools.base import Confirmation

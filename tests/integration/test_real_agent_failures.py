@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.chat_server import ChatServer, Connection, breaks_off, calls, fails, says
-from tests.integration.rig import MODEL, RETRY, Heard, alive, text_of
-from tests.samples import user
+from tests.integration.rig import MODEL, RETRY, Heard, alive
+from tests.samples import text_of, user
 
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
 from sessiontree.agents.retries import RetryPolicy

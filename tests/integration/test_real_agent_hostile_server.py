@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.chat_server import Answer, ChatServer, Connection, calls, fails, says
-from tests.integration.rig import MODEL, RETRY, Heard, text_of
-from tests.samples import user
+from tests.integration.rig import MODEL, RETRY, Heard
+from tests.samples import text_of, user
 
 from sessiontree import SessionManager
 from sessiontree.agents.pydantic_ai import PydanticAIAgent

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.chat_server import ChatServer, Connection, breaks_off, calls, fails, says
-from tests.integration.rig import MODEL, Heard, text_of
+from tests.integration.rig import MODEL, Heard
+from tests.samples import text_of
 
 from sessiontree.agents import create_agent
 from sessiontree.agents.pydantic_ai import PydanticAIAgent

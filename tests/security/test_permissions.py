@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import ASKED, header, lines
 from tests.samples import assistant as answer
-from tests.samples import chain, header, lines
 from tests.samples import user as prompt
 
 from sessiontree import HistoryStorage, PersistenceError, SessionManager, search
@@ -23,8 +23,6 @@ from sessiontree.maintenance.checkup import check_profile, repair_findings
 from sessiontree.profiles import Profile
 from sessiontree.stores.files.folders import remember_session_dir
 from sessiontree.stores.files.trash import move_to_trash
-
-TALK = chain(prompt("1"), answer("2"), prompt("3"))
 
 
 def live_a_little(profile: Profile, tmp_path: Path) -> None:
@@ -91,17 +89,17 @@ def everybodys(path: Path, content: bytes) -> Path:
 
 
 def recover_damaged(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "in" / "x.jsonl", lines(b"junk\n", *TALK, b"junk\n"))
+    file = everybodys(tmp_path / "in" / "x.jsonl", lines(b"junk\n", *ASKED, b"junk\n"))
     SessionManager.open(file).close()
 
 
 def recover_damaged_draft(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "in" / ".x.jsonl.draft", lines(b"junk\n", *TALK[:1]))
+    file = everybodys(tmp_path / "in" / ".x.jsonl.draft", lines(b"junk\n", *ASKED[:1]))
     SessionManager.open(file).close()
 
 
 def recover_overwritten(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *TALK))
+    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *ASKED))
     session = SessionManager.open(file)
     session.build_session_context()
     file.write_bytes(b"something else\n")
@@ -111,14 +109,14 @@ def recover_overwritten(tmp_path: Path) -> None:
 
 
 def restore_deleted(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *TALK))
+    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *ASKED))
     session = SessionManager.open(file)
     file.unlink()
     session.append_message(prompt("on"))
 
 
 def copy_in_every_way(tmp_path: Path) -> None:
-    source = everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *TALK))
+    source = everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *ASKED))
     everybodys(tmp_path / "out" / "x" / "deep" / "artifact", b"a").parent.chmod(0o755)
     inside = tmp_path / "in"
     SessionManager.fork_from(source, "/other", inside).fork()
@@ -132,7 +130,7 @@ def copy_in_every_way(tmp_path: Path) -> None:
 
 
 def keep_what_is_rejected(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *TALK, b"junk\n"))
+    file = everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *ASKED, b"junk\n"))
     with SessionManager.open(file, tmp_path / "in") as session:
         session.rewrite_entries()
     (tmp_path / "in").mkdir()
@@ -140,7 +138,7 @@ def keep_what_is_rejected(tmp_path: Path) -> None:
 
 
 def move_away(tmp_path: Path) -> None:
-    session = SessionManager.open(everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *TALK)))
+    session = SessionManager.open(everybodys(tmp_path / "out" / "x.jsonl", lines(header(), *ASKED)))
     session.move_to(tmp_path / "elsewhere")
     (tmp_path / "in").mkdir()
     os.link(str(session.session_file), tmp_path / "in" / "x.jsonl")
@@ -175,7 +173,7 @@ def test_what_is_made_of_a_file_that_all_may_read_is_private(
 
 @pytest.mark.usefixtures("profile")
 def test_a_session_that_was_opened_to_others_stays_so_through_rewrites(tmp_path: Path) -> None:
-    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *TALK))
+    file = everybodys(tmp_path / "in" / "x.jsonl", lines(header(), *ASKED))
     with SessionManager.open(file) as session:
         session.set_session_name("name")
         session.rewrite_entries()

@@ -190,11 +190,11 @@ def assert_agreement(session: SessionManager, folder: Path) -> None:
     assert again.session_name == session.session_name
     assert messages_of(again) == messages_of(session)
     if again.leaf_id == session.leaf_id:
-        assert said(again) == said(session)
+        assert context_of(again) == context_of(session)
     again.close()
 
 
-def said(session: SessionManager) -> list[Any]:
+def context_of(session: SessionManager) -> list[Any]:
     return session.build_session_context().messages
 
 
@@ -273,7 +273,7 @@ def try_arrival(arrival: Arrival, fault: Fault, system: FaultySystem, folder: Pa
     session.append_message(user("afterwards"))
     session.close()
     again = SessionManager.open(str(session.session_file))
-    assert said(again) == said(session)
+    assert context_of(again) == context_of(session)
     assert not [name for name in files_below(folder) if name.endswith(".tmp")]
     again.close()
     return error is not None

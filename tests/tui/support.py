@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests import samples
 from textual import events
 from textual.app import App
 from textual.keys import _character_to_key
@@ -45,21 +46,14 @@ KEY_NAMES = frozenset(
 
 
 def user(text: object, **fields: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text, "timestamp": 1, **fields}
+    return samples.user(text, **{"timestamp": 1, **fields})
 
 
-def assistant(text: str = "", *, content: Any = None, **fields: Any) -> dict[str, Any]:
+def assistant(text: str = "", **fields: Any) -> dict[str, Any]:
     cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0.01}
-    return {
-        "role": "assistant",
-        "content": [{"type": "text", "text": text}] if content is None else content,
-        "provider": "anthropic",
-        "model": "claude-opus-5-5",
-        "usage": {"input": 90, "output": 10, "cacheRead": 0, "cacheWrite": 0, "cost": cost},
-        "stopReason": "stop",
-        "timestamp": 2,
-        **fields,
-    }
+    usage = {"input": 90, "output": 10, "cacheRead": 0, "cacheWrite": 0, "cost": cost}
+    own = {"model": "claude-opus-5-5", "usage": usage, "timestamp": 2}
+    return samples.assistant(text, **{**own, **fields})
 
 
 def call(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.samples import assistant, chain, header, user, write
+from tests.samples import ASKED, assistant, header, user, write
 
 from sessiontree import FileSessionStorage, FileStore, PersistenceError, SessionManager
 from sessiontree.errors import SessionTreeError, without_frames
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), assistant("2"), user("3"))
 FAULTS = [
     *("open_reader", "read_at", "stat", "exists", "list_files", "ensure_dir", "sync_dir"),
     *("open_writer", "lock", "write_line", "overwrite", "truncate", "fsync", "close"),
@@ -85,8 +84,8 @@ def test_a_session_that_is_dropped_after_an_error_leaves_no_file_open(
     for fault in FAULTS:
         for at in (1, 2):
             folder = tmp_path / f"{fault}-{at}"
-            write(folder / "x.jsonl", header(), *TALK)
-            write(folder / "other.jsonl", header(id="other"), *TALK)
+            write(folder / "x.jsonl", header(), *ASKED)
+            write(folder / "other.jsonl", header(id="other"), *ASKED)
             failed += _fail(folder, WORK[name], fault, at)
             assert _open_below(folder) == [], f"{fault} no. {at}"
     assert failed > 1
@@ -113,7 +112,7 @@ def test_opening_or_forking_that_fails_leaves_no_file_open(
     for fault in FAULTS:
         for at in (1, 2, 3, 4):
             folder = tmp_path / f"{fault}-{at}"
-            file = write(folder / "x.jsonl", b"torn\n", *TALK)
+            file = write(folder / "x.jsonl", b"torn\n", *ASKED)
             storage = FaultyStorage(FileSessionStorage())
             storage.fail(fault, errno.EIO, at=at)
             try:
@@ -130,7 +129,7 @@ def test_a_switch_that_fails_leaves_the_other_file_closed_while_the_error_is_kep
     tmp_path: Path,
 ) -> None:
     for name in ("x", "other"):
-        write(tmp_path / f"{name}.jsonl", header(id=name), *TALK)
+        write(tmp_path / f"{name}.jsonl", header(id=name), *ASKED)
     storage = FaultyStorage(FileSessionStorage())
     session = SessionManager.open(tmp_path / "x.jsonl", storage=storage)
     session.branch("a1")
@@ -142,7 +141,7 @@ def test_a_switch_that_fails_leaves_the_other_file_closed_while_the_error_is_kep
 
 
 def test_a_closed_session_has_no_file_open_and_can_still_be_read(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ASKED)
     session = SessionManager.open(file)
     session.append_message(user("4"))
     session.close()
@@ -158,7 +157,7 @@ def test_a_closed_session_has_no_file_open_and_can_still_be_read(tmp_path: Path)
 def test_a_closed_session_says_so_when_another_file_has_its_name(
     length: int, tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ASKED)
     session = SessionManager.open(file)
     session.close()
     content = file.read_bytes()
@@ -188,7 +187,7 @@ def test_a_kept_error_says_the_same_and_refers_to_no_frame() -> None:
 
 
 def test_the_latched_error_is_raised_each_time_and_grows_no_traceback(tmp_path: Path) -> None:
-    file = write(tmp_path / "x.jsonl", header(), *TALK)
+    file = write(tmp_path / "x.jsonl", header(), *ASKED)
     storage = FaultyStorage(FileSessionStorage())
     session = SessionManager.open(file, storage=storage)
     storage.fail("write_line", errno.ENOSPC)

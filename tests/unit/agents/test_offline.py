@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.samples import user
+from tests.samples import text_of, user
 
 from sessiontree.agents.offline import SIGNATURE, OfflineAgent
 from sessiontree.agents.tools.base import Confirmation
@@ -34,10 +34,6 @@ async def yes(_: Confirmation) -> bool:
 def agent(project: Path) -> OfflineAgent:
     (project / "notes.md").write_text("first line\nthe needle\n")
     return OfflineAgent(Toolbox(project_tools(project), confirm=yes))
-
-
-def text_of(message: dict[str, Any]) -> str:
-    return "".join(b["text"] for b in message["content"] if b["type"] == "text")
 
 
 def test_it_is_an_agent(agent: OfflineAgent) -> None:

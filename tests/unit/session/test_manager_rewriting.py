@@ -21,12 +21,12 @@ from tests.samples import (
 
 from sessiontree import SessionManager
 
-TALK = chain(user("1"), calling("call-1", "call-2"), result("call-1"), assistant("4"))
+CALLED = chain(user("1"), calling("call-1", "call-2"), result("call-1"), assistant("4"))
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write(tmp_path / "session.jsonl", header(), *TALK)
+    return write(tmp_path / "session.jsonl", header(), *CALLED)
 
 
 # -- rewrite_entries ----------------------------------------
@@ -34,14 +34,14 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_changed_entry_is_written_and_the_others_keep_their_bytes(tmp_path: Path) -> None:
     odd = b'{ "type":"future","id":"x","parentId":"a4" ,"timestamp":"t","n":1.0e2}\n'
-    file = write(tmp_path / "x.jsonl", header(), *TALK, odd)
+    file = write(tmp_path / "x.jsonl", header(), *CALLED, odd)
     session = SessionManager.open(file)
     for found in session.get_entries():
         assert found.data["id"]
     found = session.get_entries()[0]
     found.data["message"]["content"] = "changed"
     session.rewrite_entries()
-    expected = [message("a1", None, user("changed")), *TALK[1:]]
+    expected = [message("a1", None, user("changed")), *CALLED[1:]]
     assert file.read_bytes() == lines(header(), *expected, odd)
     assert said(session)[0] == said(SessionManager.open(file))[0] == "changed"
 
@@ -142,7 +142,9 @@ def test_the_arguments_of_one_call_are_replaced(file: Path) -> None:
     assert session.rewrite_tool_call_args("call-2", {"path": "new"}) is True
     expected = calling("call-1", "call-2")
     expected["content"][1]["arguments"] = {"path": "new"}
-    assert file.read_bytes() == lines(header(), TALK[0], message("a2", "a1", expected), *TALK[2:])
+    assert file.read_bytes() == lines(
+        header(), CALLED[0], message("a2", "a1", expected), *CALLED[2:]
+    )
     assert session.build_session_context().messages[1] == expected
 
 

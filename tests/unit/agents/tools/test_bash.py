@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import text_of
 
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.agents.tools.toolbox import Toolbox, project_tools
 
 RunTool = Callable[..., Awaitable[dict[str, Any]]]
-
-
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
 
 
 async def yes(_: Confirmation) -> bool:

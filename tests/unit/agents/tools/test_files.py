@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.samples import text_of
 
 from sessiontree.agents.tools.base import Confirmation
 from sessiontree.agents.tools.toolbox import Toolbox, project_tools
@@ -19,10 +20,6 @@ from sessiontree.agents.tools.toolbox import Toolbox, project_tools
 RunTool = Callable[..., Awaitable[dict[str, Any]]]
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
-
-
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
 
 
 async def test_read_gives_a_tool_result_message(run_tool: RunTool, project: Path) -> None:

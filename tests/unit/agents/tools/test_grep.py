@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import text_of
 
 from sessiontree.agents.tools.confinement import ProjectFolder
 from sessiontree.agents.tools.grep import GrepTool
 from sessiontree.agents.tools.toolbox import Toolbox
 
 RunTool = Callable[..., Awaitable[dict[str, Any]]]
-
-
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
 
 
 @pytest.fixture

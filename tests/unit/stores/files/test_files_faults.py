@@ -34,14 +34,14 @@ from sessiontree.core.tree import SessionTree
 from sessiontree.storage import locks
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), assistant("2"), calling("call"), user("4"))
-WHOLE = lines(header(), *TALK)
+CALLED = chain(user("1"), assistant("2"), calling("call"), user("4"))
+WHOLE = lines(header(), *CALLED)
 CODES = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write(tmp_path / "session.jsonl", header(), *TALK)
+    return write(tmp_path / "session.jsonl", header(), *CALLED)
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_a_line_written_when_ctrl_c_came_is_not_lost(file: Path, storage: Faulty
     session.append_message(user("after"))
     on_disk = [entry["id"] for entry in read(file) if entry["type"] == "message"]
     assert [entry.id for entry in session.get_entries()] == on_disk
-    assert len(on_disk) == len(TALK) + 2
+    assert len(on_disk) == len(CALLED) + 2
 
 
 def press_ctrl_c(*_: object) -> None:
@@ -362,7 +362,7 @@ def cut_short(file: Path, session: SessionManager) -> None:
     session.append_message(user("5"))
     session.append_message(user("6"))
     other = file.with_name("other")
-    other.write_bytes(lines(header(), *TALK[:3], message("f", "a3", user("foreign"))))
+    other.write_bytes(lines(header(), *CALLED[:3], message("f", "a3", user("foreign"))))
     os.replace(other, file)
 
 
@@ -384,7 +384,7 @@ def test_ctrl_c_at_any_step_of_an_append_loses_and_doubles_nothing(
 ) -> None:
     for at in range(1, 30):
         storage = FaultyStorage(FileSessionStorage())
-        file = write(tmp_path / str(at) / "session.jsonl", header(), *TALK)
+        file = write(tmp_path / str(at) / "session.jsonl", header(), *CALLED)
         session = SessionManager.open(file, storage=storage, durability="entry")
         happen(file, session)
         known = {found.id for found in session.get_entries()}
@@ -512,7 +512,7 @@ def test_a_whole_file_operation_that_fails_changes_nothing(
 def test_a_title_that_can_not_be_overwritten_in_place_stays(
     tmp_path: Path, storage: FaultyStorage
 ) -> None:
-    file = write(tmp_path / "x.jsonl", slot("old"), header(), *TALK)
+    file = write(tmp_path / "x.jsonl", slot("old"), header(), *CALLED)
     session = SessionManager.open(file, storage=storage)
     storage.fail("overwrite", errno.EIO)
     with pytest.raises(PersistenceError):
@@ -573,7 +573,7 @@ def test_entries_of_a_file_replaced_once_more_on_a_full_disk_are_put_back_once(
     session.recover()
     on_disk = [entry["id"] for entry in read(file)[1:]]
     assert on_disk == [found.id for found in session.get_entries()]
-    assert len(set(on_disk)) == len(on_disk) == len(TALK) + 3
+    assert len(set(on_disk)) == len(on_disk) == len(CALLED) + 3
 
 
 def test_an_entry_put_back_that_can_be_neither_synced_nor_taken_back_is_there_once(
@@ -587,7 +587,7 @@ def test_an_entry_put_back_that_can_be_neither_synced_nor_taken_back_is_there_on
         session.append_message(user("7"))
     session.recover()
     messages = [str(entry["message"]) for entry in read(file)[1:]]
-    assert len(set(messages)) == len(messages) == len(TALK) + 3
+    assert len(set(messages)) == len(messages) == len(CALLED) + 3
 
 
 def test_a_first_prompt_that_failed_leaves_no_header_behind(
@@ -743,7 +743,7 @@ except PersistenceError as error:
 def test_what_is_forbidden_is_one_clear_error_and_nothing_is_lost(
     open_folder: Path, file_mode: int, folder_mode: int, work: str, expected: str
 ) -> None:
-    file = write(open_folder / "sessions" / "x.jsonl", header(), *TALK)
+    file = write(open_folder / "sessions" / "x.jsonl", header(), *CALLED)
     file.chmod(file_mode)
     file.parent.chmod(folder_mode)
     assert processes.run(ATTEMPT, file, work, unprivileged=True) == expected
@@ -822,7 +822,7 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Small
 
 
 def test_a_full_disk_tears_and_loses_nothing(small_disk: SmallDisk) -> None:
-    file = write(small_disk.folder / "session.jsonl", header(), *TALK)
+    file = write(small_disk.folder / "session.jsonl", header(), *CALLED)
     process = processes.start(small_disk.code, file)
     assert process.stdout is not None
     made = json.loads(process.stdout.readline())

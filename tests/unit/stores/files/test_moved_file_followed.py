@@ -42,7 +42,7 @@ def move(old: Path, new: Path, *, leave_link: bool = False) -> None:
     reroot_session(storage, str(old), str(new), "/work/new", {}, leave_link=leave_link)
 
 
-def said(file: Path) -> list[str]:
+def said_in(file: Path) -> list[str]:
     with SessionManager.open(file) as session:
         return texts(session.build_session_context().messages)
 
@@ -58,7 +58,7 @@ def test_another_window_goes_on_in_the_new_place(old: Path, new: Path, leave_lin
     assert window.session_dir == str(new.parent)
     assert any("has moved the session to" in str(warning) for warning in window.warnings)
     window.close()
-    assert said(new) == ["1", "2", "3", "4"]
+    assert said_in(new) == ["1", "2", "3", "4"]
     assert os.path.islink(old) == leave_link
     assert leave_link or not old.exists()
 
@@ -84,7 +84,7 @@ def test_a_window_follows_one_that_is_moved_by_its_manager(old: Path, new: Path)
     mover.close()
     assert not old.exists()
     assert b"also 3" in new.read_bytes()
-    assert said(new)[:2] == ["1", "2"]
+    assert said_in(new)[:2] == ["1", "2"]
     assert len([record for record in read(new) if record["type"] == "message"]) == 4
 
 
@@ -96,7 +96,7 @@ def test_it_follows_two_moves(old: Path, new: Path, sessions: Path) -> None:
     window.append_message(user("3"))
     window.close()
     assert window.session_file == str(newest)
-    assert said(newest) == ["1", "2", "3"]
+    assert said_in(newest) == ["1", "2", "3"]
 
 
 def test_a_file_that_was_only_deleted_is_written_again(old: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_file_that_was_only_deleted_is_written_again(old: Path) -> None:
     old.unlink()
     window.append_message(user("3"))
     window.close()
-    assert said(old) == ["1", "2", "3"]
+    assert said_in(old) == ["1", "2", "3"]
 
 
 def test_lines_that_come_during_a_move_are_moved_too(
@@ -132,7 +132,7 @@ def test_a_link_that_a_move_leaves_leads_others_to_the_file_and_is_not_listed(
     move(old, new, leave_link=True)
     with old.open("ab") as out:  # as pi does it, by the name that it knows
         out.write(lines(message("f1", "a2", user("3"))))
-    assert said(new) == ["1", "2", "3"]
+    assert said_in(new) == ["1", "2", "3"]
     assert [info.path for info in SessionManager.list_all()] == [str(new)]
 
 
@@ -167,5 +167,5 @@ def test_half_a_line_of_a_crash_becomes_no_entry_of_the_moved_session(
             session.move_to("/work/new")
     else:
         move(old, new)
-    assert said(new) == ["1", "2"]
+    assert said_in(new) == ["1", "2"]
     assert b"sessiontree.moved" not in new.read_bytes()

@@ -31,12 +31,12 @@ from tests.samples import (
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.testing import FaultyStorage
 
-TALK = chain(user("1"), calling("call"), user("3"), assistant("4"))
+CALLED = chain(user("1"), calling("call"), user("3"), assistant("4"))
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write(tmp_path / "session.jsonl", header(), *TALK)
+    return write(tmp_path / "session.jsonl", header(), *CALLED)
 
 
 def replace(file: Path, *records: dict[str, Any] | bytes) -> None:
@@ -64,33 +64,33 @@ def delete(file: Path) -> None:
 def test_a_name_is_not_written_over_a_header_where_a_slot_was(
     file: Path, change: Callable[..., None]
 ) -> None:
-    write(file, slot("Old"), header(), *TALK)
+    write(file, slot("Old"), header(), *CALLED)
     session = SessionManager.open(file)
-    change(file, header(), *TALK)
+    change(file, header(), *CALLED)
     session.set_session_name("Mine")
-    assert read(file) == [header(title="Mine", titleSource="user"), *TALK]
+    assert read(file) == [header(title="Mine", titleSource="user"), *CALLED]
     assert SessionManager.open(file).session_name == session.session_name == "Mine"
 
 
 @pytest.mark.parametrize("change", [replace, overwrite])
 def test_a_slot_that_came_meanwhile_gets_the_name(file: Path, change: Callable[..., None]) -> None:
     session = SessionManager.open(file)
-    change(file, slot("Theirs"), header(), *TALK)
+    change(file, slot("Theirs"), header(), *CALLED)
     session.set_session_name("Mine")
     assert SessionManager.open(file).session_name == session.session_name == "Mine"
-    assert read(file)[2:] == TALK
+    assert read(file)[2:] == CALLED
 
 
 def test_a_slot_overwritten_by_something_of_its_size_is_noticed(file: Path) -> None:
-    write(file, slot("Old"), header(), *TALK)
+    write(file, slot("Old"), header(), *CALLED)
     session = SessionManager.open(file)
-    overwrite(file, b"x" * 255 + b"\n", header(), *TALK)
+    overwrite(file, b"x" * 255 + b"\n", header(), *CALLED)
     session.set_session_name("Mine")
     assert SessionManager.open(file).session_name == "Mine"
 
 
 def test_a_name_in_pis_words_is_cleared_too(file: Path) -> None:
-    write(file, header(title="Title"), *TALK)
+    write(file, header(title="Title"), *CALLED)
     with SessionManager.open(file) as session:
         session.append_session_info("Other")
         session.set_session_name("")
@@ -103,7 +103,7 @@ def test_a_name_in_pis_words_is_cleared_too(file: Path) -> None:
 
 def test_a_move_keeps_what_others_wrote_into_the_header(file: Path, tmp_path: Path) -> None:
     session = SessionManager.open(file, tmp_path)
-    replace(file, header(title="Theirs", parentSession="p", future=[1]), *TALK)
+    replace(file, header(title="Theirs", parentSession="p", future=[1]), *CALLED)
     session.move_to(tmp_path / "elsewhere")
     expected = header(
         title="Theirs", parentSession="p", future=[1], cwd=str(tmp_path / "elsewhere")
@@ -113,7 +113,7 @@ def test_a_move_keeps_what_others_wrote_into_the_header(file: Path, tmp_path: Pa
 
 def test_a_name_keeps_what_others_wrote_into_the_header(file: Path) -> None:
     session = SessionManager.open(file)
-    replace(file, header(title="Theirs", future=[1]), *TALK)
+    replace(file, header(title="Theirs", future=[1]), *CALLED)
     session.set_session_name("Mine")
     assert read(file)[0] == header(title="Mine", titleSource="user", future=[1])
 
@@ -134,7 +134,7 @@ def test_a_name_that_could_not_be_written_is_none(file: Path) -> None:
 # -- changes made in memory ----------------------------------------
 
 
-@pytest.mark.parametrize("change", [rename, delete, lambda file: replace(file, header(), *TALK)])
+@pytest.mark.parametrize("change", [rename, delete, lambda file: replace(file, header(), *CALLED)])
 def test_arguments_are_replaced_in_the_file_that_is_there(
     file: Path, change: Callable[[Path], None]
 ) -> None:
@@ -149,7 +149,7 @@ def test_arguments_are_replaced_in_the_file_that_is_there(
         assert said(found)[-1] == "5"
 
 
-@pytest.mark.parametrize("change", [rename, delete, lambda file: replace(file, header(), *TALK)])
+@pytest.mark.parametrize("change", [rename, delete, lambda file: replace(file, header(), *CALLED)])
 def test_changed_entries_are_written_to_the_file_that_is_there(
     file: Path, change: Callable[[Path], None]
 ) -> None:
@@ -167,7 +167,7 @@ def test_changed_entries_are_written_to_the_file_that_is_there(
 def test_what_another_program_changed_is_not_changed_back(file: Path) -> None:
     session = SessionManager.open(file)
     assert said(session)[0] == "1"
-    replace(file, header(), message("a1", None, user("theirs")), *TALK[1:])
+    replace(file, header(), message("a1", None, user("theirs")), *CALLED[1:])
     session.rewrite_entries()
     assert said(session)[0] == said(SessionManager.open(file))[0] == "theirs"
 
@@ -189,7 +189,7 @@ def test_what_another_program_changed_counts_although_not_all_was_written(file: 
 def test_where_both_changed_an_entry_theirs_counts_and_that_is_told(file: Path) -> None:
     session = SessionManager.open(file)
     session.get_entries()[0].data["message"]["content"] = "ours"
-    replace(file, header(), message("a1", None, user("theirs")), *TALK[1:])
+    replace(file, header(), message("a1", None, user("theirs")), *CALLED[1:])
     session.rewrite_entries()
     assert said(session)[0] == said(SessionManager.open(file))[0] == "theirs"
     assert any("changed by another program" in str(warning) for warning in session.warnings)
@@ -214,7 +214,7 @@ def test_a_file_rewritten_in_place_with_a_line_less_mixes_no_entries(file: Path)
 def test_a_change_in_place_of_the_same_length_is_seen(file: Path) -> None:
     session = SessionManager.open(file)
     assert said(session)[2] == "3"
-    overwrite(file, header(), *TALK[:2], message("a3", "a2", user("X")), TALK[3])
+    overwrite(file, header(), *CALLED[:2], message("a3", "a2", user("X")), CALLED[3])
     os.utime(file)
     session.append_message(user("5"))
     session.set_session_name("Mine")
@@ -252,7 +252,7 @@ def test_changes_survive_a_compaction(file: Path) -> None:
 def test_entries_stay_the_objects_they_were(file: Path) -> None:
     session = SessionManager.open(file)
     held = session.get_entries()
-    replace(file, header(), *TALK, message("a5", "a4", user("5")))
+    replace(file, header(), *CALLED, message("a5", "a4", user("5")))
     assert session.refresh() == 1
     assert all(one is other for one, other in zip(held, session.get_entries(), strict=False))
     assert session.get_entry("a1") is held[0]
@@ -271,8 +271,8 @@ def test_entries_of_others_are_counted_however_the_file_came_to_be(file: Path) -
 def test_a_change_here_in_a_file_overwritten_in_place_does_not_vanish_unsaid(file: Path) -> None:
     session = SessionManager.open(file)
     session.get_entries()[0].data["message"]["content"] = "ours"
-    overwrite(file, header(), *TALK, message("a5", "a4", user("and more")))
-    overwrite(file, header(), *TALK[:3], message("a4", "a3", assistant("and more")))
+    overwrite(file, header(), *CALLED, message("a5", "a4", user("and more")))
+    overwrite(file, header(), *CALLED[:3], message("a4", "a3", assistant("and more")))
     session.rewrite_entries()
     assert any("changed by another program" in str(warning) for warning in session.warnings)
 
@@ -300,16 +300,16 @@ def spaced(record: dict[str, Any]) -> bytes:
 
 
 def test_entries_that_a_replaced_file_lacks_get_their_own_bytes_back(file: Path) -> None:
-    write(file, header(), *map(spaced, TALK))
+    write(file, header(), *map(spaced, CALLED))
     whole = file.read_bytes()
     session = SessionManager.open(file)
-    replace(file, header(), *map(spaced, TALK[:2]))
+    replace(file, header(), *map(spaced, CALLED[:2]))
     session.refresh()
     assert file.read_bytes() == whole
 
 
 def test_a_file_written_anew_has_the_bytes_that_can_still_be_read(file: Path) -> None:
-    write(file, header(), *map(spaced, TALK))
+    write(file, header(), *map(spaced, CALLED))
     whole = file.read_bytes()
     session = SessionManager.open(file)
     session.build_session_context()
@@ -334,7 +334,7 @@ def test_entries_around_lost_ones_are_joined(file: Path) -> None:
 
 def test_an_entry_that_another_program_left_out_is_again_between_the_others(file: Path) -> None:
     session = SessionManager.open(file)
-    replace(file, header(), TALK[0], *TALK[2:])
+    replace(file, header(), CALLED[0], *CALLED[2:])
     session.refresh()
     assert said(session) == ["1", "<toolCall>", "3", "4"]
     session.close()
@@ -347,7 +347,7 @@ def test_an_entry_whose_parent_comes_later_hangs_on_it_as_in_a_fresh_opening(fil
     made = other.append_message(user("5"))
     data = session.get_entries()[0].data
     child = message("f1", made, user("6"))
-    replace(file, header(), *TALK, b"garbage\n", child)
+    replace(file, header(), *CALLED, b"garbage\n", child)
     session.refresh()
     waiting = session.get_entry("f1")
     assert waiting is not None
@@ -376,7 +376,7 @@ def test_a_parent_that_comes_later_is_in_the_context_too(file: Path) -> None:
 
 def test_an_entry_between_others_that_now_hang_the_other_way_closes_no_cycle(file: Path) -> None:
     session = SessionManager.open(file)
-    replace(file, header(), message("a1", "a3"), *TALK[2:])
+    replace(file, header(), message("a1", "a3"), *CALLED[2:])
     session.refresh()
     assert {entry.id for entry in session.get_entries()} == {"a1", "a2", "a3", "a4"}
     for entry in session.get_entries():
@@ -387,7 +387,7 @@ def test_an_entry_between_others_that_now_hang_the_other_way_closes_no_cycle(fil
 def test_an_entry_that_could_not_be_written_back_is_not_written_twice(file: Path) -> None:
     storage = FaultyStorage(FileSessionStorage())
     session, other = SessionManager.open(file, storage=storage), SessionManager.open(file)
-    replace(file, header(), *TALK[:2])
+    replace(file, header(), *CALLED[:2])
     storage.fail("write_line", errno.ENOSPC)
     with pytest.raises(PersistenceError):
         session.append_message(user("ours"))
@@ -403,10 +403,10 @@ def test_an_entry_whose_id_was_taken_is_the_same_one_further_down_in_a_replaced_
     file: Path,
 ) -> None:
     double = message("a3", "a4", user("double"))
-    write(file, header(), *TALK, double)
+    write(file, header(), *CALLED, double)
     session = SessionManager.open(file)
     held = session.get_entries()
-    replace(file, header(), message("a0", None), *TALK, double)
+    replace(file, header(), message("a0", None), *CALLED, double)
     assert session.refresh() == 1
     assert session.get_entries()[1:] == held
     assert len(read(file)) == 7
@@ -446,7 +446,7 @@ def test_what_is_known_of_an_overwritten_session_can_be_written_anew(
         file.unlink()
     session.recover()
     session.append_message(user("5"))
-    assert read(file)[:-1] == [header(), *TALK]
+    assert read(file)[:-1] == [header(), *CALLED]
     assert said(SessionManager.open(file)) == said(session) == ["1", "<toolCall>", "3", "4", "5"]
     asides = [path.read_bytes() for path in file.parent.glob("*.corrupt-*")]
     assert asides == ([content] if content and not is_deleted else [])
@@ -471,7 +471,7 @@ def test_entries_that_nobody_had_read_are_lost_with_their_file_and_the_others_jo
 
 
 def test_a_rebuilt_session_goes_on_as_the_same_one(file: Path) -> None:
-    write(file, slot("Old"), header(), *TALK)
+    write(file, slot("Old"), header(), *CALLED)
     session = SessionManager.open(file)
     held = session.get_entries()[0]
     session.build_session_context()
@@ -550,7 +550,7 @@ def test_a_draft_of_settings_only_is_not_kept(tmp_path: Path) -> None:
 def test_a_draft_that_holds_an_answer_already_becomes_the_session(tmp_path: Path) -> None:
     """Whoever wrote the answer was killed before the draft got its name."""
     name = "2026-02-16T10-20-30-000Z_abc.jsonl"
-    write(tmp_path / f".{name}.draft", header(id="abc"), *TALK)
+    write(tmp_path / f".{name}.draft", header(id="abc"), *CALLED)
     with SessionManager.open(tmp_path / name) as session:
         session.append_message(user("5"))
     assert os.listdir(tmp_path) == [name]
