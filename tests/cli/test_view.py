@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import pty
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +32,15 @@ _SECRET = "sixteen letters of a proxy"
 
 
 @contextmanager
-def running(machine: Machine, *options: str, **env: str) -> Iterator[str]:
+def running(
+    machine: Machine,
+    *options: str,
+    program: tuple[str, ...] = (_PROGRAM, "view", "--no-open"),
+    **env: str,
+) -> Iterator[str]:
     """A viewer; the address that it prints."""
     process = subprocess.Popen(
-        [_PROGRAM, "view", "--no-open", *options],
+        [*program, *options],
         env={**machine.env, **env},
         cwd=machine.home,
         stdout=subprocess.PIPE,
@@ -129,6 +137,57 @@ def test_a_proxy_says_who_somebody_is(machine: Machine) -> None:
         assert ask(url, f"/s/{key[1]}/rename", form, x_user="anna", **proxy, **own)[0] == 403
 
 
+_HURRIED = """
+from sessiontree.serving import listener
+from sessiontree.web import gate
+listener.REQUEST_S = gate._BODY_S = 0.5
+from sessiontree.cli.main import run
+run(["view", "--no-open"])
+"""
+
+
+@pytest.mark.parametrize("cut", ["head", "body", "chunk"])
+def test_nobody_holds_a_connection_by_asking_slowly(machine: Machine, cut: str) -> None:
+    """One byte at a time: a connection ends all the same, and others are answered meanwhile."""
+    program = (sys.executable, "-c", _HURRIED)
+    with running(machine, program=program) as url, socket.socket() as slow:
+        address = urlsplit(url)
+        status, cookie, _ = ask(url, f"{address.path}?{address.query}")
+        assert status == 200
+        head = (
+            f"POST {address.path}s/0123456789abcdef/rename HTTP/1.1\r\n"
+            f"Host: {address.netloc}\r\nOrigin: http://{address.netloc}\r\n"
+            f"Cookie: {cookie.partition(';')[0]}\r\n"
+        )
+        sent, more = {
+            "head": (head, b"X: y\r\n"),
+            "body": (f"{head}Content-Length: 9000\r\n\r\ntoken=", b"x"),
+            "chunk": (f"{head}Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        }[cut]
+        slow.connect(("127.0.0.1", address.port or 0))
+        slow.sendall(sent.encode())
+        slow.settimeout(0.1)
+        got, began = b"", time.monotonic()
+        while (piece := _next(slow, more)) != b"":
+            got += piece or b""
+            assert time.monotonic() - began < 10
+        assert got.startswith(b"" if cut == "head" else b"HTTP/1.1 403")
+        own = {"cookie": cookie.partition(";")[0]}
+        assert ask(url, address.path, **own)[0] == 200
+
+
+def _next(slow: socket.socket, more: bytes) -> bytes | None:
+    """The bytes that came; none at the end, None if there were none yet, and ``more`` was sent."""
+    try:
+        return slow.recv(10_000)
+    except TimeoutError:
+        with contextlib.suppress(OSError):
+            slow.sendall(more)
+        return None
+    except OSError:
+        return b""
+
+
 def test_the_address_is_no_argument_that_others_can_see(machine: Machine, tmp_path: Path) -> None:
     browser, called, seen = tmp_path / "browser", tmp_path / "called", tmp_path / "seen"
     browser.write_text(
@@ -167,8 +226,6 @@ def test_the_address_is_no_argument_that_others_can_see(machine: Machine, tmp_pa
 
 
 def _wait_for(path: Path) -> None:
-    import time
-
     deadline = time.monotonic() + 20
     while not path.exists():
         assert time.monotonic() < deadline

@@ -332,7 +332,10 @@ class ServedSessions:
 
     @property
     def can_write(self) -> bool:
-        """Whether sessions can be changed: a database may let this user only look."""
+        """Whether sessions can be changed: a database may let this user only look.
+
+        Raises StoreError if that can't be asked.
+        """
         return bool(getattr(self.scope.store, "can_write", True))
 
     def resume_command(self, row: Row) -> str | None:

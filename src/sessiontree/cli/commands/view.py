@@ -68,12 +68,12 @@ def view_command(
     from sessiontree.web.app import make_app
 
     served = ServedSessions(scope)
-    served.prepare()
     if host not in _LOOPBACK and not login_header:
         _require_password(host)
+    can_write = served.can_write and not read_only
+    served.prepare()
     listening = listen("127.0.0.1" if host == "localhost" else host, port)
     chosen = listening.getsockname()[1]
-    can_write = served.can_write and not read_only
     access = _make_access(host, chosen, names, login_header, writers or None, can_write)
     address = _address(host, chosen, access)
     output.write_message("Sessions: ", (address, "bold"))

@@ -108,6 +108,10 @@ _EMPTY_TRASH = (
     "SELECT st_purge(array(SELECT sid FROM st_session "
     f"WHERE deleted < %s AND {OURS} ORDER BY deleted LIMIT %s))"
 )
+_CAN_WRITE = (
+    "SELECT current_setting('transaction_read_only') = 'off' "
+    "AND has_table_privilege('st_session', 'UPDATE') AND has_table_privilege('st_entry', 'INSERT')"
+)
 _PURGED_AT_ONCE = 100
 _OF_ID = f"SELECT sid FROM st_session WHERE scope = %s AND id = %s AND {OURS}"
 _IN_TRASH = (
@@ -159,6 +163,15 @@ class PostgresStore:
     def dialect(self) -> Dialect:
         """The dialect of new sessions."""
         return self.profile.dialect
+
+    @property
+    def can_write(self) -> bool:
+        """Whether this role may change sessions: a reader may not, and nobody may on a replica.
+
+        Raises StoreError.
+        """
+        ((can_write,),) = self.database.run(_CAN_WRITE)
+        return bool(can_write)
 
     # -- sessions --------------------------------------------------------------------------
 
