@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,17 @@ _SECRET = "sixteen letters of a proxy"
 
 
 @contextmanager
-def running(
-    machine: Machine,
-    *options: str,
-    program: tuple[str, ...] = (_PROGRAM, "view", "--no-open"),
-    **env: str,
-) -> Iterator[str]:
+def running(machine: Machine, *options: str, **env: str) -> Iterator[str]:
     """A viewer; the address that it prints."""
+    with started(machine, [_PROGRAM, "view", "--no-open", *options], env) as url:
+        yield url
+
+
+@contextmanager
+def started(machine: Machine, command: list[str], env: Mapping[str, str]) -> Iterator[str]:
+    """The same by another command."""
     process = subprocess.Popen(
-        [*program, *options],
+        command,
         env={**machine.env, **env},
         cwd=machine.home,
         stdout=subprocess.PIPE,
@@ -149,8 +151,8 @@ run(["view", "--no-open"])
 @pytest.mark.parametrize("cut", ["head", "body", "chunk"])
 def test_nobody_holds_a_connection_by_asking_slowly(machine: Machine, cut: str) -> None:
     """One byte at a time: a connection ends all the same, and others are answered meanwhile."""
-    program = (sys.executable, "-c", _HURRIED)
-    with running(machine, program=program) as url, socket.socket() as slow:
+    program = [sys.executable, "-c", _HURRIED]
+    with started(machine, program, {}) as url, socket.socket() as slow:
         address = urlsplit(url)
         status, cookie, _ = ask(url, f"{address.path}?{address.query}")
         assert status == 200
@@ -172,7 +174,7 @@ def test_nobody_holds_a_connection_by_asking_slowly(machine: Machine, cut: str) 
             got += piece or b""
             assert time.monotonic() - began < 10
         assert got.startswith(b"" if cut == "head" else b"HTTP/1.1 403")
-        own = {"cookie": cookie.partition(";")[0]}
+        own: dict[str, Any] = {"cookie": cookie.partition(";")[0]}
         assert ask(url, address.path, **own)[0] == 200
 
 
