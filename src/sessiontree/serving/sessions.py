@@ -341,6 +341,8 @@ class ServedSessions:
     def resume_command(self, row: Row) -> str | None:
         """The command that continues a session, in any folder; None if its agent has none."""
         if self.scope.url is not None:
+            if not row.ref.isprintable():
+                return None
             return shlex.join(["sessiontree", "--store", self.scope.store.url, "--resume", row.ref])
         from sessiontree.discovery.native_agent import NoNativeCommandError, native_command
 

@@ -166,7 +166,7 @@ class PostgresStore:
 
     @property
     def can_write(self) -> bool:
-        """Whether this role may change sessions: a reader may not, and nobody may on a replica.
+        """Whether this role may change sessions. A reader may not, and a replica takes no changes.
 
         Raises StoreError.
         """
