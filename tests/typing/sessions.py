@@ -48,6 +48,7 @@ def build_on_it(folder: Path) -> None:
             expected_revision=session.revision,
         )
         assert_type(ids, list[str])
+        assert_type(session.append_many(lambda: [{"type": "custom", "customType": "x"}]), list[str])
         assert_type(session.set_record("step", {"done": 3}), str)
         assert_type(session.get_record("step"), Any)
         assert_type(session.create_branched_session(ids[-1]), str | None)

@@ -130,7 +130,7 @@ class SessiontreeSession:
         def add(manager: SessionManager) -> None:
             append(manager, lambda: _entries(manager, given, usage=usage))
 
-        await self._sessions.run(self.session_id, add)
+        await self._sessions.run(self.session_id, add, only_appends=True)
 
     async def pop_item(
         self,

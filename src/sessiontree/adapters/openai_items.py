@@ -151,6 +151,8 @@ def _result(output: object) -> list[dict[str, Any]]:
 
 _Make = Callable[[Any, Any], Item]
 
+_encode_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 def _prompt(message: Any, _: Any) -> Item:
     return {"content": message["content"], "role": "user"}
@@ -174,8 +176,7 @@ def _answer(message: Any, _: Any) -> Item:
 
 def _compact_call(message: Any, kept: Any) -> Item:
     block = message["content"][0]
-    arguments = json.dumps(block["arguments"], separators=(",", ":"), ensure_ascii=False)
-    return _function_call(block, arguments, kept)
+    return _function_call(block, _encode_compact(block["arguments"]), kept)
 
 
 def _spaced_call(message: Any, kept: Any) -> Item:
@@ -211,19 +212,20 @@ FORMS: dict[str, _Make] = {
     "output": _output,
 }
 _CANDIDATES = {
-    "user": ("prompt", "message"),
-    "assistant": ("answer",),
-    "function_call": ("call", "call2"),
-    "function_call_output": ("output",),
+    ("content", "role"): ("prompt",),
+    ("role", "content"): ("message",),
+    ("id", "content", "role", "status", "type"): ("answer",),
+    ("arguments", "call_id", "name", "type", "id", "status"): ("call", "call2"),
+    ("call_id", "output", "type"): ("output",),
 }
+"""The forms of an item by its keys, which come back in their order."""
 
 
 def pack_item(item: Item, message: WireMessage | None) -> Any:
     """The item in the shortest form that gives it back exactly."""
     if message is not None:
-        kind = item.get("role") or item.get("type")
-        for name in _CANDIDATES.get(kind if isinstance(kind, str) else "", ()):
-            kept = [name, item["id"]] if name.startswith("call") and "id" in item else [name]
+        for name in _CANDIDATES.get(tuple(item), ()):
+            kept = [name, item["id"]] if name.startswith("call") else [name]
             if _gives(FORMS[name], message, kept, item):
                 return kept
     return pack(item, message)

@@ -7,7 +7,7 @@ it is done with. So the sessions used last stay open, each with a lock and a thr
     sessions.use("chat-42", work)           the same, in the caller's thread
 
 ``work`` finds the session caught up with what other processes wrote, standing where they left it.
-Work that other writers must not interrupt goes through ``append``, which compares and tries again.
+Work that other writers must not interrupt goes through ``append``.
 
 After an error of the disk the session is closed: what was not acknowledged is not saved later,
 and the next call reads what is really there.
@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from sessiontree.errors import (
-    ConflictError,
     InvalidIdError,
     PersistenceError,
     SessionExistsError,
@@ -73,17 +72,12 @@ def key_of(header: Header) -> str:
 
 
 def append(manager: SessionManager, make: Callable[[], Sequence[Wanted]]) -> list[str]:
-    """Append what ``make`` gives, in one write, if no process wrote since it looked; their ids.
+    """Append what ``make`` gives, in one write, with no other process writing meanwhile; their ids.
 
-    If somebody was faster, ``make`` is called again, with what they wrote in the session. The last
-    of the entries is where the session then stands, whatever their parents.
+    ``make`` finds in the session what others wrote. In some stores it is called again if somebody
+    was faster. The last of the entries is where the session then stands, whatever their parents.
     """
-    while True:
-        wanted = make()
-        try:
-            return manager.append_many(wanted, expected_revision=manager.revision, to_last=True)
-        except ConflictError:
-            manager.catch_up()
+    return manager.append_many(make, to_last=True)
 
 
 @dataclass(eq=False)
@@ -155,16 +149,18 @@ class OpenSessions:
         create: bool = True,
         header: Mapping[str, Any] | None = None,
         scope: str | None = None,
+        only_appends: bool = False,
     ) -> R:
         """The result of ``work`` for the session of this id, run in this thread.
 
         Without ``create``, SessionNotFoundError if there is none; ``header`` has more fields for
-        a new one; ``scope`` is the session's if it is not the adapter's. Raises what ``work``
-        raises, and a SessionTreeError of the store.
+        a new one; ``scope`` is the session's if it is not the adapter's. Work that ``only_appends``
+        looks at the session in nothing but what it gives to ``append``, which catches up. Raises
+        what ``work`` raises, and a SessionTreeError of the store.
         """
         slot = self._take(key, scope)
         try:
-            return self._use(slot, work, create, header)
+            return self._use(slot, work, create, header, only_appends)
         finally:
             _close(self._give_back(slot))
 
@@ -176,6 +172,7 @@ class OpenSessions:
         create: bool = True,
         header: Mapping[str, Any] | None = None,
         scope: str | None = None,
+        only_appends: bool = False,
     ) -> R:
         """The same on the session's own thread, in the order of the calls.
 
@@ -183,7 +180,7 @@ class OpenSessions:
         """
         slot = self._take(key, scope)
         try:
-            return await slot.thread.run(self._use, slot, work, create, header)
+            return await slot.thread.run(self._use, slot, work, create, header, only_appends)
         finally:
             idle = self._give_back(slot)
             if idle:
@@ -213,6 +210,7 @@ class OpenSessions:
         work: Callable[[SessionManager], R],
         create: bool,
         header: Mapping[str, Any] | None,
+        only_appends: bool,
     ) -> R:
         with slot.lock:
             try:
@@ -220,7 +218,7 @@ class OpenSessions:
                     slot.leave()  # deleted or moved; an append would bring it back
                 if slot.manager is None:
                     slot.manager = self._open(*slot.place, create, header or {})
-                else:
+                elif not only_appends:
                     slot.manager.catch_up()
                 return work(slot.manager)
             except PersistenceError:

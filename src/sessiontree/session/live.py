@@ -7,7 +7,7 @@ fails has nothing to undo. Knows nothing of how sessions are found, nor of where
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -122,7 +122,7 @@ class LiveSession:
 
     def append_many(
         self,
-        wanted: Sequence[Mapping[str, Any]],
+        wanted: Sequence[Mapping[str, Any]] | Callable[[], Sequence[Mapping[str, Any]]],
         expected_leaf: str | EllipsisType | None = ...,
         expected_revision: str | None = None,
         *,
@@ -133,14 +133,18 @@ class LiveSession:
 
         What was compared is what the entries continue: after others have written, that is their
         last entry, not the one where this session stood. ``to_last`` moves the leaf to the last
-        entry, whatever its parent.
+        entry, whatever its parent. A function makes the entries while no other process can write.
         """
-        if expected_leaf is ... and expected_revision is None:
+        if expected_leaf is ... and expected_revision is None and not callable(wanted):
             return self._append_many(wanted, self.tree.leaf_id, to_last)
 
         def compare_and_append() -> list[str]:
-            self._compare(expected_leaf, expected_revision)
-            return self._append_many(wanted, self.latest_leaf, to_last)
+            if expected_leaf is not ... or expected_revision is not None:
+                self._compare(expected_leaf, expected_revision)
+            if not callable(wanted):
+                return self._append_many(wanted, self.latest_leaf, to_last)
+            self._set_leaf(self.latest_leaf)
+            return self._append_many(wanted(), self.tree.leaf_id, to_last)
 
         return self.log.settle(compare_and_append)
 

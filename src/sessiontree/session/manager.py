@@ -392,7 +392,7 @@ class SessionManager:
 
     def append_many(
         self,
-        entries: Sequence[Mapping[str, Any]],
+        entries: Sequence[Mapping[str, Any]] | Callable[[], Sequence[Mapping[str, Any]]],
         *,
         expected_leaf: str | EllipsisType | None = ...,
         expected_revision: str | None = None,
@@ -409,9 +409,14 @@ class SessionManager:
 
         With ``expected_leaf`` or ``expected_revision`` nothing is appended, and ConflictError tells
         what is there now, if others have written since. Read what they wrote, and try again with
-        the error's ``leaf_id`` or ``revision``: the entries then continue from there. Raises
-        EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what is not
-        an entry.
+        the error's ``leaf_id`` or ``revision``: the entries then continue from there.
+
+        In place of entries a function can be given that makes them. It finds all that others have
+        written in the session, which stands where they left off, and no other process writes until
+        it is done. It may be called more than once.
+
+        Raises EntryExistsError, EntryNotFoundError for a parent, TypeError and ValueError for what
+        is not an entry.
         """
         return self._session.append_many(entries, expected_leaf, expected_revision, to_last=to_last)
 

@@ -440,6 +440,28 @@ class StoreContract:
             assert mine.leaf_id == made
             assert theirs.refresh() == 1
 
+    def test_who_makes_entries_meanwhile_sees_what_others_wrote(self, store: SessionStore) -> None:
+        with self.talk(store) as mine, self.reopen(store, mine) as theirs:
+            new = theirs.append_message(user("theirs"))
+            seen: list[str | None] = []
+
+            def make() -> list[dict[str, Any]]:
+                seen.append(mine.leaf_id)
+                assert mine.get_entry(new) is not None
+                return [{"type": "message", "message": user("mine")}]
+
+            (made,) = mine.append_many(make)
+            continued = mine.get_entry(made)
+            assert set(seen) == {new}
+            assert continued is not None
+            assert continued.parent_id == new
+            error = raises(KeyError, partial(mine.append_many, _raise_key_error))
+            assert isinstance(error, KeyError)
+            assert mine.append_many(list) == []
+            assert mine.leaf_id == made
+            assert theirs.catch_up() == 1
+            assert theirs.leaf_id == made
+
     def test_a_leaf_that_is_persisted_survives_a_crash(self, store: SessionStore) -> None:
         session = self.talk(store)
         session.branch(session.get_entries()[0].id)
@@ -607,3 +629,7 @@ class _Life:
             session.session_name,
             [(message.get("role"), message.get("content")) for message in context.messages],
         )
+
+
+def _raise_key_error() -> list[dict[str, Any]]:
+    raise KeyError("nothing to append")
