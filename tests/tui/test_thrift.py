@@ -35,6 +35,14 @@ class Terminal:
         match final:
             case "H":
                 self.row, self.column = numbers[0] - 1, numbers[1] - 1
+            case "C":
+                self.column += numbers[0] if numbers else 1
+            case "X" | "K":
+                assert not {"4", "7"} & self.look.keys()
+                column, end = self.column, self.column + numbers[0] if final == "X" else WIDTH
+                for _ in range(column, end):
+                    self._put(" ")
+                self.column = column
             case "G":
                 self.column = numbers[0] - 1
             case "m":
@@ -77,6 +85,8 @@ class Terminal:
         return str([each for each in sorted(self.look.items()) if each[0] == "ground"])
 
     def _put(self, letter: str) -> None:
+        if letter == "\r":
+            return  # a line feed, which draws from the first column on, follows
         if letter == "\n":
             self.row, self.column = self.row + 1, 0
             return
@@ -102,7 +112,7 @@ class Terminal:
         return [[(letter, style if letter else "") for letter, style in row] for row in self.cells]
 
 
-_WORDS = st.text(st.sampled_from("abc  xyz漢é│●"), max_size=10)
+_WORDS = st.text(st.sampled_from("abc  xyz漢é│●"), max_size=10) | st.text(st.just(" "), max_size=20)
 _PIECE = st.tuples(
     st.integers(0, HEIGHT - 1),
     st.integers(0, WIDTH - 21),
@@ -138,9 +148,12 @@ def only(picture: list[list[tuple[str, str]]], known: list[list[bool]]) -> list[
     ]
 
 
-@given(st.lists(st.lists(_PIECE, max_size=8), max_size=6))
-def test_the_picture_is_the_same(drawings: list[list[tuple[int, int, str, str]]]) -> None:
-    plain, thrifty, thrift = Terminal(), Terminal(), Thrift(WIDTH, HEIGHT)
+@given(st.lists(st.lists(_PIECE, max_size=8), max_size=6), st.booleans())
+def test_the_picture_is_the_same(
+    drawings: list[list[tuple[int, int, str, str]]], can_erase: bool
+) -> None:
+    plain, thrifty = Terminal(), Terminal()
+    thrift = Thrift(WIDTH, HEIGHT, can_erase=can_erase)
     for data in [whole([""] * HEIGHT), *map(draw, drawings)]:
         plain.feed(data)
         thrifty.feed(thrift.squeeze(data))
@@ -153,7 +166,7 @@ def test_the_picture_is_the_same(drawings: list[list[tuple[int, int, str, str]]]
 def test_scrolled_rows_are_moved_and_the_picture_is_the_same(
     steps: list[int], head: int, foot: int
 ) -> None:
-    plain, thrifty, thrift = Terminal(), Terminal(), Thrift(WIDTH, HEIGHT)
+    plain, thrifty, thrift = Terminal(), Terminal(), Thrift(WIDTH, HEIGHT, can_erase=True)
     first = 20
     for step in [0, *steps]:
         first += step

@@ -52,6 +52,19 @@ def talk(count: int) -> list[Block]:
     return made
 
 
+async def test_every_key_that_scrolls_ends_where_it_should() -> None:
+    async with showing(talk(40), size=(60, 12)) as (app, transcript, pilot):
+        transcript.focus()
+        for key in ("pageup", "pageup", "pagedown", "end", "home", "pagedown", "end", "pagedown"):
+            await pilot.press(key)
+            await react(pilot)
+        await until(lambda: transcript.is_following, pilot)
+        assert "line of 39" in screen_lines(app)[-1]
+        await pilot.press("home")
+        await until(lambda: transcript.scroll_offset.y == 0, pilot)
+        assert "prompt 0" in screen_lines(app)[0]
+
+
 async def test_it_opens_at_the_end_and_follows_what_is_added() -> None:
     blocks = talk(20)
     async with showing(blocks) as (app, transcript, pilot):

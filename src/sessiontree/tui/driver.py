@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,7 @@ def thrifty_driver() -> type[Driver] | None:
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            self.thrift = Thrift()
+            self.thrift = Thrift(can_erase=fills_with_ground(os.environ))
             self._is_away = False
             self._encoding = getattr(sys.__stderr__, "encoding", None)  # where Textual writes
             self._is_unicode = is_unicode(self._encoding)
@@ -60,6 +61,20 @@ def thrifty_driver() -> type[Driver] | None:
             super().write(sent if self._is_unicode else spell_cells(sent, self._encoding))
 
     return ThriftyDriver
+
+
+_FILLING = (
+    *("xterm", "tmux", "alacritty", "kitty", "foot", "wezterm", "ghostty", "rxvt", "konsole"),
+    *("gnome", "vte", "iterm", "contour", "mintty", "putty", "st-", "linux"),
+)
+"""Terminals, by the beginning of their TERM, that fill what they erase with the ground in force."""
+
+
+def fills_with_ground(environ: Mapping[str, str]) -> bool:
+    """Tell if the terminal fills what it erases with the ground in force; GNU screen does not."""
+    if environ.get("STY") and not environ.get("TMUX"):
+        return False
+    return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith(_FILLING)
 
 
 def _lenient_decoder(_: str) -> Callable[[], codecs.IncrementalDecoder]:

@@ -3,8 +3,8 @@
 Textual redraws whole widgets: a key that moves a cursor may cost ten kilobytes. `Thrift` knows what
 the terminal shows. It applies each drawing to a copy of that, compares the two, and spells the
 difference: pieces of rows, and a scroll where most rows have only moved. Of a style, only what
-differs from the one before is sent, and of a blank only what can be seen of it: its ground. Pure;
-knows no Textual.
+differs from the one before is sent, and of a blank only what can be seen of it: its ground. Long
+blanks are erased where the terminal erases with the ground in force. Pure; knows no Textual.
 
 It understands just what drawings consist of: cursor positions, colours, text. Whatever else comes
 passes unchanged. If that may alter what is shown (another screen, an erasure), or if the size
@@ -32,8 +32,8 @@ _TOKEN = re.compile(
     r"|(?P<other>[\s\S])"
 )
 _LINK = re.compile(r"\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
-_GAP = 5
-"""Unchanged cells that are cheaper to send again than to jump over."""
+_GAP = 4
+"""Unchanged bytes that are cheaper to send again than to jump over."""
 _LEAST_MOVED = 6
 """Rows that must have moved before a scroll pays."""
 _MOST_STEPS = 12
@@ -63,8 +63,10 @@ class _Frame:
 class Thrift:
     """A terminal's content, and the shortest output that changes it to another."""
 
-    def __init__(self, width: int = 0, height: int = 0) -> None:
+    def __init__(self, width: int = 0, height: int = 0, *, can_erase: bool = False) -> None:
+        """``can_erase``: the terminal fills what it erases with the ground in force."""
         self._rows: list[Row] = []
+        self._can_erase = can_erase
         self.resize(width, height)
 
     @property
@@ -166,10 +168,23 @@ class Thrift:
                 pieces += self._find_pieces(row, before[row], frame.rows[row], spans)
         # A list whose rows look alike is shorter style by style, a paragraph row by row.
         spelled = [
-            _spell_pieces(ordered, scroll, frame.ends_at)
+            self._spell_pieces(ordered, scroll, frame.ends_at)
             for ordered in (pieces, _ordered_by_style(pieces))
         ]
         return min(spelled, key=len)
+
+    def _spell_pieces(
+        self,
+        pieces: list[_Piece],
+        scroll: tuple[int, int, int] | None,
+        ends_at: tuple[int, int] | None,
+    ) -> str:
+        pen = _Pen(self._width, can_erase=self._can_erase)
+        if scroll is not None:
+            pen.scroll(*scroll)
+        for piece in pieces:
+            pen.write(*piece)
+        return pen.finish(ends_at)
 
     def _find_pieces(
         self, row: int, old: Row, new: Row, spans: list[tuple[int, int]]
@@ -182,11 +197,12 @@ class Thrift:
             if new[column] == old[column] or new[column] is None:
                 column += 1
                 continue
-            end = same = column
-            while same < odd and same - end < _GAP and new[same] is not None:
-                same += 1
-                if new[same - 1] != old[same - 1]:
-                    end = same
+            end = column
+            while end < odd and new[end] is not None:
+                gap = _gap_after(old, new, end, odd)
+                if gap is None:
+                    break
+                end += gap + 1
             yield row, column, new[column:end]
             column = end
         if odd < self._width and new[odd:] != old[odd:]:
@@ -216,15 +232,25 @@ class Thrift:
         return (top, bottom, steps) if is_known else None
 
 
-def _spell_pieces(
-    pieces: list[_Piece], scroll: tuple[int, int, int] | None, ends_at: tuple[int, int] | None
-) -> str:
-    pen = _Pen()
-    if scroll is not None:
-        pen.scroll(*scroll)
-    for piece in pieces:
-        pen.write(*piece)
-    return pen.finish(ends_at)
+def _gap_after(old: Row, new: Row, start: int, stop: int) -> int | None:
+    """How many cells that need not be sent come before the next that must.
+
+    None if that is none, or if jumping over them is cheaper.
+    """
+    before = new[start - 1][1] if start and new[start - 1] is not None else ""
+    cost = 0
+    for at in range(start, stop):
+        cell = new[at]
+        if cell is None:
+            return None
+        if cell != old[at]:
+            return at - start
+        letter, style = cell
+        looks_alike = style == before or (letter == " " and _style_of_blank(before) == style)
+        cost += len(letter.encode("utf-8", "replace"))
+        if cost > _GAP or not looks_alike:
+            return None
+    return None
 
 
 def _ordered_by_style(pieces: list[_Piece]) -> list[_Piece]:
@@ -357,10 +383,21 @@ def _is_odd(cell: Cell | None) -> bool:
     return cell is not None and (len(cell[0]) != 1 or cell[0] >= "\u2e80")
 
 
+def _count_blanks(cells: Row, at: int) -> int:
+    """How many blanks of one style begin here."""
+    first, end = cells[at], at
+    if first is not None and first[0] == " ":
+        while end < len(cells) and cells[end] == first:
+            end += 1
+    return end - at
+
+
 class _Pen:
     """Spells positions, styles and text, each only where it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, *, can_erase: bool) -> None:
+        self._width = width
+        self._can_erase = can_erase
         self._made: list[str] = []
         self._at: tuple[int, int] | None = None
         self._style = ""
@@ -373,19 +410,62 @@ class _Pen:
 
     def write(self, row: int, column: int, cells: Row) -> None:
         """Write cells at a place."""
-        if self._at != (row, column):
-            is_near = self._at is not None and self._at[0] == row
-            self._made.append(f"\x1b[{column + 1}G" if is_near else f"\x1b[{row + 1};{column + 1}H")
-        is_plain = True
-        for cell in cells:
-            assert cell is not None
-            letter, style = cell
-            if letter and style != self._style and not (letter == " " and self._has_ground(style)):
-                self._made.append(f"\x1b[{_change_style(self._style, style)}m")
-                self._style = style
-            self._made.append(letter)
-            is_plain = is_plain and not _is_odd(cell)
-        self._at = (row, column + len(cells)) if is_plain else None
+        self._go(row, column)
+        at = 0
+        while at < len(cells):
+            end = at + (_count_blanks(cells, at) or 1)
+            first = cells[at]
+            assert first is not None
+            is_erased = first[0] == " " and self._erase(
+                row, column + at, end - at, first[1], is_end=end == len(cells)
+            )
+            if not is_erased:
+                for cell in cells[at:end]:
+                    assert cell is not None
+                    self._put(*cell)
+            at = end
+        if any(_is_odd(cell) for cell in cells):
+            self._at = None
+
+    def _go(self, row: int, column: int) -> None:
+        at = self._at
+        if at == (row, column):
+            return
+        ways = [f"\x1b[{row + 1};{column + 1}H"]
+        if at is not None and at[0] == row:
+            ways.append(f"\x1b[{column + 1}G")
+            if at[1] < column:
+                steps = column - at[1]
+                ways.append("\x1b[C" if steps == 1 else f"\x1b[{steps}C")
+        elif at is not None and at[0] + 1 == row and column == 0:
+            ways.append("\r\n")
+        self._made.append(min(ways, key=len))
+        self._at = row, column
+
+    def _put(self, letter: str, style: str) -> None:
+        if letter and style != self._style and not (letter == " " and self._has_ground(style)):
+            self._take(style)
+        self._made.append(letter)
+        assert self._at is not None
+        self._at = self._at[0], self._at[1] + 1
+
+    def _take(self, style: str) -> None:
+        self._made.append(f"\x1b[{_change_style(self._style, style)}m")
+        self._style = style
+
+    def _erase(self, row: int, column: int, count: int, style: str, *, is_end: bool) -> bool:
+        """Erase cells if that is shorter than blanks; tell if it is."""
+        if not self._can_erase or not _is_ground(style):
+            return False
+        code = "\x1b[K" if column + count == self._width else f"\x1b[{count}X"
+        jump = "" if is_end else f"\x1b[{count}C"
+        if len(code) + len(jump) >= count:
+            return False
+        if not self._has_ground(style):
+            self._take(style)
+        self._made.append(code + jump)
+        self._at = row, column if is_end else column + count  # erasing moves no cursor
+        return True
 
     def _has_ground(self, style: str) -> bool:
         """Whether a blank of this style looks the same in the present one."""
@@ -439,6 +519,13 @@ def _style_of_blank(style: str) -> str:
     if parts is None or parts[0] & _SHOWN_ON_BLANKS:
         return style
     return parts[2]
+
+
+@lru_cache(4096)
+def _is_ground(style: str) -> bool:
+    """Whether a style has a ground and nothing else, so that erasing shows the same."""
+    parts = _take_apart(style)
+    return parts is not None and parts == (frozenset(), "", parts[2])
 
 
 @lru_cache(4096)

@@ -41,8 +41,8 @@ class PreviewPane(Widget):
         self._previews: dict[tuple[object, ...], Preview] = {}
         self._work: BackgroundWork | None = None
         self._wanted = 0
-        self._shown: Preview | None = None
-        """The preview on the screen, perhaps of the row before."""
+        self._shown: tuple[Preview, tuple[str, ...]] | None = None
+        """The preview on the screen, perhaps of the row before, and the words marked in it."""
 
     def show(self, row: SessionRow | None, words: tuple[str, ...] = ()) -> None:
         """Show this row now, and its preview, with these words marked, once it is read."""
@@ -102,12 +102,15 @@ class PreviewPane(Widget):
         palette = palette_of(self)
         width, height = self.content_size
         lines = draw_heading(self._row, width, palette, self._clock())
-        self._shown = self._previews.get(self._key(self._row), self._shown)
+        found = self._previews.get(self._key(self._row))
+        if found is not None:
+            self._shown = found, self._words
         room = height - len(lines) - 1
         if self._shown is not None and room > 0:
             from sessiontree.tui.pickers.session_preview import draw_preview
 
-            lines += [Text(), *draw_preview(self._shown, palette, width, room, self._words)]
+            preview, words = self._shown
+            lines += [Text(), *draw_preview(preview, palette, width, room, words)]
         text = Text("\n").join(lines[:height])
         text.no_wrap = True
         return text

@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual._types import CallbackType
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
@@ -249,6 +250,19 @@ class Transcript(ScrollView, can_focus=True):
         self._settle()
         if new_value <= 0 < old_value and self._earlier:
             self.post_message(self.EarlierWanted())
+
+    def animate(  # noqa: D102 - Textual's
+        self,
+        attribute: str,
+        value: Any,
+        *,
+        on_complete: CallbackType | None = None,
+        **_: Any,
+    ) -> None:
+        # At once: Textual's animator fails when a step of it makes the text settle, which scrolls.
+        setattr(self, attribute, value)
+        if on_complete is not None:
+            on_complete()
 
     def follow(self) -> None:
         """Scroll to the end and stay there while the conversation grows."""
