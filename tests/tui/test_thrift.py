@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from sessiontree.tui.driver import fills_with_ground
 from sessiontree.tui.thrift import Thrift
 
 WIDTH, HEIGHT = 24, 12
@@ -246,6 +247,36 @@ def test_after_another_screen_or_size_everything_is_sent() -> None:
         thrift.squeeze(screen)
         forget()
         assert thrift.squeeze(screen).count("x") == HEIGHT
+
+
+def test_what_changes_no_cell_makes_nothing_be_sent_again() -> None:
+    thrift = Thrift(WIDTH, HEIGHT)
+    screen = whole([f"row {n}" for n in range(HEIGHT)])
+    thrift.squeeze(screen)
+    for data in ("\x1b]22;pointer\x07", "\x1b]52;c;eA==\x07", "\x1b]2;title\x1b\\", "\x1b[?25l"):
+        assert thrift.squeeze(data) == data
+        assert thrift.squeeze(screen) == ""
+
+
+def test_blanks_are_erased_where_that_is_shorter_and_shows_the_same() -> None:
+    lines = [f"{'x' * 20}    "] * HEIGHT
+    for can_erase, most in ((True, 120), (False, 400)):
+        thrift, terminal = Thrift(WIDTH, HEIGHT, can_erase=can_erase), Terminal()
+        for data in (whole(lines), whole([""] * HEIGHT)):
+            sent = thrift.squeeze(data)
+            terminal.feed(sent)
+        assert len(sent) < most
+        assert {cell for row in terminal.picture for cell in row} == {(" ", "[]")}
+        assert ("\x1b[K" in sent or "X" in sent) is can_erase
+
+
+def test_only_terminals_that_fill_with_the_ground_are_told_to_erase() -> None:
+    for term in ("xterm-256color", "tmux-256color", "alacritty", "xterm-kitty", "foot"):
+        assert fills_with_ground({"TERM": term})
+    assert fills_with_ground({"TERM": "screen-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
+    assert not fills_with_ground({"TERM": "screen.xterm-256color", "STY": "1.pts-0.host"})
+    assert not fills_with_ground({"TERM": "vt100"})
+    assert not fills_with_ground({})
 
 
 def test_what_is_no_drawing_passes_unchanged() -> None:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual.app import App
 from textual.dom import DOMNode
+from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
 from sessiontree.tui.driver import thrifty_driver
@@ -126,6 +127,27 @@ class ThemedApp(App[Result]):
     def palette(self) -> Palette:
         """The colours in force."""
         return _palette_named(self.theme)
+
+
+def begin_at_size(screen: Screen[Any]) -> None:
+    """Give a screen the classes of its size before its first layout.
+
+    Textual gives them after it, so that the screen would be drawn twice.
+    """
+    width, height = screen.app.size
+    for size, breakpoints in (
+        (width, screen.HORIZONTAL_BREAKPOINTS),
+        (height, screen.VERTICAL_BREAKPOINTS),
+    ):
+        names = [name for least, name in sorted(breakpoints or ()) if least <= size]
+        if names:
+            screen.add_class(names[-1])
+    screen.set_class(is_over_ssh(os.environ), "-far")
+
+
+def is_over_ssh(environ: Mapping[str, str]) -> bool:
+    """Tell if the terminal is at the other end of a line, where each kilobyte may take time."""
+    return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
 
 
 def palette_of(node: DOMNode) -> Palette:

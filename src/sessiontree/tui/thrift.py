@@ -26,7 +26,8 @@ from rich.cells import cell_len
 _TOKEN = re.compile(
     r"\x1b\[(?P<row>\d+);(?P<column>\d+)H"
     r"|\x1b\[(?P<style>[\d;]*)m"
-    r"|(?P<harmless>\x1b\[\?(?:2026|25|1000|1002|1003|1004|1006|1015|1016|2004|2048)[hl])"
+    r"|(?P<harmless>\x1b\[\?(?:2026|25|1000|1002|1003|1004|1006|1015|1016|2004|2048)[hl]"
+    r"|\x1b\](?!8;)[^\x07\x1b]*(?:\x07|\x1b\\))"
     r"|(?P<break>\r?\n)"
     r"|(?P<text>[^\x00-\x1f\x7f]+)"
     r"|(?P<other>[\s\S])"
@@ -237,7 +238,8 @@ def _gap_after(old: Row, new: Row, start: int, stop: int) -> int | None:
 
     None if that is none, or if jumping over them is cheaper.
     """
-    before = new[start - 1][1] if start and new[start - 1] is not None else ""
+    last = new[start - 1] if start else None
+    before = last[1] if last is not None else ""
     cost = 0
     for at in range(start, stop):
         cell = new[at]

@@ -33,7 +33,7 @@ from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, Option, scroll_body
 from sessiontree.tui.pickers.session_rows import short_path
 from sessiontree.tui.text_pane import TextPane
-from sessiontree.tui.theme import palette_of
+from sessiontree.tui.theme import begin_at_size, palette_of
 from sessiontree.tui.transcript.block_lines import diff_row
 from sessiontree.tui.transcript.long_text import Draw, LongText, Rows, stack
 from sessiontree.tui.transcript.styled_text import MAX_HIGHLIGHTED, highlight, wrap_text
@@ -81,6 +81,7 @@ class ToolDialog(ModalScreen[Answer]):
     # -- what is shown ---------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
+        begin_at_size(self)
         title = exactly.exact_line(self._question.title)
         with Vertical(classes="dialog question"):
             yield Static(Text(safe_text.fit(title, _LONG_TITLE), palette_of(self).strong))

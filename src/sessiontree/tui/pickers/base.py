@@ -22,6 +22,7 @@ from textual.widgets import Static
 
 from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.pickers.row_list import RowList
+from sessiontree.tui.theme import begin_at_size
 
 Result = TypeVar("Result")
 
@@ -94,6 +95,7 @@ class QueryPicker(Screen[Result]):
         hint: Widget | None = None,
     ) -> ComposeResult:
         """Make the input line, with a ``hint`` at its end."""
+        begin_at_size(self)
         with Horizontal(id="search"):
             yield Static("›", id="prompt")
             yield QueryInput(text, keys, placeholder, suggester)

@@ -23,7 +23,7 @@ from sessiontree.tui.chat.panels import LinesPanel
 from sessiontree.tui.ordered_keys import LineInput
 from sessiontree.tui.palette import Palette
 from sessiontree.tui.pickers.row_list import RowList
-from sessiontree.tui.theme import palette_of
+from sessiontree.tui.theme import begin_at_size, palette_of
 
 
 def scroll_body(dialog: Screen[Any], lines: int) -> None:
@@ -255,6 +255,7 @@ class ReadingPane(ModalScreen[None]):
         self._facts = facts
 
     def compose(self) -> ComposeResult:
+        begin_at_size(self)
         palette = palette_of(self)
         with Vertical(classes="dialog wide-dialog"):
             yield Static(Text(self._title, palette.strong))

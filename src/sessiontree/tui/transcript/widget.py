@@ -251,7 +251,7 @@ class Transcript(ScrollView, can_focus=True):
         if new_value <= 0 < old_value and self._earlier:
             self.post_message(self.EarlierWanted())
 
-    def animate(  # noqa: D102 - Textual's
+    def animate(
         self,
         attribute: str,
         value: Any,
