@@ -1,7 +1,7 @@
 """Spell text for terminals that are not UTF-8. Pure.
 
-Marks and lines that the program draws get a likeness in ASCII. What else the terminal's encoding
-lacks is spelled as an escape in running text (`spell`), which loses nothing, and as one letter or
+Marks and lines such as the program draws get a likeness in ASCII, even where the encoding has them:
+what a terminal says of its encoding is often wrong. What else the encoding lacks is spelled as an escape in running text (`spell`), which loses nothing, and as one letter or
 ``?`` a column on a screen (`spell_cells`), where every column counts.
 """
 
@@ -52,13 +52,13 @@ def spell(text: str, encoding: str | None, *, is_exact: bool = False) -> str:
     An exact one has escapes only.
     """
     known = encoding or "ascii"
+    text = text if is_exact or is_unicode(known) else _liken(text)
     if _fits(text, known):
         return text
     return "".join(
         letter
         if _fits(letter, known)
-        else (not is_exact and _liken(letter))
-        or letter.encode("ascii", "backslashreplace").decode("ascii")
+        else letter.encode("ascii", "backslashreplace").decode("ascii")
         for letter in text
     )
 
@@ -66,17 +66,16 @@ def spell(text: str, encoding: str | None, *, is_exact: bool = False) -> str:
 def spell_cells(text: str, encoding: str | None) -> str:
     """The text in characters that the encoding has, each as wide as the one it stands for."""
     known = encoding or "ascii"
+    text = text if is_unicode(known) else _liken(text)
     if _fits(text, known):
         return text
     return "".join(
-        letter if _fits(letter, known) else _liken(letter) or _letter_or_marks(letter)
-        for letter in text
+        letter if _fits(letter, known) else _letter_or_marks(letter) for letter in text
     )
 
 
-def _liken(letter: str) -> str:
-    found = letter.translate(_LIKENESS)
-    return found if found.isascii() else ""
+def _liken(text: str) -> str:
+    return text if text.isascii() else text.translate(_LIKENESS)
 
 
 def _letter_or_marks(letter: str) -> str:

@@ -65,7 +65,7 @@ def thrifty_driver() -> type[Driver] | None:
 
 _FILLING = (
     *("xterm", "tmux", "alacritty", "kitty", "foot", "wezterm", "ghostty", "rxvt", "konsole"),
-    *("gnome", "vte", "iterm", "contour", "mintty", "putty", "st-", "linux"),
+    *("gnome", "vte", "contour", "mintty", "putty", "st-", "linux"),
 )
 """Terminals, by the beginning of their TERM, that fill what they erase with the ground in force."""
 
