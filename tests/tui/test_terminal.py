@@ -241,6 +241,24 @@ def give_id(path: Path, new_id: str) -> None:
     path.rename(path.with_name(path.name.replace(old_id, new_id)))
 
 
+@pytest.mark.parametrize(
+    ("keys", "code"), [(["Escape"], 1), (["o", "Up", "BSpace", "Enter"], 1), (["C-c"], 130)]
+)
+def test_a_question_in_a_line_knows_esc_and_ctrl_c(
+    terminal: Terminal, shop: Shop, keys: list[str], code: int
+) -> None:
+    path = shop.session("over there", title="Elsewhere", cwd=shop.other_project)
+    terminal.run(f"{PROGRAM} --resume {session_id(path)}")
+    terminal.until_shown("Open there / Copy here / Cancel [o/c/N]?")
+    terminal.keys(*keys)
+    assert terminal.until_ended() == code
+    shown = terminal.text
+    assert "^[" not in shown
+    assert ("Open it there: cd" in shown.replace("\n", "")) is (code == 1)
+    assert terminal.is_sane()
+    assert len(list((terminal.root / "agent" / "sessions").rglob("*.jsonl"))) == 1
+
+
 @pytest.mark.parametrize(("answer", "code"), [("o", 0), ("c", 0), ("n", 1)])
 def test_a_session_of_another_project_is_opened_there_or_copied_here(
     terminal: Terminal, shop: Shop, answer: str, code: int

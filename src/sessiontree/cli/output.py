@@ -423,13 +423,12 @@ def ask_word(question: str) -> str:
         return ""
     sys.stderr.write(one_line(question) + " ")
     sys.stderr.flush()
+    from sessiontree.cli.line import read_answer
+
     try:
-        answer = sys.stdin.readline()
+        return read_answer().strip().casefold()
     except (OSError, UnicodeDecodeError):
         return ""
-    if not answer:
-        sys.stderr.write("\n")
-    return answer.strip().casefold()
 
 
 @contextlib.contextmanager

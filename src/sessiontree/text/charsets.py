@@ -69,9 +69,7 @@ def spell_cells(text: str, encoding: str | None) -> str:
     text = text if is_unicode(known) else _liken(text)
     if _fits(text, known):
         return text
-    return "".join(
-        letter if _fits(letter, known) else _letter_or_marks(letter) for letter in text
-    )
+    return "".join(letter if _fits(letter, known) else _letter_or_marks(letter) for letter in text)
 
 
 def _liken(text: str) -> str:

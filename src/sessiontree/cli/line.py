@@ -1,0 +1,84 @@
+"""Read the answer to a question in a line: Enter gives it, Esc takes it back.
+
+A terminal's own line editing knows no Esc: it would show ``^[`` and wait on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+
+ESC = b"\x1b"
+_ERASING = (b"\x7f", b"\x08")
+_END = b"\x04"
+_SEQUENCE_S = 0.05
+"""Seconds in which the rest of a key's sequence follows its Esc."""
+
+
+def read_answer() -> str:
+    """Return the line that the person types; empty after Esc, Ctrl+D, or at the input's end.
+
+    Raises KeyboardInterrupt, OSError, UnicodeDecodeError.
+    """
+    try:
+        import termios
+    except ImportError:  # no Unix
+        return _read_plain()
+    try:
+        fd = sys.stdin.fileno()
+        before = termios.tcgetattr(fd)
+    except (OSError, ValueError, termios.error):
+        return _read_plain()
+    mode = termios.tcgetattr(fd)
+    mode[3] &= ~(termios.ICANON | termios.ECHO)
+    mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+    try:
+        termios.tcsetattr(fd, termios.TCSADRAIN, mode)
+        return _read_keys(fd)
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        _show("\n")
+
+
+def _read_plain() -> str:
+    line = sys.stdin.readline()
+    if not line:
+        _show("\n")
+    return line
+
+
+def _read_keys(fd: int) -> str:
+    answer = ""
+    while True:
+        key = os.read(fd, 1)
+        if key in (b"", b"\r", b"\n") or (key == _END and not answer):
+            return answer
+        if key == ESC:
+            if not _swallow_sequence(fd):
+                return ""
+        elif key in _ERASING:
+            if answer:
+                answer = answer[:-1]
+                _show("\b \b")
+        elif key.isascii() and key.decode().isprintable():
+            answer += key.decode()
+            _show(key.decode())
+
+
+def _swallow_sequence(fd: int) -> bool:
+    """Read what follows an Esc; tell if it was a key's sequence, such as an arrow's."""
+    if not select.select([fd], [], [], _SEQUENCE_S)[0]:
+        return False
+    kind = os.read(fd, 1)
+    if kind in (b"[", b"O"):
+        while select.select([fd], [], [], _SEQUENCE_S)[0] and not b"@" <= os.read(fd, 1) <= b"~":
+            pass
+    return True
+
+
+def _show(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
