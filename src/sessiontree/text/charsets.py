@@ -1,8 +1,9 @@
 """Spell text for terminals that are not UTF-8. Pure.
 
 Marks and lines such as the program draws get a likeness in ASCII, even where the encoding has them:
-what a terminal says of its encoding is often wrong. What else the encoding lacks is spelled as an escape in running text (`spell`), which loses nothing, and as one letter or
-``?`` a column on a screen (`spell_cells`), where every column counts.
+what a terminal says of its encoding is often wrong. What else the encoding lacks is spelled as an
+escape in running text (`spell`), which loses nothing, and as one letter or ``?`` a column on a
+screen (`spell_cells`), where every column counts.
 """
 
 from __future__ import annotations
