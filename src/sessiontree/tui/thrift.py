@@ -234,9 +234,9 @@ class Thrift:
 
 
 def _gap_after(old: Row, new: Row, start: int, stop: int) -> int | None:
-    """How many cells that need not be sent come before the next that must.
+    """Count the cells that need not be sent before the next that must.
 
-    None if that is none, or if jumping over them is cheaper.
+    None if no other must be sent, or if jumping over the gap is cheaper.
     """
     last = new[start - 1] if start else None
     before = last[1] if last is not None else ""
