@@ -281,7 +281,7 @@ def measure_faults(*, is_quick: bool) -> tuple[str, list[str]]:
     """What is lost and what is there twice under each fault, as Markdown; the faults that harm."""
     count = (QUICK if is_quick else Amounts()).faulty
     lines = [
-        f"{count:,} appends by {faults.WRITERS} writers on as many sessions under each fault:",
+        f"{count:,} appends by {faults.WRITERS} writers on {faults.SESSIONS} sessions under each fault:",
         "",
         "| fault | how often | appends | lost | twice | errors | seconds |",
         "|---|--:|--:|--:|--:|--:|--:|",

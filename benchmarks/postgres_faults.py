@@ -20,7 +20,10 @@ from benchmarks.postgres_ground import DATABASE, Ground, grounded
 from sessiontree import SessionManager
 from sessiontree.stores.postgres.store import PostgresStore
 
-WRITERS = 16
+WRITERS = 40
+"""More than a pool has connections: so that appends are sent together, too."""
+SESSIONS = 32
+"""So the first few have two writers, the others one."""
 _PAUSE_S = 0.25
 _KILL = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sessiontree' "
@@ -112,11 +115,11 @@ FAULTS: dict[str, Fault] = {
 
 
 def endure(fault: Fault, count: int) -> Endured:
-    """Append so many entries under a fault, two writers to a session, and look what is there."""
+    """Append so many entries under a fault, to own and to shared sessions; look what is there."""
     with grounded() as ground, fault(ground) as broken:
         store = PostgresStore(broken.url)
         refs = []
-        for _ in range(WRITERS // 2):
+        for _ in range(SESSIONS):
             with begin(store) as session:
                 refs.append(session.ref)
         promised: list[str] = []
@@ -124,7 +127,7 @@ def endure(fault: Fault, count: int) -> Endured:
 
         def write(number: int) -> None:
             try:
-                with SessionManager.open(refs[number // 2], storage=store) as own:
+                with SessionManager.open(refs[number % SESSIONS], storage=store) as own:
                     promised.extend(
                         own.append_message(message(f"{number} {at}"))
                         for at in range(count // WRITERS)

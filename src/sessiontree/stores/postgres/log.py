@@ -47,6 +47,7 @@ from sessiontree.stores.latch import ErrorLatch
 from sessiontree.stores.postgres import statements
 from sessiontree.stores.postgres.address import spell_ref
 from sessiontree.stores.postgres.blobs import blobs_in
+from sessiontree.stores.postgres.combining import MOST_BYTES, PlainAppend, combine
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.figures import Figures, figures_of
 from sessiontree.stores.postgres.lines import RowLines
@@ -72,6 +73,8 @@ _RECENT_ENTRIES = 1_000
 _TRIES_UNLOCKED = 4
 _MOST_TRIES = 20
 _LONGEST_PAUSE_S = 0.02
+_ALONE_FOR = 16
+"""So many appends are not combined after one that could not be: others write here, or follow."""
 
 
 class _MeanwhileError(Exception):
@@ -134,6 +137,7 @@ class PostgresLog(ErrorLatch):
         self._own_warnings: list[SessionWarning] = []
         self._header_line = b""
         self._has_written = False
+        self._alone_for = 0
         self._lines = self._new_lines()
 
     # -- what there is to know -------------------------------------------------------------
@@ -406,6 +410,25 @@ class PostgresLog(ErrorLatch):
     def _send_append(
         self, rows: EntryRows, figures: Figures, is_again: bool, sid: int | None = None
     ) -> list[Row]:
+        """Send the entries, together with those of other threads if they are plain."""
+        self._db.require_room(rows.size)
+        try:
+            plain = None if is_again else self._plain_append(rows, figures)
+            if plain is None:
+                return self._send_own(rows, figures, is_again, sid)
+            return self._combine(plain, lambda again: self._send_own(rows, figures, again))
+        except PersistenceError as error:
+            cause = error.__cause__
+            if not isinstance(cause, psycopg.Error) or cause.sqlstate != statements.IS_THERE:
+                raise
+            self._catch_up()
+            taken = [entry_id for entry_id in rows.ids if entry_id in self.tree.by_id]
+            raise EntryExistsError(taken[0] if taken else rows.ids[0]) from None
+
+    def _send_own(
+        self, rows: EntryRows, figures: Figures, is_again: bool, sid: int | None = None
+    ) -> list[Row]:
+        """Send the entries in a statement of their own."""
         place = self.place
         new = header_line = None
         if place is None:
@@ -423,7 +446,6 @@ class PostgresLog(ErrorLatch):
                 place.header_revision,
                 expected,
             )
-        self._db.require_room(rows.size)
         is_one = len(rows.lines) == 1
         parameters = (
             spell_array(rows.ids),
@@ -444,23 +466,58 @@ class PostgresLog(ErrorLatch):
             new,
             header_line,
         )
-        try:
-            found = self._send(
-                statements.append(
-                    self._db.address.tenant, where, parameters, is_again=is_again, is_one=is_one
-                )
-            )
-        except PersistenceError as error:
-            cause = error.__cause__
-            if not isinstance(cause, psycopg.Error) or cause.sqlstate != statements.IS_THERE:
-                raise
-            self._catch_up()
-            taken = [entry_id for entry_id in rows.ids if entry_id in self.tree.by_id]
-            raise EntryExistsError(taken[0] if taken else rows.ids[0]) from None
+        tenant = self._db.address.tenant
+        found = self._send(
+            statements.append(tenant, where, parameters, is_again=is_again, is_one=is_one)
+        )
         if place is None and found[0][0] in ("ok", "deleted"):
             self.place = Place(where[0])
             self._header_line = header_line or b""
         return found
+
+    def _plain_append(self, rows: EntryRows, figures: Figures) -> PlainAppend | None:
+        """The same for a statement with those of others; None if it needs one of its own."""
+        place = self.place
+        if place is None or place.last_key is None or self._is_settling or self._held is not None:
+            return None
+        if self._alone_for > 0:
+            self._alone_for -= 1
+            return None
+        if len(rows.lines) != 1 or len(rows.lines[0]) > MOST_BYTES or blobs_in(rows.lines):
+            return None
+        if figures.info_name is not None or figures.short_summary is not None:
+            return None
+        return PlainAppend(
+            place.sid,
+            place.head,
+            place.last_key,
+            place.epoch,
+            place.header_revision,
+            rows.ids[0],
+            rows.parents[0],
+            rows.kinds[0],
+            rows.times[0],
+            rows.lines[0],
+            figures.messages,
+            figures.is_answered,
+            figures.status,
+            shown(figures.first_message),
+            to_time(figures.last_said_ms),
+        )
+
+    def _combine(self, plain: PlainAppend, alone: Callable[[bool], list[Row]]) -> list[Row]:
+        """Append together with other threads, or alone; the answer as ``st_append`` gives it."""
+
+        def send(is_again: bool) -> list[Row]:
+            if is_again:
+                self._alone_for = _ALONE_FOR
+            return alone(is_again)
+
+        found = combine(self._db, plain, send)
+        if isinstance(found, list):
+            return found
+        head, revision = found
+        return [("ok", head, plain.epoch, revision, plain.header_revision, None, *(None,) * 5)]
 
     def _new_names(self, figures: Figures) -> str | None:
         """The words of the session's name, if these entries may change it."""

@@ -14,10 +14,13 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq
+
+if TYPE_CHECKING:
+    from sessiontree.stores.postgres.combining import Combiner
 
 Row = tuple[Any, ...]
 
@@ -57,7 +60,7 @@ class ConnectionPool:
 
     def __init__(self, conninfo: str, size: int) -> None:
         self._conninfo = conninfo
-        self._size = size
+        self.size = size
         self.has_connected = False
         self.checked_at = NEVER
         """When the database was last seen to have tables that we can use."""
@@ -66,17 +69,17 @@ class ConnectionPool:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._idle: deque[Connection] = deque()
+        self.combiners: dict[str | None, Combiner] = {}
+        """For the appends of each tenant."""
         # as a semaphore; Python's own takes several times as long where threads wait
         self._room: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self._size):
+        for _ in range(self.size):
             self._room.put(None)
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection for as long as the block takes. Raises psycopg.Error."""
-        if self._process != os.getpid():
-            self._inherited = self._idle  # the parent's: closing them here would end them there
-            self._begin()
+        self.follow_process()
         room = self._room
         room.get()
         try:
@@ -93,6 +96,12 @@ class ConnectionPool:
                         self.close()  # what broke one has most likely broken those that wait
         finally:
             room.put(None)
+
+    def follow_process(self) -> None:
+        """Begin again in a child process that was forked: nothing of the parent's is for it."""
+        if self._process != os.getpid():
+            self._inherited = self._idle  # closing them here would end them there
+            self._begin()
 
     def _take(self) -> Connection:
         while self._idle:

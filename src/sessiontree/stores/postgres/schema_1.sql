@@ -333,6 +333,59 @@ BEGIN
     END IF;
 END $$;
 
+-- Append an entry to each of several sessions, and name those to which that was done.
+--
+-- Not to one that is locked, or not as its writer has read it: that one sends its own st_append. So
+-- this waits for no lock, and can be part of no deadlock.
+CREATE FUNCTION st_append_each(
+    p_sids bigint[], p_known bigint[], p_last text[], p_epochs integer[], p_header_revisions integer[],
+    p_ids text[], p_parents text[], p_kinds text[], p_times text[], p_lines bytea[],
+    p_messages integer[], p_answered boolean[], p_statuses text[], p_first_messages text[],
+    p_said timestamptz[]
+) RETURNS TABLE (sid bigint, head bigint, revision bigint)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    t text := st_tenant();
+BEGIN
+    RETURN QUERY
+    WITH o AS MATERIALIZED (
+        SELECT *, CASE WHEN o.said > clock_timestamp() - interval '1 hour'
+                       THEN clock_timestamp() ELSE o.said END AS spoken
+          FROM unnest(p_sids, p_known, p_last, p_epochs, p_header_revisions, p_ids, p_parents,
+            p_kinds, p_times, p_lines, p_messages, p_answered, p_statuses, p_first_messages, p_said)
+            AS o(sid, known, last, epoch, header_revision, id, parent, kind, time, line, messages,
+                 answered, status, first_message, said)
+    ), l AS MATERIALIZED (
+        SELECT x.sid FROM st_session x WHERE x.sid = ANY (p_sids) AND x.tenant = t
+          FOR NO KEY UPDATE SKIP LOCKED
+    ), u AS (
+        UPDATE st_session x SET
+            head = x.head + 1,
+            last = o.id,
+            revision = x.revision + 1,
+            messages = x.messages + o.messages,
+            bytes = x.bytes + octet_length(o.line) + 1,
+            answered = x.answered OR o.answered,
+            status = CASE WHEN x.messages + o.messages = 0 THEN 'empty' ELSE o.status END,
+            first_message = coalesce(x.first_message, o.first_message),
+            said = greatest(x.said, o.spoken),
+            modified = coalesce(greatest(x.said, o.spoken), x.modified)
+          FROM l, o
+         WHERE x.sid = l.sid AND o.sid = l.sid AND x.tenant = t AND x.deleted IS NULL
+           AND x.epoch = o.epoch AND x.header_revision = o.header_revision
+           AND x.head = o.known AND x.last = o.last
+           -- who is followed tells so by itself
+           AND (x.followed IS NULL OR x.followed <= clock_timestamp())
+        RETURNING x.sid, x.head, x.revision, o.id AS key, o.parent, o.kind, o.time, o.line
+    ), i AS (
+        INSERT INTO st_entry (sid, seq, tenant, id, parent, kind, time, line)
+        SELECT u.sid, u.head, t, u.key, u.parent, u.kind, u.time, u.line FROM u
+    )
+    SELECT u.sid, u.head, u.revision FROM u;
+END $$;
+
 -- Copy a session, all of its entries, or these in this order (a line where it differs).
 CREATE FUNCTION st_copy(
     p_from bigint, p_new jsonb, p_header bytea, p_names tsvector, p_ids text[], p_parents text[], p_kinds text[],

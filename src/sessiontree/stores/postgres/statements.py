@@ -77,6 +77,24 @@ def append(
     )
 
 
+_APPEND_EACH = (
+    "SELECT sid, head, revision FROM {tenant}st_append_each({sids}, %s, %s, %s, %s, %s, %s, %s, "
+    "%s, %b::bytea[], %s, %s, %s, %s, %s)"
+)
+_APPEND_EACH_AS = _APPEND_EACH.format(
+    tenant="set_config('sessiontree.tenant', %s, true) t, LATERAL ",
+    sids="CASE WHEN t IS NOT NULL THEN %s::bigint[] END",
+)
+_APPEND_EACH = _APPEND_EACH.format(tenant="", sids="%s")
+
+
+def append_each(tenant: str | None, what: tuple[Any, ...]) -> Statement:
+    """The statement that appends an entry to each of several sessions of a tenant."""
+    if tenant is None:
+        return Statement(_APPEND_EACH, what, names_tenant=True, is_frequent=True)
+    return Statement(_APPEND_EACH_AS, (tenant, *what), names_tenant=True, is_frequent=True)
+
+
 READ_ON = (
     "SELECT s.epoch, s.revision, s.header_revision, "
     "CASE WHEN s.header_revision <> %s THEN s.header END, s.deleted IS NOT NULL, s.answered, "
