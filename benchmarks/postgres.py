@@ -280,8 +280,9 @@ def _rivals_table(
 def measure_faults(*, is_quick: bool) -> tuple[str, list[str]]:
     """What is lost and what is there twice under each fault, as Markdown; the faults that harm."""
     count = (QUICK if is_quick else Amounts()).faulty
+    writers = f"{faults.WRITERS} writers on {faults.SESSIONS} sessions"
     lines = [
-        f"{count:,} appends by {faults.WRITERS} writers on {faults.SESSIONS} sessions under each fault:",
+        f"{count:,} appends by {writers} under each fault:",
         "",
         "| fault | how often | appends | lost | twice | errors | seconds |",
         "|---|--:|--:|--:|--:|--:|--:|",
