@@ -1,15 +1,15 @@
-"""Appends of more threads than there are connections: several of them in one statement.
+"""Send the appends of several threads in one statement, where there are too few connections.
 
-**Nobody waits who need not.** As long as there is a connection for each, every thread sends its own
-statement at once. Where they would wait for a connection they stand in a queue instead: a thread
-that finds a few of them takes the queue, sends it as one statement (``st_append_each``) and hands
+**No thread waits for company.** As long as there is a connection for each, every thread sends its
+own statement at once. Where threads would wait for a connection they stand in a queue instead: one
+that finds enough of them takes the queue, sends it as one statement (``st_append_each``) and hands
 out the answers. A transaction, a round trip and a wait for the disk are then paid once for all.
 
 **Only what is plain is combined**: one entry, behind the last one that was read, to a session of
 its own. The statement leaves out each session that is locked, or not as its writer has read it; so
-it waits for nobody's lock and can be part of no deadlock. Who has been left out sends its own
-statement, and so does everybody if the statement failed: each hears of its own error only. The ids
-of the entries make them once, whatever was carried out.
+it waits for no lock, and cannot be part of a deadlock. A thread that was left out sends its own
+statement, and so does each of them if the statement failed: an error reaches only the thread that
+caused it. The ids of the entries make them once, whatever was carried out.
 
 A sender that gets no answer for a while loses its turn to the first who waits for it.
 """
@@ -114,7 +114,7 @@ class Combiner:
         finally:
             try:
                 self._leave(turn, batch)
-            except BaseException:  # Ctrl-C: nobody may be left waiting
+            except BaseException:  # Ctrl-C: let no thread wait for ever
                 self._leave(turn, batch)
                 raise
         return turn.answer if turn.answer is not None else alone(True)
@@ -148,7 +148,7 @@ class Combiner:
         while not turn.ready.acquire(timeout=_STUCK_S):
             with self._lock:
                 if not turn.is_taken and turn.lane is None:
-                    # whoever is at it waits for a lock or for a line that is cut
+                    # the sender waits for a lock, or for an answer that will not come
                     self._lanes.clear()
                     self._open_lane(turn)
                     self._waiting.remove(turn)
@@ -174,7 +174,7 @@ class Combiner:
             for sid, head, revision in self._send([turn.wanted for turn in batch]):
                 turns[sid].answer = head, revision
             self._last_rest = 0
-        except Exception:  # whoever caused it hears of it when each sends its own
+        except Exception:  # told to the thread that caused it, when each sends its own
             self._last_rest = min(max(2 * self._last_rest, _LEAST_REST), _LONGEST_REST)
             self._rest = self._last_rest
 
