@@ -11,6 +11,8 @@ from rich.cells import cell_len
 
 from sessiontree.text.width import fit, text_width, wrap
 
+FLAG = "\U0001f1e9\U0001f1ea"
+KEYCAP = "1\ufe0f\u20e3"
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 HEART = "\u2764\ufe0f"
 SAFE = st.text(st.characters(exclude_categories=("Cc", "Cs")))
@@ -38,6 +40,9 @@ def without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
         (HEART, 2),
         ("👍🏽", 2),
         ("\U0001fae9", 2),
+        (FLAG, 2),
+        (KEYCAP, 2),
+        ("\U0001f469\u200d\U0001f680", 2),
     ],
 )
 def test_a_line_takes_the_columns_that_a_terminal_gives_it(text: str, columns: int) -> None:
@@ -68,6 +73,7 @@ def test_a_line_that_is_fitted_takes_no_more_and_is_whole_if_it_fits(text: str, 
 def test_a_cut_takes_no_emoji_apart() -> None:
     assert fit(FAMILY * 3, 5) == FAMILY * 2 + "…"
     assert fit("x" + HEART * 3, 4) == "x" + HEART + "…"
+    assert fit(FLAG * 3, 5) == FLAG * 2 + "…"
 
 
 def test_a_line_without_end_is_not_read_to_its_end() -> None:
