@@ -44,7 +44,7 @@ _KNOWN_BY = {
 }
 _KNOWN_IN = {"pi": _KNOWN_BY["pi"], "omp": _KNOWN_BY["sessiontree"]}
 """For an agent that is not listed here, the dialect decides."""
-_SOMEBODYS = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
+_KNOWN_TO_SOME = _SEED_TYPES | _XCSH_TYPES | _OMP_TYPES | _PI_TYPES
 """Types that not every agent knows. Any other is known to all, or is plain data to all."""
 
 
@@ -75,7 +75,7 @@ class EntryTranslator:
         kind = opened.get("type")
         if not isinstance(kind, str):
             return opened
-        if kind in _SOMEBODYS and kind not in self._known:
+        if kind in _KNOWN_TO_SOME and kind not in self._known:
             return self._keep(opened, kind)
         if kind == "message" and not self._has_system_messages and _is_system(opened):
             return self._keep(opened, kind)
