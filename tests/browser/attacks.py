@@ -57,6 +57,18 @@ ATTACKS = (
     '{"rows":[],"leaf":-1}</script>',
     f"<x onclick={_RUN}><button popovertarget=x><dialog open>",
     f'<a href="javascript:{_RUN}">x</a><a href=" javascript:{_RUN}">y</a>',
+    f'<noscript><p title="</noscript><img src=x onerror={_RUN}>"><plaintext><xmp>',
+    (f'<svg></p><style><a id="</style><img src=x onerror={_RUN}>"><math><annotation-xml '
+    f'encoding="text/html"><style></math><img src=x onerror={_RUN}>'),
+    (f'<https://a.example/"onmouseover="{_RUN}> https://b.example/"onfocus="{_RUN}"autofocus=" '
+    f"[c](<https://c.example/' onclick='{_RUN}>) [<img src=x onerror={_RUN}>](https://d.example)"),
+    f'[t](https://e.example "x\" onclick=\"{_RUN}") | [u](https://f.example/?\n"{_RUN}) |',
+    f"| a |\n|---|\n| [x](javascript:{_RUN}) ![y](javascript:{_RUN}) <javascript:{_RUN}> |",
+    '```hidden" style="background:url(//evil.example/c)" class="skip label\nx\n```',
+    "<form name=location id=rows><input name=href><input name=children></form><img name=fetch>",
+    "<a id=sessiontreeView><a id=sessiontreeView name=root href=//evil.example></a>",
+    "name\r\nSet-Cookie: a=b\r\n\r\n<script>window.pwned=1</script>",
+    "../../../../etc/passwd%00%2e%2e%2f?token=x#m-side0000",
     "__proto__",
     "constructor",
 )  # fmt: skip

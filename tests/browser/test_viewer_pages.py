@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.samples import (
@@ -20,7 +21,7 @@ from tests.samples import (
     write,
 )
 
-from .attacks import hostile_session
+from .attacks import ATTACKS, hostile_session
 from .chromium import Page
 from .test_export_page import branched
 from .viewer import Viewer, run_viewer, write_session
@@ -282,6 +283,38 @@ def test_no_script_of_a_session_ever_runs(tmp_path: Path, page: Page) -> None:
         assert page.js("window.pwned") is None
         root = viewer.root
         assert all(url.startswith((root, "data:")) for url in page.requests)
+        page.go("about:blank")  # no asking for news once the server is gone
+
+
+def test_hostile_names_are_text_on_every_page(tmp_path: Path, page: Page) -> None:
+    write_session(tmp_path, SESSION_ID, *hostile_session())
+    for number, attack in enumerate(ATTACKS):
+        texts = chain(user(f"word {attack}"), assistant(attack, provider=attack, model=attack))
+        named = header(title=attack, cwd=f"/work/{attack}", id=f"{number:016x}")
+        labelled = entry("label", "l1", "a2", targetId="a1", label=attack)
+        write_session(tmp_path, f"{number:016x}", named, *texts, labelled, project=f"p{number}")
+    with run_viewer(tmp_path) as viewer:
+        viewer.enter(page)
+        page.wait("document.querySelectorAll('a.name').length > 40")
+        hrefs = "[...document.querySelectorAll('a.name')].map(e => e.href.split('#')[0])"
+        links = page.js(hrefs)
+        for attack in ATTACKS:
+            spelled = quote(attack[:100].encode("utf-8", "surrogatepass"), safe="")
+            page.go(f"{viewer.root}/?q={spelled}&agent={spelled}&model={spelled}")
+            page.go(f"{viewer.root}/?q={spelled}")
+        for link in links:
+            page.go(f"{link}/tree")
+            page.go(f"{link}/compare")
+        for place in ("usage?days=all", "usage", "?q=word"):
+            page.go(f"{viewer.root}/{place}")
+        assert page.count("a.name") > 1
+        gone = f"{links[0].rpartition('/')[2]}/trash"
+        page.js(f"sessiontreeView.post('s/{gone}')")
+        page.go(f"{viewer.root}/trash?restored={quote(ATTACKS[0], safe='')}")
+        assert page.count(".trash li") == 1
+        assert page.js("window.pwned") is None
+        root = viewer.root
+        assert all(url.startswith((root, "data:image/")) for url in page.requests)
         page.go("about:blank")  # no asking for news once the server is gone
 
 
