@@ -13,6 +13,9 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
 from typing import Any
 
+_MOST_DIGITS = 5
+"""Of a port."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -50,7 +53,7 @@ class NetworkHosts(Container[str]):
         if host in self._names:
             return True
         name, mark, port = host.rpartition(":")
-        if not mark or not port.isdigit():
+        if not mark or not port.isdecimal() or len(port) > _MOST_DIGITS:
             name, port = host, "80"
         return int(port) == self._port and (name in self._names or _is_address(name))
 

@@ -52,7 +52,7 @@ def sweep_temp_files(folder: str, name: str) -> None:
             if not (item.name.startswith(prefix) and item.name.endswith(TEMP_SUFFIX)):
                 continue
             owner, _, _ = item.name[len(prefix) :].partition("-")
-            if owner.isdigit():
+            if owner.isdecimal():
                 with contextlib.suppress(OSError):
                     remove_if_abandoned(item.path, int(owner), os.unlink)
 

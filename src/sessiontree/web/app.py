@@ -163,7 +163,7 @@ class Viewer:
         """The news for a page that has been open for a while."""
         count = request.query_params.get("count", "")
         with self._readings.use(_key(request)) as reading:
-            has = int(count) if count.isdigit() and len(count) < 10 else 0
+            has = int(count) if count.isdecimal() and len(count) < 10 else 0
             news = reading.news(has, request.query_params.get("mark", ""))
             if news is None:
                 return Response(status_code=204)
@@ -207,7 +207,7 @@ class Viewer:
         key, number = _key(request), given.get("entry", "")
         with self._readings.use(key) as reading:
             entries = reading.view.tree.entries
-            if not number.isdigit() or len(number) > 9 or int(number) >= len(entries):
+            if not number.isdecimal() or len(number) > 9 or int(number) >= len(entries):
                 raise HTTPException(400, "There is no such message.")
             entry_id = entries[int(number)].id
         changes.label(self._served, self._served.get(key), entry_id, given.get("label", ""))
@@ -241,7 +241,7 @@ def _key(request: Request) -> str:
 
 def _start(request: Request) -> int:
     given = request.query_params.get("start", "")
-    return int(given) if given.isdigit() and len(given) < 10 else 0
+    return int(given) if given.isdecimal() and len(given) < 10 else 0
 
 
 def _now() -> datetime:
@@ -253,9 +253,9 @@ def _numbers(given: str) -> list[int]:
     found: list[int] = []
     for part in given[:10_000].split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or len(first) > 9 or len(last) > 9:
+        if not first.isdecimal() or len(first) > 9 or len(last) > 9:
             continue
-        end = int(last) if last.isdigit() else int(first)
+        end = int(last) if last.isdecimal() else int(first)
         found += range(int(first), min(end + 1, int(first) + MOST_ARTICLES))
         if len(found) >= MOST_ARTICLES:
             break

@@ -94,6 +94,8 @@ async def test_one_visitors_form_token_is_no_use_to_another() -> None:
         ("0x7f.1:8000", False),
         ("", False),
         (":8000", False),
+        ("10.1.2.3:\u00b2", False),
+        ("10.1.2.3:" + "9" * 5000, False),
     ],
 )
 def test_of_names_only_those_that_were_given_lead_here(host: str, is_ours: bool) -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.samples import TALK, assistant, chain, entry, header, lines, message, read, user, write
@@ -162,6 +163,25 @@ async def test_odd_numbers_give_few_articles_and_no_error(home: Path, numbers: s
     answer = await asker.ask(f"{await only_session(asker)}/entries?n={numbers}")
     assert answer.status == 200
     assert answer.text.count("<article") <= 4
+
+
+@pytest.mark.parametrize("number", ["%C2%B2", "%D9%A3", "-1", "9" * 50])
+async def test_what_is_no_number_is_no_error(home: Path, number: str) -> None:
+    """Not all that Unicode calls a digit is one to count with."""
+    write(session_file(home), header(), *TALK)
+    asker = await enter()
+    address = await only_session(asker)
+    for path in (
+        f"/?start={number}",
+        f"/rows?q=word&start={number}",
+        f"{address}/entries?n={number},0-{number}",
+        f"{address}/news?count={number}",
+        f"{address}/compare?left={number}&right={number}",
+        f"/usage?days={number}",
+    ):
+        assert (await asker.ask(path)).status == 200
+    answer = await asker.post(f"{address}/label", entry=unquote(number), label="x")
+    assert answer.status in (200, 400)
 
 
 # -- growing ---------------------------------------------------------------------------------------
