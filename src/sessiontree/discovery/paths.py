@@ -12,12 +12,15 @@ import re
 from collections.abc import Callable, Iterator
 
 from sessiontree.errors import PersistenceError
+from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Profile
 from sessiontree.storage.base import SessionStorage
 
 SESSION_SUFFIX = ".jsonl"
 DRAFT_SUFFIX = ".draft"
 
+_SCOPE = "@"
+_LONGEST_SCOPE = 200
 _SEPARATORS = re.compile(r"[/\\:]")
 _WINDOWS_ABSOLUTE = re.compile(r"(?:[A-Za-z]:)?[\\/]{1,2}|[A-Za-z]:$")
 _UNSAFE_IN_NAME = re.compile(r"[/\\\x00-\x1f\x7f]")
@@ -66,6 +69,22 @@ def session_folders(profile: Profile, cwd: str | os.PathLike[str]) -> list[str]:
         names.append(encode_cwd_home_relative(cwd))
     names.append(encode_cwd(absolute))
     return [os.path.join(profile.sessions_dir, name) for name in dict.fromkeys(names)]
+
+
+def scope_name(scope: str) -> str:
+    """Return the folder name of a scope: another one for each, and none that a project has."""
+    from urllib.parse import quote
+
+    name = _SCOPE + quote(scope, safe="", errors="surrogatepass")
+    if len(name) <= _LONGEST_SCOPE:
+        return name
+    digest = sha256_hex(scope.encode("utf-8", "surrogatepass"))
+    return f"{name[: _LONGEST_SCOPE - 33]}{_SCOPE}{digest[:32]}"
+
+
+def is_scope_folder(folder: str) -> bool:
+    """Whether a folder is that of a scope, by its name."""
+    return os.path.basename(folder).startswith(_SCOPE)
 
 
 def default_session_dir(

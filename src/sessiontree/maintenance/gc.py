@@ -23,9 +23,11 @@ from sessiontree.clock import SecondsClock, now_s
 from sessiontree.discovery import paths
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.open_elsewhere import find_users
 from sessiontree.storage.regular import leads_beside
 from sessiontree.storage.temp_files import TEMP_SUFFIX, is_abandoned, make_temp_path
+from sessiontree.stores.files.claims import is_empty_folder, remove_empty_scope
 from sessiontree.stores.files.folders import walk_files
 from sessiontree.stores.files.reader import load_entries_from_file
 from sessiontree.stores.files.references import find_references
@@ -108,7 +110,8 @@ def remove_garbage(report: GarbageReport, *, clock: SecondsClock = now_s) -> Rem
     for piece in report.garbage:
         try:
             if piece.kind == "empty folder":
-                os.rmdir(piece.path)
+                if not remove_empty_scope(FileSessionStorage(), piece.path):
+                    os.rmdir(piece.path)
             elif piece.kind == "link of a move":
                 os.unlink(piece.path)
             elif not _remove_unless_used(piece.path, clock):
@@ -168,7 +171,7 @@ def find_leftovers(profile: Profile, *, clock: SecondsClock = now_s) -> Iterator
                     yield Garbage("answered draft", item.path, size)
     with contextlib.suppress(OSError), os.scandir(profile.sessions_dir) as listing:
         for item in listing:
-            is_empty = item.is_dir(follow_symlinks=False) and not os.listdir(item.path)
+            is_empty = item.is_dir(follow_symlinks=False) and is_empty_folder(item.path)
             if is_empty and not _is_young(item.path, clock):
                 yield Garbage("empty folder", item.path)
 

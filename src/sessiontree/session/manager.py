@@ -709,7 +709,9 @@ class SessionManager:
 
         ``permanently`` removes it and all that is only there because of it: draft, artifacts, set
         aside copies, what is in the trash of it, blobs that no other session uses, the search
-        index, terminals' breadcrumbs. Writing to it raises PersistenceError from then on."""
+        index, terminals' breadcrumbs. A copy that somebody keeps in a folder of which Sessiontree
+        knows nothing does not count as a user of a blob. Writing raises PersistenceError then.
+        """
         self._session.delete(permanently=permanently)
 
     def flush(self) -> None:

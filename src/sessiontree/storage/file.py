@@ -171,7 +171,8 @@ class FileSessionStorage:
             return
         sync_folder(os.path.dirname(target))
         if os.path.dirname(source) != os.path.dirname(target):
-            sync_folder(os.path.dirname(source))
+            with contextlib.suppress(FileNotFoundError):  # emptied, and removed since
+                sync_folder(os.path.dirname(source))
 
     def touch(self, path: StrPath, mtime_ns: int | None = None) -> None:
         if mtime_ns is None:

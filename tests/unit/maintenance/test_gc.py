@@ -248,6 +248,16 @@ def test_a_draft_goes_only_when_the_session_has_all_of_it(profile: Profile) -> N
     assert _garbage(profile) == {str(answered)}
 
 
+def test_the_folder_of_a_scope_that_holds_only_its_lock_can_go(profile: Profile) -> None:
+    scope = Path(profile.sessions_dir) / "@acme"
+    _write(scope / ".ids.lock", "")
+    _write(Path(profile.sessions_dir) / "--project--" / ".ids.lock", "")
+    report = find_garbage(profile, clock=_later)
+    assert [(piece.kind, piece.path) for piece in report.garbage] == [("empty folder", str(scope))]
+    assert len(remove_garbage(report, clock=_later).removed) == 1
+    assert not scope.exists()
+
+
 def test_empty_project_folders_can_go(profile: Profile) -> None:
     empty = _project(profile)
     empty.mkdir(parents=True)

@@ -2,21 +2,27 @@
 
 A session's file is named after its time and its id, so that two with one id can lie side by side. A
 process that chooses an id therefore looks and writes its draft while it holds one lock for all ids
-of the folder tree; the lock is an empty file, `.ids.lock`, which stays."""
+of the folder tree; the lock is an empty file, `.ids.lock`. It stays, but for that of a scope, which
+goes with the scope's last session: a process that waited for it finds it without its name, and
+begins again."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery import paths
 from sessiontree.discovery.heads import read_head
-from sessiontree.errors import PersistenceError, SessionExistsError
+from sessiontree.errors import PersistenceError, SessionBusyError, SessionExistsError
 from sessiontree.model.header import get_scope
+from sessiontree.storage.base import SessionStorage
+from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.regular import leads_beside
 from sessiontree.stores.base import Ref
+from sessiontree.stores.files.folders import work_in
 
 if TYPE_CHECKING:
     from sessiontree.stores.files.log import FileLog
@@ -34,17 +40,54 @@ def claim_id(log: FileLog) -> None:
     session_id = log.header.get("id", "")
     scope = get_scope(log.header)
     folder = store.folder_for(log.header.get("cwd", ""), scope) if scope else store.root
+
+    def claim() -> None:
+        taken = find_id(store, session_id, scope)
+        if taken is not None:
+            raise SessionExistsError(session_id, taken)
+        log.start()
+        log.is_touched = True  # without entries, closing removes it
+
     try:
-        store.storage.ensure_dir(folder)
-        with contextlib.closing(store.storage.open_writer(os.path.join(folder, _LOCK))) as gate:
-            gate.lock()
-            taken = find_id(store, session_id, scope)
-            if taken is not None:
-                raise SessionExistsError(session_id, taken)
-            log.start()
-            log.is_touched = True  # without entries, closing removes it
+        work_in(store.storage, folder, partial(_hold_ids, store.storage, folder, claim))
     except OSError as error:
         raise PersistenceError.from_os_error(folder, error) from error
+
+
+def _hold_ids(storage: SessionStorage, folder: str, work: Callable[[], None]) -> None:
+    """Do something while no other process claims an id in the folder. Raises FileNotFoundError."""
+    while True:
+        with contextlib.closing(storage.open_writer(os.path.join(folder, _LOCK))) as gate:
+            if gate.lock() is not None:
+                work()
+                return
+
+
+def remove_empty_scope(storage: SessionStorage, folder: str) -> bool:
+    """Remove the folder of a scope, if nothing but the lock is left in it; whether it is gone.
+
+    Without a session nothing shall say that there was such a scope. Best effort: where the lock
+    can't be had, or an open file can't be removed (Windows), the folder stays.
+    """
+    if not paths.is_scope_folder(folder) or not isinstance(storage, FileSessionStorage):
+        return False
+    lock = os.path.join(folder, _LOCK)
+
+    def remove() -> None:
+        if is_empty_folder(folder):
+            os.unlink(lock)
+            os.rmdir(folder)  # refuses if another process has put a file there since
+
+    with contextlib.suppress(OSError, SessionBusyError):
+        if is_empty_folder(folder):
+            _hold_ids(storage, folder, remove)
+    return not os.path.exists(folder)
+
+
+def is_empty_folder(folder: str) -> bool:
+    """Whether nothing is in a folder, or nothing but the lock of a scope. Raises OSError."""
+    names = os.listdir(folder)
+    return not names or (names == [_LOCK] and paths.is_scope_folder(folder))
 
 
 def find_id(store: FileStore, session_id: str, scope: str | None) -> Ref | None:

@@ -17,6 +17,7 @@ from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import BlobStore
 from sessiontree.stores.base import Announce
 from sessiontree.stores.files.document import SessionDocument, document_of_copy
+from sessiontree.stores.files.folders import work_in
 from sessiontree.stores.files.log import FileLog
 
 
@@ -33,9 +34,12 @@ def write_copy(
     head = codec.encode(log.header) + b"\n"
 
     def write() -> SessionDocument:
-        storage.ensure_dir(os.path.dirname(log.path))
-        written = log.filer.write_file(
-            log.file, head, entries, source_blobs=source_blobs, durable=False
+        written = work_in(
+            storage,
+            os.path.dirname(log.path),
+            lambda: log.filer.write_file(
+                log.file, head, entries, source_blobs=source_blobs, durable=False
+            ),
         )
         return document_of_copy(
             storage, log.file, log.header, head, written.placed(), log.filer.blobs

@@ -9,12 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from sessiontree.errors import PersistenceError
 from sessiontree.profiles import Profile, list_profiles
+from sessiontree.storage.base import SessionStorage
 from sessiontree.storage.blobs import USERS_FILE
 from sessiontree.storage.file import FileSessionStorage
+
+_T = TypeVar("_T")
+_REMOVED_AT_MOST = 20
+
+
+def work_in(storage: SessionStorage, folder: str, work: Callable[[], _T]) -> _T:
+    """Make a folder and do the work that puts a file there.
+
+    Between the two, a process that deletes the last session of a scope may remove the folder: then
+    both are done again. The work changes nothing before its first file is there. Raises OSError.
+    """
+    for _ in range(_REMOVED_AT_MOST):
+        storage.ensure_dir(folder)
+        with contextlib.suppress(FileNotFoundError):
+            return work()
+    storage.ensure_dir(folder)
+    return work()
 
 
 def remember_session_dir(profile: Profile, folder: str) -> None:

@@ -48,6 +48,7 @@ from sessiontree.storage.blobs import BlobStore
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Durability
 from sessiontree.stores.files.document import TAIL_BYTES, FilePayloads, SessionDocument, note_end
+from sessiontree.stores.files.folders import work_in
 from sessiontree.stores.files.left_behind import LeftBehind, append_lines
 from sessiontree.stores.files.move import move_log
 from sessiontree.stores.files.moved_file import (
@@ -450,8 +451,8 @@ class FileLog(ErrorLatch, SharedFile):
 
     @_stopping
     def _start(self) -> bool:
-        self._storage.ensure_dir(os.path.dirname(self.path))
-        return self._create(self.file)
+        folder = os.path.dirname(self.path)
+        return work_in(self._storage, folder, lambda: self._create(self.file))
 
     def _create(self, path: str) -> bool:
         """Write a file that so far is only a head, and attach to it; False if there is one.

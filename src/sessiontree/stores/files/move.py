@@ -17,6 +17,7 @@ from sessiontree.errors import NotASessionError, PersistenceError
 from sessiontree.model.header import get_cwd, set_fields
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.storage.open_elsewhere import may_be_written
+from sessiontree.stores.files.folders import work_in
 from sessiontree.stores.files.moved_file import find_staging, is_withdrawn, take_name_away
 from sessiontree.stores.files.reader import load_document
 
@@ -78,7 +79,9 @@ class _Move:
             self._old_file = self._log.file
             self._log.rewrite()
             return
-        self._storage.ensure_dir(self._folder)
+        work_in(self._storage, self._folder, self._write)
+
+    def _write(self) -> None:
         for file in {self.path, self._new_file}:
             if find_staging(self._storage, file) != file:  # a link that an earlier move left
                 if file != self._new_file:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sessiontree.clock import Clock
@@ -119,23 +120,23 @@ def open_log(
     require_durability(durability)
     storage = store.storage
     path = os.path.abspath(path)
-    try:
-        path, target = _find_draft(path, storage)
-    except OSError as error:
-        raise PersistenceError.from_os_error(path, error) from error
     blobs = store.blobs_for(path)
     warnings: list[SessionWarning] = []
     fallback_cwd = cwd or os.getcwd()
 
-    def read() -> SessionDocument | None:
-        return _read(store, path, blobs, fallback_cwd, warnings)
+    def read(file: str) -> SessionDocument | None:
+        return _read(store, file, blobs, fallback_cwd, warnings)
 
-    document = read()
+    try:
+        document, path, target = _read_either(storage, path, read)
+    except OSError as error:
+        raise PersistenceError.from_os_error(path, error) from error
     if document is None:
+        path, target = target or path, None
         try:
-            return begin_at(store, target or path, fallback_cwd, durability)
+            return begin_at(store, path, fallback_cwd, durability)
         except FileExistsError as error:
-            document = read()
+            document = read(path)
             if document is None:
                 raise PersistenceError.from_os_error(path, error) from error
     log = _adopt(store, document, target, blobs, durability)
@@ -183,9 +184,10 @@ def read_log(store: FileStore, path: str) -> FileLog:
     """
     path = os.path.abspath(path)
     try:
-        path, target = _find_draft(path, store.storage)
         blobs = store.blobs_for(path)
-        document = load_document(store.storage, path, blobs)
+        document, path, target = _read_either(
+            store.storage, path, lambda file: load_document(store.storage, file, blobs)
+        )
         if document is None and not store.storage.exists(path):
             is_on_disk = isinstance(store.storage, FileSessionStorage)
             document = load_copy(path, blobs) if is_on_disk else None
@@ -207,6 +209,21 @@ def begin_at(store: FileStore, path: str, cwd: str, durability: Durability) -> F
     log = FileLog(store, header, path, store.dialect, durability, is_draft=False)
     log.start()
     return log
+
+
+def _read_either(
+    storage: SessionStorage, path: str, read: Callable[[str], SessionDocument | None]
+) -> tuple[SessionDocument | None, str, str | None]:
+    """Read a session file, or its draft; which one, and the session file that it is a draft of.
+
+    With the first answer a draft becomes the session file, perhaps right after it was found.
+    """
+    file, target = _find_draft(path, storage)
+    document = read(file)
+    if document is None and target is not None and storage.exists(target):
+        file, target = target, None
+        document = read(file)
+    return document, file, target
 
 
 def _find_draft(path: str, storage: SessionStorage) -> tuple[str, str | None]:

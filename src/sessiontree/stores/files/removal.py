@@ -16,6 +16,7 @@ from sessiontree.errors import PersistenceError, SessionNotFoundError
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Ref
 from sessiontree.stores.files import trash
+from sessiontree.stores.files.claims import remove_empty_scope
 from sessiontree.stores.files.moved_file import unlink_for_good
 from sessiontree.stores.files.references import find_references, references_in
 
@@ -59,6 +60,7 @@ def remove(store: FileStore, ref: Ref) -> None:
         _remove_blobs(store, named_blobs, os.path.dirname(file))
         forget_session(store.profile, file, storage=storage)
         _forget(file)
+        remove_empty_scope(storage, os.path.dirname(file))
 
 
 def _blobs_of(pieces: list[str], folders: list[str]) -> set[str]:

@@ -17,7 +17,6 @@ from sessiontree.discovery import paths
 from sessiontree.errors import AmbiguousSessionError, PersistenceError, SessionNotFoundError
 from sessiontree.model.entries import Entry, is_answer
 from sessiontree.model.header import Header, get_cwd, get_scope
-from sessiontree.model.ids import sha256_hex
 from sessiontree.profiles import Dialect, Profile, get_profile
 from sessiontree.storage.base import FileStat, SessionStorage, require_storage
 from sessiontree.storage.blobs import BlobStore
@@ -116,19 +115,19 @@ class FileStore:
     def folders(self, scope: str | None = None) -> list[str]:
         """The folders with sessions of a scope; without one, those with sessions of none."""
         if scope is not None:
-            return [os.path.join(self.root, scope_name(scope))]
+            return [os.path.join(self.root, paths.scope_name(scope))]
         if self.session_dir is not None:
             return [self.session_dir]
         try:
             found = self.storage.list_dirs(self.root)
         except OSError as error:
             raise PersistenceError.from_os_error(self.root, error) from error
-        return [folder for folder in found if not os.path.basename(folder).startswith(_SCOPE)]
+        return [folder for folder in found if not paths.is_scope_folder(folder)]
 
     def folder_for(self, cwd: str, scope: str | None = None) -> str:
         """The folder for a new session. Raises PersistenceError if that cannot be told."""
         if scope is not None:
-            return os.path.join(self.root, scope_name(scope))
+            return os.path.join(self.root, paths.scope_name(scope))
         return self.session_dir or paths.default_session_dir(self.profile, cwd, self.storage)
 
     def blobs_for(self, path: str) -> BlobStore:
@@ -505,18 +504,3 @@ def _place_behind(found: Sequence[SessionInfo], mark: ListMark) -> int:
         if info.modified < modified:
             return place
     return len(found)
-
-
-def scope_name(scope: str) -> str:
-    """The folder of a scope: another one for each, and none that a project has."""
-    from urllib.parse import quote
-
-    name = _SCOPE + quote(scope, safe="", errors="surrogatepass")
-    if len(name) <= _MAX_NAME:
-        return name
-    digest = sha256_hex(scope.encode("utf-8", "surrogatepass"))
-    return f"{name[: _MAX_NAME - 33]}{_SCOPE}{digest[:32]}"
-
-
-_MAX_NAME = 200
-_SCOPE = "@"

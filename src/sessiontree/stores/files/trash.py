@@ -25,6 +25,8 @@ from sessiontree.profiles import Profile
 from sessiontree.storage.base import FileStat, SessionStorage
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import TrashedSession
+from sessiontree.stores.files.claims import remove_empty_scope
+from sessiontree.stores.files.folders import work_in
 from sessiontree.stores.files.moved_file import unlink_for_good
 from sessiontree.stores.files.reader import require_session
 from sessiontree.stores.files.strays import continues, put_back_over
@@ -105,9 +107,14 @@ def restore(item: TrashItem, *, storage: SessionStorage | None = None) -> str:
             continue
         moves.append((kept, old))
     try:
-        for folder in {os.path.dirname(old) for _, old in moves}:
-            store.ensure_dir(folder)
-        _move_all(store, moves)
+
+        def move_back() -> None:
+            for folder in {os.path.dirname(old) for _, old in moves}:
+                store.ensure_dir(folder)
+            _move_all(store, moves)
+
+        if moves:
+            work_in(store, os.path.dirname(item.path), move_back)
         if gone_on is not None:
             put_back_over(store, gone_on, item.path)
         for kept in needless:
@@ -138,6 +145,7 @@ def delete_forever(item: TrashItem, *, storage: SessionStorage | None = None) ->
         raise PersistenceError.from_os_error(item.folder, error) from error
     if isinstance(store, FileSessionStorage) and not store.exists(item.path):
         forget_copy(item.path)
+    remove_empty_scope(store, os.path.dirname(item.path))
 
 
 def holds_file(profile: Profile, path: str, found: FileStat, *, storage: SessionStorage) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from tests import processes
 from tests.samples import assistant, read, said, user
 
-from sessiontree import FileSessionStorage, SessionManager
+from sessiontree import FileSessionStorage, FileStore, SessionManager, SessionStorageReader
 from sessiontree.testing import FaultyStorage
 
 TYPED = """
@@ -225,3 +225,26 @@ def test_a_draft_made_of_another_leaves_nothing_if_nothing_was_said(folder: Path
     session.append_model_change("c/d")
     session.close()
     assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_a_draft_that_gets_its_first_answer_while_it_is_opened_is_found(
+    folder: Path, is_opened: bool
+) -> None:
+    class AnswersFirst(FileSessionStorage):
+        def open_reader(self, path: str | os.PathLike[str]) -> SessionStorageReader:
+            if os.fspath(path).endswith(".draft") and not answered:
+                answered.append(session.append_message(assistant("answer")))
+            return super().open_reader(path)
+
+    answered: list[str] = []
+    session = SessionManager.create("/work", folder)
+    session.append_message(user("prompt"))
+    store = FileStore(AnswersFirst(), session_dir=folder)
+    log = store.open(session.ref) if is_opened else store.read(session.ref)
+    assert answered
+    assert [entry.id for entry in log.tree.entries] == [e.id for e in session.get_entries()]
+    assert not log.is_draft
+    assert log.ref == session.ref
+    log.close()
+    session.close()

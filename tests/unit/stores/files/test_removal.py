@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,90 @@ def test_no_terminal_remembers_a_session_that_is_deleted_for_good() -> None:
     left = [path.read_text() for path in Path(profile.terminal_sessions_dir).iterdir()]
     assert not any(session.session_id in text for text in left)
     assert not list(Path(profile.terminal_sessions_dir).glob("*tmux-%[12]*"))
+
+
+def talk(store: FileStore, scope: str, session_id: str | None = None) -> SessionManager:
+    session = SessionManager.create("/p", id=session_id, scope=scope, storage=store)
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    return session
+
+
+def scope_folders(store: FileStore) -> list[str]:
+    return [folder for folder in store.storage.list_dirs(store.root) if "@" in folder]
+
+
+@pytest.mark.parametrize("session_id", [None, "chosen"])
+def test_the_last_session_of_a_scope_takes_its_folder_along(session_id: str | None) -> None:
+    store = FileStore()
+    with talk(store, "acme/anna", session_id) as first, talk(store, "acme/anna", "b") as second:
+        pass
+    store.delete(first.ref, permanently=True)
+    assert len(scope_folders(store)) == 1
+    assert [info.id for info in store.list(scope="acme/anna")] == ["b"]
+    store.delete(second.ref)
+    assert store.restore("b") == second.ref
+    store.delete(second.ref)
+    assert store.purge(datetime.now(UTC) + timedelta(days=1)) == 1
+    assert scope_folders(store) == []
+    with talk(store, "acme/anna", "b") as again:
+        assert again.session_id == "b"
+
+
+def test_scopes_come_and_go_while_others_use_them(tmp_path: Path) -> None:
+    """Whoever creates, forks, moves or restores a session there never finds its folder missing."""
+    failures: list[BaseException] = []
+
+    def live(number: int) -> None:
+        store = FileStore()
+        try:
+            for turn in range(25):
+                session = talk(store, "busy", f"{number}-{turn}" if turn % 2 else None)
+                with session:
+                    forked = session.fork()
+                    session.move_to(tmp_path / str(turn))
+                assert forked is not None
+                store.delete(forked[0], permanently=True)
+                store.delete(session.ref)
+                assert store.restore(session.ref) == session.ref
+                store.delete(session.ref, permanently=True)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=live, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+
+
+def test_of_many_who_claim_an_id_while_its_scope_goes_one_has_it() -> None:
+    store = FileStore()
+    winners: list[str] = []
+    for _ in range(30):
+        with talk(store, "busy", "last") as last:
+            pass
+        begin = threading.Barrier(4)
+        made: list[str] = []
+
+        def claim(begin: threading.Barrier = begin, made: list[str] = made) -> None:
+            begin.wait()
+            with SessionManager.open_or_create("new", "/p", scope="busy") as session:
+                session.append_message(user("1"))
+                session.append_message(assistant("2"))
+                made.append(session.ref)
+
+        threads = [threading.Thread(target=claim) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        store.delete(last.ref, permanently=True)
+        for thread in threads:
+            thread.join(60)
+        assert len(made) == 3
+        assert len(set(made)) == 1
+        winners += set(made)
+        store.delete(made[0], permanently=True)
+    assert scope_folders(store) == []
+    assert len(winners) == 30
