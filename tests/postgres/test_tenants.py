@@ -17,7 +17,7 @@ from tests.samples import assistant, user
 
 from sessiontree import SessionManager
 from sessiontree.errors import PersistenceError, SessionNotFoundError, StoreError
-from sessiontree.stores.postgres import watch as watching
+from sessiontree.stores import watching
 from sessiontree.stores.postgres.schema import upgrade
 from sessiontree.stores.postgres.statements import open_session
 from sessiontree.stores.postgres.store import PostgresStore
@@ -338,7 +338,7 @@ def test_plans_tell_nothing_of_what_others_have(house: House) -> None:
 def test_a_notification_is_for_those_who_see_the_session(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_UNASKED_S", 600)
+    monkeypatch.setattr(watching, "UNASKED_S", 600)
     url = house.server.url(house.database, user=role_of(house.bob))
     watch = house.anna.watch(house.ref)
     with psycopg.connect(url, autocommit=True) as own:

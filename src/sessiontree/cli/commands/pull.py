@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiontree.cli.commands.push import bring
+from sessiontree.cli.commands.push import copy_sessions
 from sessiontree.cli.options import with_scope
 from sessiontree.scope import Scope
 from sessiontree.stores import open_store
@@ -31,4 +31,4 @@ def pull_command(
     """
     source = open_store(url, profile=scope.profile)
     cwd = None if all_projects else scope.cwd
-    return bring(source, scope.store, sessions, cwd, as_json=as_json)
+    return copy_sessions(source, scope.store, sessions, cwd, as_json=as_json)

@@ -35,10 +35,10 @@ def push_command(
     """
     target = open_store(url, profile=scope.profile)
     cwd = None if all_projects else scope.cwd
-    return bring(scope.store, target, sessions, cwd, as_json=as_json)
+    return copy_sessions(scope.store, target, sessions, cwd, as_json=as_json)
 
 
-def bring(
+def copy_sessions(
     source: SessionStore,
     target: SessionStore,
     sessions: tuple[str, ...],
@@ -47,7 +47,7 @@ def bring(
     as_json: bool,
 ) -> int:
     """Copy the sessions and report the result."""
-    with output.Progress("Bringing sessions") as progress:
+    with output.Progress("Copying sessions") as progress:
         wanted, total = find_wanted(source, sessions, cwd)
         made = transfer(source, target, wanted, progress, total=total)
     if as_json:
@@ -82,5 +82,5 @@ def _write(made: Transfer, target: SessionStore) -> None:
         output.write_message((f"and {len(made.failed) - _SHOWN} more", "yellow"))
     if made.is_stopped:
         output.write_message(
-            ("Stopped: a store is out of reach. To go on, run it again.", "yellow")
+            ("Stopped: a store is out of reach. Run the command again to continue.", "yellow")
         )

@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import threading
-import time
 from typing import TYPE_CHECKING
 
 from sessiontree.discovery import paths
 from sessiontree.storage.base import FileStat
 from sessiontree.storage.file import FileSessionStorage
 from sessiontree.stores.base import Watch
+from sessiontree.stores.watching import LookingWatch
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
     from sessiontree.stores.files.store import FileStore
 
-POLL_S = 0.25
-_UNASKED_S = 2.0
 _GATHER_MS = 10
 _STEP_MS = 5
 
@@ -41,28 +38,14 @@ def watch_file(store: FileStore, path: str) -> Watch:
     return _FileWatch(store, path, has_events=has_events)
 
 
-class _FileWatch:
+class _FileWatch(LookingWatch["tuple[FileStat | None, ...]"]):
     def __init__(self, store: FileStore, path: str, *, has_events: bool) -> None:
+        super().__init__()
         self._storage = store.storage
         self._path = path
         self._has_events = has_events
         self._notifier: RustNotify | None = None
-        self._stop = threading.Event()
         self._seen = self._look()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait; whether the file has changed since the last ``wait``, or since the beginning."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stop.is_set():
-            found = self._look()
-            if found != self._seen:
-                self._seen = found
-                return True
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            self._pause(left)
-        return False
 
     def close(self) -> None:
         """Stop waiting, in whatever thread."""
@@ -84,9 +67,9 @@ class _FileWatch:
         if notifier is None and self._has_events and self._ask_to_be_told():
             return
         if notifier is None:
-            self._stop.wait(POLL_S if left is None else min(POLL_S, left))
+            super()._pause(left)
             return
-        longest = _UNASKED_S if left is None else min(_UNASKED_S, left)
+        longest = self._longest_s(left)
         told = notifier.watch(_GATHER_MS, _STEP_MS, max(1, round(longest * 1000)), self._stop)
         if told == "signal":
             raise KeyboardInterrupt

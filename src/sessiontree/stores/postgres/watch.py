@@ -9,7 +9,6 @@ then it looks unasked. A look is one row.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,11 @@ from sessiontree.stores.postgres.pool import Connection, Row, connect
 from sessiontree.stores.postgres.rows import scope_key
 from sessiontree.stores.postgres.spelling import spell_key
 from sessiontree.stores.postgres.statements import OURS
+from sessiontree.stores.watching import LookingWatch
 
 if TYPE_CHECKING:
     from sessiontree.stores.postgres.store import PostgresStore
 
-POLL_S = 0.25
-_UNASKED_S = 2.0
 _FOLLOWS_S = 60
 _STEP_S = 0.2  # how long a close from another thread may take to be seen
 
@@ -46,14 +44,14 @@ def _channel(sid: int, key: str) -> str:
     return f"st_{sha256_hex(f'{sid} {key}'.encode())[:40]}"
 
 
-class RowWatch:
+class RowWatch(LookingWatch["Row | None"]):
     """Waits for a change of one session's row."""
 
     def __init__(self, store: PostgresStore, ref: str) -> None:
+        super().__init__()
         self._db = store.database
         session_id, scope = read_ref(ref)
         self._key = (scope_key(scope), spell_key(session_id))
-        self._stop = threading.Event()
         self._seen = self._look()
         self._listener: Connection | None = None
         self._followed_at = float("-inf")
@@ -73,20 +71,6 @@ class RowWatch:
             with contextlib.suppress(SessionTreeError):  # who may only read looks
                 self._db.run(_FOLLOW, (self._seen[0],))
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait; whether the session has changed since the last ``wait``, or since the beginning."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stop.is_set():
-            found = self._look()
-            if found != self._seen:
-                self._seen = found
-                return True
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            self._pause(left)
-        return False
-
     def _look(self) -> Row | None:
         rows = self._db.run(_LOOK, self._key)
         return rows[0] if rows else None
@@ -95,10 +79,10 @@ class RowWatch:
         """Wait for a notification, or a moment."""
         listener = self._listener
         if listener is None:
-            self._stop.wait(POLL_S if left is None else min(POLL_S, left))
+            super()._pause(left)
             return
         self._follow()
-        until = time.monotonic() + (_UNASKED_S if left is None else min(_UNASKED_S, left))
+        until = time.monotonic() + self._longest_s(left)
         try:
             while not self._stop.is_set() and (rest := until - time.monotonic()) > 0:
                 if any(True for _ in listener.notifies(timeout=min(_STEP_S, rest), stop_after=1)):

@@ -12,8 +12,8 @@ from tests import processes
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
+from sessiontree.stores import watching
 from sessiontree.stores.base import Watch
-from sessiontree.stores.files import watching
 
 
 @pytest.fixture(params=["told by the system", "by looking"])
@@ -22,7 +22,7 @@ def is_told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     is_told = bool(request.param == "told by the system")
     if is_told:
         monkeypatch.setattr(watching, "POLL_S", 3600.0)
-        monkeypatch.setattr(watching, "_UNASKED_S", 3600.0)
+        monkeypatch.setattr(watching, "UNASKED_S", 3600.0)
     else:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     return is_told
@@ -76,7 +76,7 @@ def test_what_happens_between_two_waits_is_told(
     talk: SessionManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in the moment in which the waiter turns to the system."""
-    monkeypatch.setattr(watching, "_UNASKED_S", 20.0)
+    monkeypatch.setattr(watching, "UNASKED_S", 20.0)
     waiting = watch(talk)
     with processes.start(WRITER, talk.ref) as writer:
         assert writer.stdin is not None
