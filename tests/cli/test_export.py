@@ -349,6 +349,7 @@ def test_a_review_that_is_stopped_writes_nothing(machine: Machine) -> None:
 def test_a_transcript_is_read_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading it says whether it is one, and has all that is shown: 20 MB take half a second."""
     from sessiontree.cli.resolve import find_target, open_target
+    from sessiontree.discovery.adapters.claude_code import ClaudeCode
     from sessiontree.importers import foreign
     from sessiontree.scope import choose_scope
 
@@ -359,7 +360,11 @@ def test_a_transcript_is_read_once(machine: Machine, monkeypatch: pytest.MonkeyP
         read.append(given)
         return read_source(*given, **named)  # type: ignore[arg-type]
 
+    def summarize(*_: object) -> None:
+        raise AssertionError("a summary says nothing that the whole does not")
+
     monkeypatch.setattr(foreign, "read_source", count)
+    monkeypatch.setattr(ClaudeCode, "read", summarize)
     file, scope = str(_claude_session(machine, machine.project)), choose_scope("/elsewhere")
     with open_target(find_target(file, scope, foreign=True), scope) as view:
         assert len(view.path) == 2

@@ -272,6 +272,13 @@ def test_the_core_needs_no_front_end_and_no_optional_package(statement: str) -> 
     assert not {name for name in modules if name.startswith(UPPER)}
 
 
+@pytest.mark.parametrize(
+    "statement", ["import sessiontree.export.html", "import sessiontree.export.documents"]
+)
+def test_an_export_without_redaction_compiles_no_patterns_of_secrets(statement: str) -> None:
+    assert not {name for name in loaded(statement) if name.startswith("sessiontree.text.secrets")}
+
+
 def test_errors_need_nothing_else() -> None:
     assert ours(loaded("from sessiontree import PersistenceError")) == {
         *("sessiontree", "sessiontree._version", "sessiontree.errors"),

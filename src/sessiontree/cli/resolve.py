@@ -302,18 +302,23 @@ def _find_in_profiles(value: str, scope: Scope) -> list[SessionInfo]:
 
 
 def _find_foreign(value: str) -> Target | None:
-    from sessiontree.importers.foreign import load_foreign
-    from sessiontree.importers.foreign_listing import resolve_foreign
-
-    document = None
     try:
-        found = resolve_foreign(value)
         if os.sep in value:
-            # a path counts only if the file is a session of that agent
-            document = load_foreign(found.path, agent=found.agent)
+            return _read_foreign(os.path.abspath(os.path.expanduser(value)))
+        from sessiontree.importers.foreign_listing import resolve_foreign
+
+        found = resolve_foreign(value)
     except (SessionNotFoundError, NotASessionError, PersistenceError):
         return None
-    return Target(found.path, found.id, found.agent, document)
+    return Target(found.path, found.id, found.agent)
+
+
+def _read_foreign(path: str) -> Target:
+    """Read a whole file, as who shows or exports it will: so it is known to be a session."""
+    from sessiontree.importers.foreign import load_foreign
+
+    document = load_foreign(path)
+    return Target(path, document.transcript.session_id, document.agent, document)
 
 
 def _find_kept(value: str) -> Target | None:

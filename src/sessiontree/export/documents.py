@@ -13,18 +13,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessiontree.core.described import describe_edit, describe_image_briefly, describe_system
 from sessiontree.core.llm import system_text
 from sessiontree.core.usage import PAID_TYPES, Usage, arguments_text, usage_of_entry
 from sessiontree.export import markdown_safety as safe
-from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
 from sessiontree.model import codec
 from sessiontree.model.dialects import read_model_change
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import answered_by, as_text, text_of
+
+if TYPE_CHECKING:  # it compiles many patterns: only who redacts needs them
+    from sessiontree.export.redact import Redactor
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z?")
 

@@ -30,7 +30,6 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.export.html import render_html
 from sessiontree.export.html.document import title_of
 from sessiontree.export.html.markup import text
-from sessiontree.export.redact import Redactor
 from sessiontree.serving.guard import App, is_same
 from sessiontree.serving.sessions import ServedSessions
 from sessiontree.text.words import to_local
@@ -173,7 +172,11 @@ class Viewer:
         """A session as one file."""
         row = self._served.get(_key(request))
         view = self._served.read(row)
-        redactor = Redactor() if request.query_params.get("redact") == "1" else None
+        redactor = None
+        if request.query_params.get("redact") == "1":
+            from sessiontree.export.redact import Redactor  # it compiles many patterns
+
+            redactor = Redactor()
 
         def pieces() -> Iterator[str]:
             with view:

@@ -78,9 +78,7 @@ def export_command(
     if file is not None and os.path.exists(file) and not force:
         output.fail(f"{file} already exists. Use --force to overwrite it.")
     target = find_target(session, scope, foreign=chosen != BUNDLE)
-    from sessiontree.export.redact import Redactor
-
-    redactor = Redactor(_make_review() if review else None) if redact else None
+    redactor = _make_redactor(review) if redact else None
     if chosen == BUNDLE:
         _export_bundle(target, scope, file, redactor, force)
     else:
@@ -138,6 +136,12 @@ def _write_file(file: str, pieces: Iterable[str]) -> None:
         output.fail(f"{file} is not a regular file. Leave out -o to write to standard output.")
     chunks = (piece.encode("utf-8", "replace") for piece in pieces)
     FileSessionStorage().write_atomic(path, chunks)
+
+
+def _make_redactor(review: bool) -> Any:
+    from sessiontree.export.redact import Redactor  # it compiles many patterns
+
+    return Redactor(_make_review() if review else None)
 
 
 def _make_review() -> Any:

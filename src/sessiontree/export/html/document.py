@@ -15,17 +15,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from sessiontree.core.tree_entries import Digester
 from sessiontree.export.html import markup, outline
 from sessiontree.export.html.entries import Articles, Place, estimate_height
 from sessiontree.export.html.outline import Outline, Row
 from sessiontree.export.html.usage import UsageTable
-from sessiontree.export.redact import Redactor
 from sessiontree.export.view import SessionView
 from sessiontree.model.entries import Entry
 from sessiontree.model.messages import text_of
 from sessiontree.text.words import clean_line, make_name
+
+if TYPE_CHECKING:  # it compiles many patterns: only who redacts needs them
+    from sessiontree.export.redact import Redactor
 
 _BLOCK_ENTRIES = 40
 _BLOCK_CHARACTERS = 200_000
