@@ -180,9 +180,7 @@ class ToyStore:
     ) -> ToyLog:
         source = self._load(ref, durability)
         title, parent = get_title(source.header), str(source.header.get("id"))
-        header = derive_header(
-            source.header, title, cwd, source.dialect, parent, self.clock, scope=scope
-        )
+        header = derive_header(source.header, title, cwd, source.dialect, parent, self, scope=scope)
         return self.copy(source, header)
 
     # -- finding ---------------------------------------------------------------------------

@@ -241,9 +241,8 @@ class OpenSessions:
     def _create(self, scope: str | None, key: str, fields: Mapping[str, Any]) -> SessionManager:
         session_id = session_id_of(key)
         header = new_header(
-            self.store.dialect,
+            self.store,
             self.cwd,
-            self.store.clock,
             session_id=session_id,
             scope=scope,
         )

@@ -51,9 +51,8 @@ class SessionSource:
         """A new session, kept where the present one is kept (or nowhere, as that one)."""
         store = self.store if like.is_persisted else like.store
         header = new_header(
-            store.dialect,
+            store,
             like.cwd,
-            store.clock,
             parent_session=parent_session,
             scope=like.scope,
         )

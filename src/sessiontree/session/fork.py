@@ -50,7 +50,7 @@ def _header_of(session: LiveSession, parent: str) -> Header:
     """The header of a copy of a session."""
     dialect = session.log.dialect
     title = session.name if dialect != "pi" else None
-    return derive_header(session.header, title, session.cwd, dialect, parent, session.clock)
+    return derive_header(session.header, title, session.cwd, dialect, parent, session.log.store)
 
 
 def _without_labels(path: list[Entry]) -> list[Entry]:

@@ -822,9 +822,8 @@ def _create(
     """A new session. Of a ``session_id`` there is only one; a ``given_id`` claims nothing."""
     require_durability(durability)
     header = new_header(
-        store.dialect,
+        store,
         cwd,
-        store.clock,
         session_id=require_id(session_id) if session_id is not None else given_id,
         parent_session=parent_session,
         scope=scope,

@@ -239,6 +239,17 @@ class FindsNames(Protocol):
 
 
 @runtime_checkable
+class MakesIds(Protocol):
+    """A store that makes the ids of new sessions, because the dialect's are too short for it.
+
+    An id of omp's has 16 random bits behind the millisecond: enough for one machine.
+    """
+
+    def make_session_id(self) -> str:
+        """Make a new id. Many machines do so at the same time, without asking one another."""
+
+
+@runtime_checkable
 class SetsTimes(Protocol):
     """A store in which a session's last use is a time that can be set: the mtime of its file."""
 

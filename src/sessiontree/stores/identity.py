@@ -20,7 +20,7 @@ from sessiontree.model.ids import (
     new_uuid7,
 )
 from sessiontree.profiles import Dialect
-from sessiontree.stores.base import Durability, SessionLog
+from sessiontree.stores.base import Durability, MakesIds, SessionLog, SessionStore
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CHOSEN_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -39,6 +39,13 @@ def make_session_id(dialect: Dialect, clock: Clock = now_ms) -> str:
 
 _id_lock = threading.Lock()
 _last_id_ms = 0
+
+
+def next_session_id(store: SessionStore, dialect: Dialect) -> str:
+    """Make the id of a new session in a store."""
+    if isinstance(store, MakesIds):
+        return store.make_session_id()
+    return make_session_id(dialect, store.clock)
 
 
 def require_id(session_id: str) -> str:
@@ -74,18 +81,17 @@ def require_durability(durability: str) -> None:
 
 
 def new_header(
-    dialect: Dialect,
+    store: SessionStore,
     cwd: str,
-    clock: Clock,
     *,
     session_id: str | None = None,
     parent_session: str | None = None,
     scope: str | None = None,
 ) -> Header:
-    """The header of a new session."""
+    """The header of a new session in a store."""
     require_scope(scope)
-    timestamp = format_timestamp(clock())
-    made_id = session_id or make_session_id(dialect, clock)
+    timestamp = format_timestamp(store.clock())
+    made_id = session_id or next_session_id(store, store.dialect)
     header = make_header(made_id, timestamp, cwd, parent_session=parent_session)
     if scope is not None:
         cast("dict[str, Any]", header)["scope"] = scope
@@ -98,7 +104,7 @@ def derive_header(
     cwd: str,
     dialect: Dialect,
     parent: str,
-    clock: Clock,
+    store: SessionStore,
     *,
     scope: str | None = None,
 ) -> Header:
@@ -107,8 +113,8 @@ def derive_header(
     wire: dict[str, Any] = {
         "type": "session",
         "version": max(get_version(source), CURRENT_VERSION),
-        "id": make_session_id(dialect, clock),
-        "timestamp": format_timestamp(clock()),
+        "id": next_session_id(store, dialect),
+        "timestamp": format_timestamp(store.clock()),
         "cwd": cwd,
     }
     for key, value in source.items():

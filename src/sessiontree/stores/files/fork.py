@@ -121,7 +121,7 @@ class _Fork:
         parent = self.source_path if is_pi else source.get("id", self.source_path)
         title = name or get_title(source) if not is_pi else None
         header = derive_header(
-            source, title, self.cwd, store.dialect, parent, store.clock, scope=self.scope
+            source, title, self.cwd, store.dialect, parent, store, scope=self.scope
         )
         return store.new_log(header, durability=self.durability, is_draft=False)
 

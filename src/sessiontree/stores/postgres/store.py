@@ -39,6 +39,7 @@ from sessiontree.stores.base import (
 from sessiontree.stores.identity import (
     clean_name,
     derive_header,
+    make_session_id,
     new_entry,
     require_durability,
 )
@@ -173,6 +174,10 @@ class PostgresStore:
         ((can_write,),) = self.database.run(_CAN_WRITE)
         return bool(can_write)
 
+    def make_session_id(self) -> str:
+        """A UUIDv7 in each dialect: two machines never make the same id in the same millisecond."""
+        return make_session_id("pi", self.clock)
+
     # -- sessions --------------------------------------------------------------------------
 
     def create(
@@ -305,7 +310,7 @@ class PostgresStore:
             cwd,
             self.dialect,
             parent,
-            self.clock,
+            self,
             scope=scope,
         )
         if not is_other_dialect:
