@@ -439,7 +439,8 @@ class ToyLog:
     def refresh(self) -> None:
         self.check()
         if self._no is not None and self._database is None:
-            self._guard(lambda: self._read(self.load))
+            with contextlib.suppress(SessionNotFoundError):  # deleted: there is nothing to read
+                self._guard(lambda: self._read(self.load))
 
     def _read(self, work: Callable[[sqlite3.Connection], None]) -> None:
         with self.store.transaction(write=False) as database:
@@ -479,10 +480,13 @@ class ToyLog:
         raise failure
 
     def _load_again(self, database: sqlite3.Connection) -> None:
+        """Read on before a change, which takes a session that somebody deleted out of the trash."""
+        back = "UPDATE session SET ref = ?, trash = NULL WHERE no = ? AND ref IS NULL"
+        database.execute(back, (self.ref, self._no))
         try:
             self.load(database)
         except SessionNotFoundError as error:
-            raise PersistenceError(self.ref, "was deleted by another program") from error
+            raise PersistenceError(self.ref, "was deleted for good") from error
 
     def append(self, entries: Sequence[Entry]) -> None:
         self.settle(lambda: self._append(entries))

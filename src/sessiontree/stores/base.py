@@ -176,7 +176,10 @@ class SessionLog(Protocol):
         """
 
     def refresh(self) -> None:
-        """Read what others appended. Cheap if there is nothing."""
+        """Read what others appended. Cheap if there is nothing.
+
+        There is nothing in a session that somebody has deleted: only the next write raises.
+        """
 
     def rewrite(self, *, find_changes: bool = False) -> None:
         """Write what differs from the store: with ``find_changes``, also edited ``data``."""

@@ -227,6 +227,28 @@ class StoreContract:
             raises(PersistenceError, other.recover)
             assert not store.exists(session.ref)
 
+    def test_of_a_deleted_session_there_is_nothing_to_read(self, store: SessionStore) -> None:
+        for permanently in (False, True):
+            with self.talk(store) as session:
+                window, late = self.reopen(store, session), self.reopen(store, session)
+            store.delete(session.ref, permanently=permanently)
+            for _ in range(2):
+                assert window.refresh() == 0
+                assert window.catch_up() == 0
+            assert list(window.follow(timeout_s=0.01)) == []
+            assert window.news().take() == []
+            assert len(window.build_session_context().messages) == 2
+            assert not store.exists(session.ref)
+            if permanently:
+                raises(PersistenceError, partial(window.append_message, user("late")))
+                raises(PersistenceError, window.refresh)
+            else:
+                window.append_message(user("It comes back"))
+                assert late.refresh() == 1
+            for each in (window, late):
+                each.close() if not permanently else each.abandon()
+            assert store.exists(session.ref) != permanently
+
     def test_the_trash_tells_what_is_in_it_and_is_emptied_by_time(
         self, store: SessionStore
     ) -> None:

@@ -81,6 +81,10 @@ class _MeanwhileError(Exception):
     """Somebody wrote between our reading and our writing."""
 
 
+class _GoneError(PersistenceError):
+    """Somebody has deleted the session for good."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
     """The line of an entry before it was rewritten, and its place."""
@@ -285,10 +289,10 @@ class PostgresLog(ErrorLatch):
         self.tree = new
 
     def refresh(self) -> None:
-        """Read what others appended: one statement."""
+        """Read what others appended: one statement. A deleted session stays as it was read."""
         if self._error is not None:
             self.check()
-        with self._stopping():
+        with self._stopping(), contextlib.suppress(_GoneError):
             self._catch_up()
 
     def _catch_up(self) -> None:
@@ -572,7 +576,7 @@ class PostgresLog(ErrorLatch):
         if self._is_read_only:
             raise PersistenceError(self.name, "no longer exists")
         if self._send(Statement(statements.IS_GONE, (sid,))):
-            raise PersistenceError(self.name, "was deleted for good")
+            raise _GoneError(self.name, "was deleted for good")
         self.place = None
         found = self._send_append(rows_of(()), Figures(), is_again=True, sid=sid)
         if found[0][0] != "ok":
