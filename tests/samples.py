@@ -160,6 +160,16 @@ def said(session: SessionManager) -> list[str]:
     return texts(session.build_session_context().messages)
 
 
+def with_artifacts(session: SessionManager) -> SessionManager:
+    """The session after one turn, with a file in its artifact folder."""
+    session.append_message(user("1"))
+    session.append_message(assistant("2"))
+    artifacts = Path(str(session.artifacts_dir))
+    artifacts.mkdir()
+    (artifacts / "todo.json").write_text("{}")
+    return session
+
+
 TALK = chain(user("1"), assistant("2"), user("3"), assistant("4"))
 """The message entries ``a1`` to ``a4``."""
 ONE_TURN = TALK[:2]

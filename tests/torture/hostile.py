@@ -87,6 +87,15 @@ class Target(abc.ABC):
         room.mkdir()
         return room
 
+    @contextlib.contextmanager
+    def session_place(self) -> Iterator[Path]:
+        """Where a session lies in an agent folder of its own; no file is there yet."""
+        room = self.room()
+        with agent_dirs(room):
+            folder = room / "agent" / "sessions" / "--p--"
+            folder.mkdir(parents=True)
+            yield folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
+
 
 def session_seeds() -> list[bytes]:
     """Every kind of session file that the reference documents show, and long, branched ones."""
@@ -204,11 +213,7 @@ class SessionOnDisk(Target):
         return session_seeds()
 
     def read(self, data: bytes, rng: random.Random) -> None:
-        room = self.room()
-        with agent_dirs(room):
-            folder = room / "agent" / "sessions" / "--p--"
-            folder.mkdir(parents=True)
-            path = folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
+        with self.session_place() as path:
             path.write_bytes(data)
             for look in rng.sample(LOOKS, 3):
                 look(path)

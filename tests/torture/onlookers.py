@@ -212,11 +212,7 @@ class Onlookers(Target):
         return session_seeds()
 
     def read(self, data: bytes, rng: random.Random) -> None:
-        room = self.room()
-        with agent_dirs(room):
-            folder = room / "agent" / "sessions" / "--p--"
-            folder.mkdir(parents=True)
-            path = folder / "2026-02-16T10-20-30-000Z_1f9d2a6b9c0d1234.jsonl"
+        with self.session_place() as path:
             for look in rng.sample(LOOKS, 3):
                 path.write_bytes(data)  # opening may mend it
                 with contextlib.suppress(SessionTreeError):

@@ -4,7 +4,6 @@ elsewhere."""
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,6 @@ from sessiontree import SessionManager
 
 HERE = Path(__file__).parent
 SLOT_BYTES = 256
-
-
-@pytest.fixture
-def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the golden session in an omp home."""
-    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    folder = tmp_path / "agent" / "sessions" / "--srv-shop--"
-    folder.mkdir(parents=True)
-    return Path(shutil.copy(HERE / "every-entry.jsonl", folder))
 
 
 def test_the_title_slot_overrides_the_header(golden: Path) -> None:

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
-
-import pytest
 
 from sessiontree import SessionManager, convert_to_llm
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the golden session in a pi home."""
-    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    folder = tmp_path / "agent" / "sessions" / "--srv-shop--"
-    folder.mkdir(parents=True)
-    return Path(shutil.copy(HERE / "every-entry.jsonl", folder))
 
 
 def test_the_last_name_counts_and_cleared_labels_are_gone(golden: Path) -> None:

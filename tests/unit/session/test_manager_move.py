@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.samples import assistant, read, said, slot, user, write
+from tests.samples import assistant, read, said, slot, user, with_artifacts, write
 
 from sessiontree import FileSessionStorage, PersistenceError, SessionManager
 from sessiontree.testing import FaultyStorage
@@ -20,13 +20,7 @@ def storage() -> FaultyStorage:
 
 @pytest.fixture
 def session(storage: FaultyStorage) -> SessionManager:
-    made = SessionManager.create("/work/old", storage=storage)
-    made.append_message(user("1"))
-    made.append_message(assistant("2"))
-    artifacts = Path(str(made.artifacts_dir))
-    artifacts.mkdir()
-    (artifacts / "todo.json").write_text("{}")
-    return made
+    return with_artifacts(SessionManager.create("/work/old", storage=storage))
 
 
 def files(home: Path) -> dict[str, bytes]:
