@@ -33,6 +33,7 @@ from sessiontree.discovery.adapters.records import (
     get_count,
     get_object,
     get_text,
+    read_record,
     read_records,
     read_time,
     spell_time,
@@ -41,6 +42,7 @@ from sessiontree.discovery.catalogue.answers import Answer, Answers, Reading, ma
 from sessiontree.discovery.catalogue.leaves import Leaf, Status
 from sessiontree.discovery.catalogue.summary import Summary
 from sessiontree.discovery.texts import SaidText, join_strings
+from sessiontree.model import codec
 from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.regular import open_for_reading
 
@@ -48,6 +50,7 @@ _TITLE_KEYS = {"custom-title": "customTitle", "agent-name": "agentName", "ai-tit
 _TITLE_RANKS = {"custom-title": 3, "agent-name": 2, "ai-title": 1}
 _STATUS: dict[object, Status] = {"stop": "complete", "error": "error"}
 _RETENTION_DAYS = 30.0
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _KEYS = frozenset(("sessionId", "parentUuid", "leafUuid", "uuid", "isSidechain"))
 
 
@@ -211,8 +214,19 @@ class _State(msgspec.Struct, array_like=True):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-_encode_state = msgspec.msgpack.Encoder().encode
-_decode_state = msgspec.msgpack.Decoder(_State).decode
+_pack_state = msgspec.msgpack.Encoder().encode
+_unpack_state = msgspec.msgpack.Decoder(_State).decode
+
+
+def _encode_state(state: _State) -> bytes:
+    try:
+        return _pack_state(state)
+    except UnicodeEncodeError:  # half an emoji in an id; JSON can spell it, msgpack can not
+        return codec.encode(msgspec.to_builtins(state))
+
+
+def _decode_state(data: bytes) -> _State:
+    return msgspec.convert(codec.decode(data), _State) if data[:1] == b"[" else _unpack_state(data)
 
 
 class _Scan:
@@ -341,10 +355,12 @@ class _Scan:
             is_same = request is None or request == first
             local = message.id if is_same else f"{message.id}\0{request}"
             at = state.paid.get(local)
-        made = claude_content.read_usage(usage, fields.costUSD)
-        if not made["totalTokens"] and model == claude_content.SYNTHETIC_MODEL:
+        output = get_count(usage, "output_tokens")
+        if at is not None and output < rows[at].output:
             return
-        lasting = get_count(get_object(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        entered, *cached = (get_count(usage, name) for name in _INPUTS)
+        if model == claude_content.SYNTHETIC_MODEL and not (entered or output or any(cached)):
+            return
         if at is None:
             spelled = f"{claude_content.find_provider(model)}/{model}"
             key = 0
@@ -357,11 +373,11 @@ class _Scan:
                 state.paid[local] = len(rows) - 1
         else:
             row = rows[at]
-        if made["output"] >= row.output:
-            row.input, row.output = made["input"], made["output"]
-            row.cache_read, row.cache_write = made["cacheRead"], made["cacheWrite"]
-            row.cache_write_1h = min(lasting, row.cache_write)
-            row.cost = made["cost"]["total"]
+        row.input, row.output = entered, output
+        row.cache_read, row.cache_write = cached
+        lasting = get_count(get_object(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        row.cache_write_1h = min(lasting, row.cache_write)
+        row.cost = claude_content.read_dollars(fields.costUSD)
 
     def _take_prompt(self, fields: _Line, message: _Message, line: bytes, offset: int) -> None:
         content = message.content
@@ -466,7 +482,7 @@ def _from_record(record: dict[str, Any]) -> _Line:
 
 def _decode(line: bytes) -> dict[str, Any]:
     """The record in a line, as an import reads it; empty if there is none."""
-    return next(iter(read_records(line).records), {})
+    return read_record(line) or {}
 
 
 # -- texts -----------------------------------------------------------------------------------------

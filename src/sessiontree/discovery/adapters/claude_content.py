@@ -173,11 +173,12 @@ def read_usage(usage: WireRecord, cost: object) -> dict[str, Any]:
         get_count(usage, "output_tokens"),
         get_count(usage, "cache_read_input_tokens"),
         get_count(usage, "cache_creation_input_tokens"),
-        _dollars(cost),
+        read_dollars(cost),
     )
 
 
-def _dollars(cost: object) -> float:
+def read_dollars(cost: object) -> float:
+    """A cost as a finite number of dollars; 0 for what is none."""
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         return 0.0
     try:

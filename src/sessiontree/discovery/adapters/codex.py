@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ from sessiontree.discovery.adapters.lines import read_lines
 from sessiontree.discovery.adapters.records import (
     get_object,
     get_text,
-    read_records,
+    read_record,
     read_time,
     spell_time,
 )
@@ -89,10 +90,15 @@ class Codex(AgentAdapter):
         lines = _Lines()
         for line, _ in read_lines(reader, 0, size):
             lines.take(line)
-        reading = _read(path, lines)
-        reading.summary.end = size
-        reading.summary.has_final_newline = size == 0 or reader.read_at(size - 1, 1) == b"\n"
-        return reading
+        return _finish(reader, path, size, lines)
+
+    def read_with_texts(
+        self, reader: SessionStorageReader, path: str, size: int
+    ) -> Generator[SaidText, None, Reading]:
+        lines = _Lines()
+        for line, offset in read_lines(reader, 0, size):
+            yield from lines.take_with_texts(line, offset)
+        return _finish(reader, path, size, lines)
 
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
         return _texts_of_line(line, offset, include_tools)
@@ -118,7 +124,21 @@ class _Line(msgspec.Struct, gc=False):
     payload: _Payload | None = None
 
 
+class _WholePayload(_Payload, gc=False):
+    """Also what a call of a tool says, and what the tool printed."""
+
+    arguments: Any = None
+    input: Any = None
+    action: Any = None
+    output: Any = None
+
+
+class _WholeLine(_Line, gc=False):
+    payload: _WholePayload | None = None
+
+
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_whole = msgspec.json.Decoder(_WholeLine).decode
 
 # Most bytes of a rollout are such; a summary needs only their type and ids.
 _BULKY = items.CALLS | items.OUTPUTS
@@ -137,24 +157,58 @@ class _Lines:
             fields = _decode_line(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             fields = _Line()
-        payload = fields.payload
-        if payload is not None and fields.type == "response_item" and _is_bulky(payload.type):
-            light = {
-                key: value
-                for key in _Payload.__struct_fields__
-                if (value := getattr(payload, key)) is not None
-            }
-            self.lines.append(RolloutLine("response_item", light, fields.timestamp, {}))
-            return
-        record = _decode(line)
-        if record:
-            self.lines.append(items.read_line(record))
-        else:
+        if not self._take_bulky(fields):
+            self._take_record(line)
+
+    def take_with_texts(self, line: bytes, offset: int) -> Iterator[SaidText]:
+        """Add one line, and return what it says."""
+        fields = _read_whole(line)
+        if self._take_bulky(fields):
+            return _texts_of_bulky(fields, offset)
+        read = self._take_record(line)
+        return _texts_of_read(read, offset, include_tools=True) if read is not None else iter(())
+
+    def _take_bulky(self, fields: _Line) -> bool:
+        if not _is_bulky(fields):
+            return False
+        light = _without_none(fields.payload, _Payload.__struct_fields__)
+        self.lines.append(RolloutLine("response_item", light, fields.timestamp, {}))
+        return True
+
+    def _take_record(self, line: bytes) -> RolloutLine | None:
+        record = read_record(line)
+        if not record:
             self.skipped += bool(line.strip(b" \t\r\0"))
+            return None
+        read = items.read_line(record)
+        self.lines.append(read)
+        return read
 
 
-def _is_bulky(kind: object) -> bool:
+def _is_bulky(fields: _Line) -> bool:
+    if fields.payload is None or fields.type != "response_item":
+        return False
+    kind = fields.payload.type
     return isinstance(kind, str) and kind in _BULKY
+
+
+def _read_whole(line: bytes) -> _WholeLine:
+    """The fields of a line; without any where ``read_record`` has to read it."""
+    try:
+        return _decode_whole(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _WholeLine()
+
+
+def _without_none(payload: _Payload | None, names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(payload, name)) is not None}
+
+
+def _finish(reader: SessionStorageReader, path: str, size: int, lines: _Lines) -> Reading:
+    reading = _read(path, lines)
+    reading.summary.end = size
+    reading.summary.has_final_newline = size == 0 or reader.read_at(size - 1, 1) == b"\n"
+    return reading
 
 
 def _read(path: str, lines: _Lines) -> Reading:
@@ -163,8 +217,8 @@ def _read(path: str, lines: _Lines) -> Reading:
     meta = metas[0].payload if metas else {}
     gatherer = Gatherer(rollout, get_text(meta, "model_provider") or "openai")
     done = gatherer.gather()
-    times = [read_time(meta.get("timestamp")), *(read_time(line.timestamp) for line in rollout)]
-    began_ms = next((time for time in times if time is not None), None)
+    stamps = chain((meta.get("timestamp"),), (line.timestamp for line in rollout))
+    began_ms = next((time for time in map(read_time, stamps) if time is not None), None)
     cwds = [get_text(line.payload, "cwd") for line in rollout if line.kind == "turn_context"]
     summary = Summary(
         session_id=get_text(meta, "id") or places.session_id_of(path) or os.path.basename(path),
@@ -307,11 +361,6 @@ def _count_burst(rollout: Sequence[RolloutLine]) -> int:
     return count
 
 
-def _decode(line: bytes) -> dict[str, Any]:
-    """The record in a line, as an import reads it; empty if there is none."""
-    return next(iter(read_records(line).records), {})
-
-
 # -- texts -----------------------------------------------------------------------------------------
 
 _SHOWN = "shown"
@@ -335,31 +384,48 @@ _SHOWING = frozenset(("user_message", "agent_message", "item_completed", "web_se
 
 
 def _texts_of_line(line: bytes, offset: int, include_tools: bool) -> Iterator[SaidText]:
+    if include_tools:
+        fields = _read_whole(line)
+        if _is_bulky(fields):
+            return _texts_of_bulky(fields, offset)
+    elif _is_silent(line):
+        return iter(())
+    record = read_record(line)
+    if not record:
+        return iter(())
+    return _texts_of_read(items.read_line(record), offset, include_tools)
+
+
+def _is_silent(line: bytes) -> bool:
+    """Whether a line certainly has nothing that a user or the model said."""
     try:
         fields = _decode_spoken(line)
-        kind = fields.payload.type if fields.payload is not None else fields.type
-        if not (isinstance(kind, str) and _may_say(kind, include_tools)):
-            return
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    record = _decode(line)
-    if not record:
-        return
-    read = items.read_line(record)
-    time_ms = read_time(read.timestamp)
+        return False
+    kind = fields.payload.type if fields.payload is not None else fields.type
+    return kind != "message" and not (isinstance(kind, str) and kind in _SHOWING)
+
+
+def _texts_of_bulky(fields: _WholeLine, offset: int) -> Iterator[SaidText]:
+    item = _without_none(fields.payload, _WholePayload.__struct_fields__)
+    return _texts_of_response(item, "", read_time(fields.timestamp), offset, include_tools=True)
+
+
+def _texts_of_read(read: RolloutLine, offset: int, include_tools: bool) -> Iterator[SaidText]:
     item: dict[str, Any] | None = read.payload if read.kind == "response_item" else None
     name = ""
     if read.kind == "event_msg":
         item, name = items.as_item(read.payload), _SHOWN
-    if item is not None:
-        for role, text in _texts_of_item(item, include_tools):
-            yield SaidText(name, role, time_ms, text, offset)
+    if item is None:
+        return iter(())
+    return _texts_of_response(item, name, read_time(read.timestamp), offset, include_tools)
 
 
-def _may_say(kind: str, include_tools: bool) -> bool:
-    if kind == "message" or kind in _SHOWING:
-        return True
-    return include_tools and (kind in items.ITEMS and kind != "reasoning")
+def _texts_of_response(
+    item: dict[str, Any], name: str, time_ms: int | None, offset: int, include_tools: bool
+) -> Iterator[SaidText]:
+    for role, text in _texts_of_item(item, include_tools):
+        yield SaidText(name, role, time_ms, text, offset)
 
 
 def _texts_of_item(item: dict[str, Any], include_tools: bool) -> Iterator[tuple[str, str]]:

@@ -39,6 +39,16 @@ def read_records(data: bytes) -> RecordList:
     return found
 
 
+def read_record(line: bytes) -> WireRecord | None:
+    """The first JSON object of one line; None without any."""
+    if line.startswith(b"{") and line.endswith(b"}"):  # as nearly all do
+        try:
+            return codec.decode(line)  # type: ignore[no-any-return]
+        except ValueError:
+            pass
+    return next(iter(read_records(line).records), None)
+
+
 def get_text(values: Mapping[str, Any], key: str) -> str | None:
     """The string under ``key``; None if there is none or it is empty."""
     value = values.get(key)

@@ -28,7 +28,7 @@ from sessiontree.discovery.adapters.records import (
     fingerprint,
     get_count,
     make_usage,
-    read_records,
+    read_record,
     read_time,
     spell_time,
 )
@@ -157,7 +157,7 @@ class TurnAgent(AgentAdapter):
         return reading
 
     def texts_of_line(self, line: bytes, offset: int, *, include_tools: bool) -> Iterator[SaidText]:
-        record = decode_record(line)
+        record = read_record(line)
         for turn in safe_turns(self, record) if record is not None else ():
             time_ms = read_time(turn.time)
             if include_tools:
@@ -171,17 +171,6 @@ class TurnAgent(AgentAdapter):
                 text = turn.text
                 if text:
                     yield SaidText(turn.id, turn.role, time_ms, text, offset)
-
-
-def decode_record(line: bytes) -> WireRecord | None:
-    """The record in a line; None if there is none."""
-    try:
-        found = msgspec.json.decode(line)
-        if isinstance(found, dict):
-            return found
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    return next(iter(read_records(line).records), None)
 
 
 def safe_turns(agent: TurnAgent, record: WireRecord) -> list[Turn]:
@@ -216,7 +205,7 @@ class Scan:
 
     def take(self, line: bytes, offset: int) -> None:
         """Add one line."""
-        record = decode_record(line)
+        record = read_record(line)
         if record is None:
             self._summary.skipped_count += bool(line.strip(b" \t\r\0"))
             return

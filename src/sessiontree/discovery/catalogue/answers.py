@@ -6,6 +6,9 @@ once. So a row has names that its copies share; ``discovery.usage`` counts by th
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import msgspec
 
 from sessiontree.discovery.catalogue.summary import Summary
@@ -65,10 +68,15 @@ class Reading(msgspec.Struct):
 
 def make_key(*parts: object) -> int:
     """Hash some values to 63 bits: the same in every process; 0 is kept for "none"."""
-    from hashlib import blake2b
-
     seed = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(seed, digest_size=8).digest()) >> 1 or 1
+    return int.from_bytes(_hash()(seed, digest_size=8).digest()) >> 1 or 1
+
+
+@cache
+def _hash() -> Any:
+    from hashlib import blake2b  # for reading, not for listing
+
+    return blake2b
 
 
 def twin_of(time_ms: int | None, *counts: int) -> int:

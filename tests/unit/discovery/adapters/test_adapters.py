@@ -27,6 +27,7 @@ from sessiontree.discovery.adapters.records import read_records
 from sessiontree.discovery.catalogue import freshness
 from sessiontree.discovery.catalogue.answers import Reading
 from sessiontree.discovery.sources import find_sources
+from sessiontree.discovery.texts import SaidText, read_texts
 from sessiontree.profiles import PROFILE_NAMES
 from sessiontree.storage.base import SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
@@ -207,6 +208,35 @@ def test_reading_on_gives_what_reading_everything_gives(
             again = read(copy, adapter, known)
             assert again.summary == whole.summary
             assert again.answers == whole.answers
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"torn', b"\xff", b"\\ud83d"], ids=str)
+@pytest.mark.parametrize(("agent", "path"), EVERY, ids=lambda value: Path(value).name)
+def test_one_reading_for_list_and_index_gives_what_two_give(
+    agent: str, path: Path, damage: bytes, tmp_path: Path
+) -> None:
+    adapter = get_adapter(agent)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for at in range(2, len(lines), 3):  # in the middle of a line
+        half = len(lines[at]) // 2
+        lines[at] = lines[at][:half] + damage + lines[at][half:]
+    copy = tmp_path / path.name
+    copy.write_bytes(b"".join(lines))
+    with opened(copy, adapter) as reader:
+        size = reader.stat().size
+        both = adapter.read_with_texts(reader, str(copy), size)
+        if both is None:
+            return
+        said: list[SaidText] = []
+        try:
+            while True:
+                said.append(next(both))
+        except StopIteration as end:
+            reading = end.value
+        twice = list(read_texts(reader, 0, size, include_tools=True, adapter=adapter))
+
+    assert reading == read(copy, adapter)
+    assert list(adapter.drop_repeated(iter(said))) == twice
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
