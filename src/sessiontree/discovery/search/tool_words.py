@@ -13,17 +13,24 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from sessiontree.discovery.search.query import Term
-from sessiontree.discovery.search.words import TOKENIZER, split_words
+from sessiontree.discovery.search.words import TOKENIZER, is_word_char, split_words
 
 TABLE = (
     "CREATE VIRTUAL TABLE tools USING fts5(words, content='', detail='none', columnsize=0, "
     f"tokenize={TOKENIZER})"
 )
 # Of ASCII, only letters and digits are in words, and their case doesn't count. What is beyond
-# ASCII stays for ``split_words``.
+# ASCII stays for ``split_words``, unless all of it are signs (an arrow, a frame, a tick): then only
+# its ASCII has words.
 _LOWERED = bytes(
     byte if byte >= 0x80 or chr(byte).isalnum() else 0x20 for byte in bytes(range(256)).lower()
 )
+_LOWERED_ASCII = bytes(byte if byte < 0x80 else 0x20 for byte in _LOWERED)
+_ASCII = bytes(range(128))
+_MOST_SIGNS = 4_096
+_signs: set[str] = set()
+"""Signs beyond ASCII that were met and are of no word."""
+_SHORT = 256
 
 
 class Gathering:
@@ -32,23 +39,45 @@ class Gathering:
     def __init__(self) -> None:
         self.size = 0
         self._words: set[bytes] = set()
+        self._odd_words: set[bytes] = set()
+        self._short: set[str] = set()
 
     def add(self, text: str) -> None:
         """Add the words of a text."""
         self.size += len(text)
+        if len(text) <= _SHORT:  # "make", "done": the same again and again
+            if text in self._short:
+                return
+            self._short.add(text)
         raw = text.encode("utf-8", "surrogatepass")
-        self._words.update(raw.translate(_LOWERED).split())
+        if text.isascii() or _are_signs(raw.translate(None, _ASCII)):
+            self._words.update(raw.translate(_LOWERED_ASCII).split())
+        else:
+            self._odd_words.update(raw.translate(_LOWERED).split())
 
     def spell(self) -> str:
         """Return the words as the index takes them."""
-        plain = []
         others: set[str] = set()
-        for word in self._words:
+        for word in self._odd_words:
             if word.isascii():
-                plain.append(word)
+                self._words.add(word)
             else:
                 others.update(_split_odd(word))
-        return b" ".join(plain).decode() + " " * bool(others) + " ".join(sorted(others))
+        plain = b" ".join(self._words).decode()
+        return plain + " " * bool(others) + " ".join(sorted(others))
+
+
+def _are_signs(raw: bytes) -> bool:
+    """Whether none of these characters can be in a word."""
+    chars = set(raw.decode("utf-8", "surrogatepass"))
+    if chars <= _signs:
+        return True
+    new = chars - _signs
+    if any(map(is_word_char, new)):
+        return False
+    if len(_signs) < _MOST_SIGNS:
+        _signs.update(new)
+    return True
 
 
 @lru_cache(maxsize=1 << 14)

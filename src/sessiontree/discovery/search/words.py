@@ -85,6 +85,11 @@ def split_words(text: str) -> Iterator[Word]:
             yield Word(_fold_pair(text[at : min(at + 2, end)]), at, min(at + 2, end), True)
 
 
+def is_word_char(char: str) -> bool:
+    """Whether a character stands in words, rather than between them."""
+    return _runs().match(char) is not None
+
+
 def find_words(text: str) -> set[str]:
     """The different words of a text: what ``split_words`` gives, many times quicker."""
     if text.isascii():

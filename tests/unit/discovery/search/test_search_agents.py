@@ -135,6 +135,20 @@ def test_tool_output_counts_only_on_request(home: Path, find: Finder) -> None:
     assert ids(tools("heron", since="2026-01-02")) == {"b" * 16}
 
 
+def test_signs_in_tool_output_part_words(home: Path, find: Finder) -> None:
+    put_codex(home, ONE, ("user", "run"), ("tool", "src→heron │ ✓obsidian… «quokka»"))
+    put_codex(home, TWO, ("user", "run"), ("tool", "│ cafe\u0301s → naïve│heron½"))
+    tools = functools.partial(find, include_tools=True)
+
+    for word in ("src", "obsidian", "quokka", '"src heron"'):
+        assert ids(tools(word)) == {ONE}, word
+    for word in ("cafés", "cafes", "naive", '"naive heron½"'):
+        assert ids(tools(word)) == {TWO}, word
+    assert ids(tools("heron")) == {ONE}  # with a half it is another word
+    assert ids(tools("cafe")) == set()
+    assert ids(tools("s")) == set()
+
+
 def test_chinese_in_tool_output_is_exact(home: Path, find: Finder) -> None:
     put_codex(home, ONE, ("user", "run"), ("tool", "error: 量子纠缠缓存 (x)"))
     put_codex(home, TWO, ("user", "run"), ("tool", "缓存量子的纠缠"))
