@@ -202,6 +202,9 @@ def serve() -> None:
     """Do jobs until the input ends. An answer begins with a mark: an empty one is a failure."""
     import signal
 
+    from sessiontree.core.gc import collect_rarely
+
+    collect_rarely()  # what it makes of a file is gone with the file
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that asks
     questions, answers = sys.stdin.buffer, sys.stdout.buffer
     module, _, member = (_receive(questions) or b"").decode().partition(":")

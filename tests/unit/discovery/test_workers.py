@@ -17,9 +17,11 @@ from sessiontree.discovery import catalogue, workers
 from sessiontree.discovery.adapters import get_adapter, register_adapter, unregister_adapter
 from sessiontree.discovery.adapters.claude_code import ClaudeCode
 from sessiontree.discovery.agent_sessions import list_agent_sessions
+from sessiontree.discovery.catalogue.answers import Answers
 from sessiontree.discovery.listing import SessionInfo
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search import update_search_index
+from sessiontree.discovery.sources import find_sources
 from sessiontree.profiles import get_profile
 from sessiontree.storage import sqlite
 
@@ -107,6 +109,27 @@ def test_what_is_read_for_the_index_is_known_to_listings(monkeypatch: pytest.Mon
     monkeypatch.setattr(workers, "_ask_workers", fail)
     catalogue.forget_process_memory()
     assert [facts_of(each) for each in list_agent_sessions()] == expected
+
+
+def test_what_is_read_for_the_index_is_known_to_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise AssertionError("a session was read again")
+
+    def paid() -> dict[str, Answers]:
+        made = (source.survey_answers() for source in find_sources(["claude-code", "codex"]))
+        return {path: each[path] for each in made for path in each}
+
+    expected = paid()
+    sqlite.replace(catalogue.SCHEMA)
+    catalogue.forget_process_memory()
+    monkeypatch.setattr(workers, "_count_cores", lambda: 2)
+
+    update_search_index(agents="all")
+
+    monkeypatch.setattr(catalogue, "_read_file", fail)
+    catalogue.forget_process_memory()
+    assert paid() == expected
+    assert any(each.rows for each in expected.values())
 
 
 def facts_of(info: SessionInfo) -> tuple[object, ...]:

@@ -139,6 +139,7 @@ class Survey(msgspec.Struct):
 _ReadFile = tuple[FileStat, _Row, _Detail | None]
 _encode_row = msgspec.msgpack.Encoder().encode
 _decode_file = msgspec.msgpack.Decoder(_ReadFile).decode
+_decode_packed_file = msgspec.msgpack.Decoder(tuple[FileStat, _Row, msgspec.Raw]).decode
 _decode_row = msgspec.msgpack.Decoder(_Row).decode
 _decode_detail = msgspec.msgpack.Decoder(_Detail).decode
 _decode_packed = msgspec.msgpack.Decoder(_PackedDetail).decode
@@ -236,7 +237,11 @@ def survey_answers(
 def _has_answers(packed: _PackedDetail | _Detail) -> bool:
     if isinstance(packed, _Detail):
         return packed.answers is not None
-    return memoryview(packed.answers).nbytes > 1  # nil is a byte
+    return not _is_nil(packed.answers)
+
+
+def _is_nil(packed: msgspec.Raw) -> bool:
+    return memoryview(packed).nbytes == 1  # whatever else there is takes more
 
 
 def recall(files: Sequence[FileStat], storage: SessionStorage) -> dict[str, Summary]:
@@ -351,11 +356,12 @@ def _to_read_file(
 
 def take_over(answers: Iterable[bytes]) -> None:
     """Remember what ``read_encoded`` read in a worker."""
-    read = [_decode_file(answer) for answer in answers]
+    read = [_decode_packed_file(answer) for answer in answers]
     if not read:
         return
     changed = {stat.path: row for stat, row, _ in read}
-    details = {stat.path: detail for stat, _, detail in read if detail is not None}
+    # A detail is stored as it came: half of a session's bytes need not become objects here.
+    details = {stat.path: detail for stat, _, detail in read if not _is_nil(detail)}
     _remember([stat for stat, _, _ in read], {}, changed, details, is_complete=False)
 
 
@@ -477,7 +483,7 @@ def _remember(
     files: Sequence[FileStat],
     known: dict[str, _Row],
     changed: dict[str, _Row],
-    details: dict[str, _Detail],
+    details: Mapping[str, _Detail | msgspec.Raw],
     is_complete: bool,
 ) -> None:
     present = {stat.path for stat in files}
@@ -496,7 +502,9 @@ def _remember(
 
 
 def _store(
-    changed: dict[str, _Row], gone: list[str], details: dict[str, _Detail] | None = None
+    changed: dict[str, _Row],
+    gone: list[str],
+    details: Mapping[str, _Detail | msgspec.Raw] | None = None,
 ) -> None:
     """Write rows in one short transaction; after a failure the next listing reads more files."""
     with sqlite.open_database(SCHEMA) as database:
@@ -520,7 +528,7 @@ def _store(
                 sqlite.discard(SCHEMA)
 
 
-def _to_data(row: _Row | _Detail) -> bytes:
+def _to_data(row: _Row | _Detail | msgspec.Raw) -> bytes:
     try:
         data = _encode_row(row)
     except UnicodeEncodeError:  # half an emoji in a title; JSON can spell it, msgpack can not

@@ -57,6 +57,8 @@ from sessiontree.storage import sqlite
 from sessiontree.storage.base import FileStat, SessionStorageReader
 from sessiontree.storage.file import FileSessionStorage
 
+_HASH_BYTES = 1 << 22
+"""How much FTS5 gathers before it writes: of less, it merges more later."""
 SCHEMA = sqlite.Schema(
     "search",
     4,
@@ -74,6 +76,10 @@ SCHEMA = sqlite.Schema(
         ),
         names.TABLE,
         tool_words.TABLE,
+        *(
+            f"INSERT INTO {table} ({table}, rank) VALUES ('hashsize', {_HASH_BYTES})"
+            for table in ("said", "tools")
+        ),
     ),
 )
 _BATCH_CHARS = 1 << 22
