@@ -148,6 +148,8 @@ class _Bench:
         return kept | places | QUIET | {
             "HOME": str(self.home.root),
             "AGENTSVIEW_DATA_DIR": str(own / "data"),
+            # What an earlier run kept would be listed and searched by this one.
+            "SESSIONTREE_KEEP_DIR": str(own / "kept"),
             "NO_COLOR": "1",
         }  # fmt: skip
 
