@@ -9,6 +9,7 @@ import operator
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,6 +41,7 @@ from sessiontree.adapters.langgraph import SessiontreeSaver
 from sessiontree.adapters.langgraph_values import spell, unspell
 from sessiontree.adapters.verbatim import UnpackError
 from sessiontree.model import codec
+from sessiontree.stores.files.log import FileLog
 
 SERDE = JsonPlusSerializer()
 
@@ -711,6 +713,59 @@ def test_whatever_changes_in_a_message_of_many_is_seen(
     change(said[0])
     put(saver, config, messages=[*said, AIMessage("602", id="602")])
     assert values_of(saver, config_of("t"))["messages"][0].model_dump() == said[0].model_dump()
+
+
+def test_in_a_very_long_list_a_change_is_seen_where_it_may_matter(
+    kept: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among the newest, in what a task gives back, and as soon as a moment has passed."""
+    clock = count(1)  # a second at each look: the next whole one is due after eight
+    monkeypatch.setattr("sessiontree.adapters.langgraph_lists.perf_counter", clock.__next__)
+    saver, reader = SessiontreeSaver(storage=kept), SessiontreeSaver(storage=kept)
+    said: list[Any] = [HumanMessage(str(number), id=str(number)) for number in range(1500)]
+    config = config_of("t")
+
+    def step() -> list[str]:
+        nonlocal config, said
+        said = [*said, HumanMessage("next", id=str(len(said)))]
+        config = put(saver, config, messages=said)
+        return said_in(values_of(reader, config))
+
+    step()
+    step()
+    said[1400].content = "one of the newest"
+    assert step()[1400] == "one of the newest"
+    step()
+    said[3].content = "given back"
+    saver.put_writes(config, [("messages", [said[3]])], "task")
+    assert step()[3] == "given back"
+    step()
+    said[4].content = "later"
+    assert "later" in [step()[4] for _ in range(9)]
+
+
+def test_what_a_failed_write_had_noted_of_a_list_is_not_taken_for_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = SessiontreeSaver(storage=f"file:{tmp_path}")
+    said: list[BaseMessage] = [HumanMessage("one", id="1")]
+    config = put(saver, config_of("t"), messages=said)
+    append = FileLog.append
+
+    def fail(*_: object) -> None:
+        raise ValueError("not now")
+
+    said = [*said, AIMessage("two", id="2")]
+    monkeypatch.setattr(FileLog, "append", fail)
+    with pytest.raises(ValueError, match="not now"):
+        put(saver, config, messages=said)
+    monkeypatch.setattr(FileLog, "append", append)
+    config = put(saver, config, messages=said)
+    said = [*said, HumanMessage("three", id="3")]
+    config = put(saver, config, messages=said)
+    for each in (saver, SessiontreeSaver(storage=f"file:{tmp_path}")):
+        assert said_in(values_of(each, config)) == ["one", "two", "three"]
+    saver.close()
 
 
 # -- whole threads -----------------------------------------------------------------------------

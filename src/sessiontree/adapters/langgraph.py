@@ -243,7 +243,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """Keep a checkpoint; the config that names it."""
         work = self._putting(config, checkpoint, metadata, new_versions)
-        self._sessions.use(_thread_of(config), work)
+        self._sessions.use(_thread_of(config), work, only_appends=True)
         return _named(config, checkpoint)
 
     async def aput(
@@ -255,7 +255,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """The same off the event loop."""
         work = self._putting(config, checkpoint, metadata, new_versions)
-        await self._sessions.run(_thread_of(config), work)
+        await self._sessions.run(_thread_of(config), work, only_appends=True)
         return _named(config, checkpoint)
 
     def _putting(
@@ -281,7 +281,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         """Keep what a task has written, until the next checkpoint has it."""
         work = self._putting_writes(config, writes, task_id, task_path)
-        self._sessions.use(_thread_of(config), work)
+        self._sessions.use(_thread_of(config), work, only_appends=True)
 
     async def aput_writes(
         self,
@@ -292,7 +292,7 @@ class SessiontreeSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         """The same off the event loop."""
         work = self._putting_writes(config, writes, task_id, task_path)
-        await self._sessions.run(_thread_of(config), work)
+        await self._sessions.run(_thread_of(config), work, only_appends=True)
 
     def _putting_writes(
         self,

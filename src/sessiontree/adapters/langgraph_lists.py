@@ -4,6 +4,11 @@ LangGraph hands over a whole list at every step, and keeps the objects in it fro
 next. So of each object there is a copy of what it said when it was serialized. One that says the
 same is not serialized again, and one that a node has changed in place is.
 
+To compare a thousand messages takes longer than to write one. So in longer lists only the newest
+are compared if the whole list was a moment ago (``_PAUSE``), unless a task has just written one of
+the others. A model takes longer than that moment to answer, so all messages of an agent that asks
+one are compared in each step.
+
 A list is kept as its difference to an earlier one: so many of its items, then these. An item is a
 digest, a spelled value (``langgraph_values``) or a number. Knows nothing of sessions.
 """
@@ -12,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter, eq, is_
+from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -35,8 +41,14 @@ DIGEST = 32
 _FIELDS = attrgetter("__dict__")
 _EXTRA = attrgetter("__pydantic_extra__")
 _VALUES = dict.values
-_BLOCK = 256
+_BLOCK = 128
 """How many messages are compared at a time: few enough for the processor's cache."""
+_AT_MOST = 8
+"""Blocks of a list that is always compared as a whole."""
+_NEWEST = 2
+"""Blocks of a longer list that are always compared."""
+_PAUSE = 8
+"""How many times as long as it took to compare a longer list passes until that is done again."""
 _IMMUTABLE = frozenset((str, int, float, bool, bytes, type(None)))
 _NUMBERS = frozenset((int, float, bool, type(None)))
 
@@ -76,22 +88,30 @@ def digest_of(typed: Typed) -> str:
 
 @dataclass
 class Listed:
-    """A list as it was handed over, and the items that it came to."""
+    """A list as it was handed over, and the items that it came to.
+
+    The next list is nearly always this one and something more, so it grows in place: nothing is to
+    be copied that is as long as the conversation.
+    """
 
     objects: list[Any] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
-    """The content of each object at that time."""
+    """What each of the objects said then."""
     items: list[Item] = field(default_factory=list)
     is_said: bool = True
     """Whether all of them are messages that say something."""
     has_extra: bool = False
     """Whether any of them has fields that its type does not know."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Where each of the objects stands, by its identity."""
+    look_at: float = 0.0
+    """When all of them are compared again."""
     said: list[list[Any]] = field(default_factory=list)
     """The values in the states of messages, one after the other: a list for each _BLOCK."""
     kept: int = 0
-    """The number of leading items that it is known to share with the list before it."""
+    """How many of its items are written."""
     new: dict[str, Dumped] = field(default_factory=dict)
-    """The serialized values that need an entry."""
+    """What was serialized for the others, as far as it needs an entry."""
 
     def note(self, value: Any, state: Any, item: Item) -> None:
         """Know one more object, what it said, and the item that it came to."""
@@ -101,9 +121,44 @@ class Listed:
             if len(self.objects) % _BLOCK == 0:
                 self.said.append([])
             self.said[-1] += state.values() if type(state) is dict else (state,)
+        self.places[id(value)] = len(self.objects)
         self.objects.append(value)
         self.states.append(state)
         self.items.append(item)
+
+    def note_touched(self, values: Sequence[Any]) -> None:
+        """Compare all objects in the next step if any of these is one of them."""
+        if any(id(each) in self.places for each in values):
+            self.look_at = 0.0
+
+    def says_the_same(self) -> bool:
+        """Whether messages say what they said: all of them, or those that are compared now."""
+        begun, blocks = perf_counter(), len(self.said)
+        is_whole = blocks <= _AT_MOST or begun >= self.look_at
+        first = 0 if is_whole else blocks - _NEWEST
+        if not all(
+            _says(self.objects[at * _BLOCK : (at + 1) * _BLOCK], self.said[at])
+            for at in range(first, blocks)
+        ):
+            return False
+        if is_whole:
+            now = perf_counter()
+            self.look_at = now + _PAUSE * (now - begun)
+        return True
+
+    def keep(self) -> None:
+        """Note that all of its items are written."""
+        self.kept, self.new = len(self.items), {}
+
+    def written(self) -> Listed:
+        """The list as it is written: without what was noted for a write that failed."""
+        if len(self.items) == self.kept:
+            return self
+        listed = Listed()
+        for each in islice(zip(self.objects, self.states, self.items, strict=True), self.kept):
+            listed.note(*each)
+        listed.keep()
+        return listed
 
 
 def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> Listed:
@@ -111,21 +166,10 @@ def list_items(coder: Coder, value: Sequence[Any], known: Listed | None) -> List
     if known is None:
         return _add(coder, Listed(), value)
     if _continues(known, value):
-        rest = value[len(known.objects) :]
-        begun = Listed(
-            [*known.objects],
-            [*known.states],
-            [*known.items],
-            known.is_said,
-            known.has_extra,
-            [*known.said[:-1], *([*last] for last in known.said[-1:])],
-            len(known.items),
-        )
-        return _add(coder, begun, rest)
-    places = {id(each): at for at, each in enumerate(known.objects)}
+        return _add(coder, known, value[len(known.objects) :])
     listed = Listed()
     for each in value:
-        at = places.get(id(each))
+        at = known.places.get(id(each))
         if at is not None and known.states[at] == _state(each):
             listed.note(each, known.states[at], known.items[at])
         else:
@@ -138,6 +182,7 @@ def note_items(objects: Sequence[Any], items: Sequence[Item]) -> Listed:
     listed = Listed()
     for each, item in zip(objects, items, strict=True):
         listed.note(each, _copy_state(each), item)
+    listed.keep()
     return listed
 
 
@@ -162,14 +207,11 @@ def _continues(known: Listed, value: Sequence[Any]) -> bool:
         return False
     if not known.is_said or known.has_extra:
         return all(map(eq, map(_state, known.objects), known.states))
-    return all(
-        _says(known.objects[at : at + _BLOCK], said)
-        for at, said in zip(range(0, count, _BLOCK), known.said, strict=True)
-    )
+    return known.says_the_same()
 
 
 def _says(messages: Sequence[Any], said: Sequence[Any]) -> bool:
-    """Whether messages say what they said. Each step asks it of all messages, so C does the work.
+    """Whether messages say what they said. Each step asks it of many messages, so C does the work.
 
     The values of all their fields stand in one list. Looking at those and not at ``states`` saves
     reading as much memory again, which is what it costs; most of them are the very same objects.

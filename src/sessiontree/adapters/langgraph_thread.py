@@ -474,7 +474,8 @@ class Thread(LearnedSession):
 
     def listed(self, ns: str, channel: str) -> tuple[str, Listed] | None:
         """The list of a channel that was read or written last, and where it stands."""
-        return self._listed.get((ns, channel))
+        known = self._listed.get((ns, channel))
+        return known and (known[0], known[1].written())
 
     def note_record(
         self, entry_id: str, record: dict[str, Any], versions: Mapping[str, Any]
@@ -483,9 +484,15 @@ class Thread(LearnedSession):
         self._keep_record(entry_id, record)
         self._versions = {entry_id: dict(versions)}
 
+    def note_touched(self, ns: str, channel: str, value: Any) -> None:
+        """Know that a task has written a value, which may be of objects that are listed."""
+        known = self._listed.get((ns, channel))
+        if known is not None:
+            known[1].note_touched(value if type(value) is list else (value,))
+
     def note_listed(self, ns: str, channel: str, entry_id: str, listed: Listed) -> None:
         """Know the list of a channel, and the entry that holds it."""
-        listed.new, listed.kept = {}, 0
+        listed.keep()
         self._listed[ns, channel] = (entry_id, listed)
 
     def shown(self, entry_id: str | None) -> dict[str, str]:

@@ -130,6 +130,8 @@ class Put:
     metadata: Mapping[str, Any]
     new_versions: ChannelVersions
     _listed: dict[str, Listed] = field(default_factory=dict)
+    _known: dict[str, tuple[str, Listed]] = field(default_factory=dict)
+    """The lists that were read or written last, and where they stand."""
     _values: dict[str, Any] = field(default_factory=dict)
     _origins: dict[str, str | None] = field(default_factory=dict)
     """The place of a list that has not changed."""
@@ -155,6 +157,8 @@ class Put:
         for channel, value in stored.items():
             if type(value) is list:
                 known = thread.listed(self.ns, channel)
+                if known is not None:
+                    self._known[channel] = known
                 self._listed[channel] = list_items(self.coder, value, known and known[1])
         self._conversation = self._find_conversation()
         self._start = self._find_start(parent_key)
@@ -237,23 +241,22 @@ class Put:
         return True
 
     def _store_list(self, channel: str, listed: Listed) -> dict[str, Any]:
-        known = self.thread.listed(self.ns, channel)
+        at, known = self._known.get(channel, ("", None))
         above = self._above
         origin = None if above is None else self.thread.origin(above, channel)
-        before: list[Item] = []
-        if origin is not None and known is not None and known[0] == origin[0]:
-            before = known[1].items
-            keep = listed.kept or count_same(before, listed.items)
+        keep, old = 0, list[Item]()
+        if origin is not None and at == origin[0] and known is listed:
+            keep = listed.kept
         elif origin is not None:
-            before = self._read_items(origin, channel)
+            is_known = at == origin[0] and known is not None
+            before = known.items if known and is_known else self._read_items(origin, channel)
             keep = count_same(before, listed.items)
-        else:
-            keep = 0
+            old = before[keep:]
         if channel == self._conversation:
-            self._converse(listed, before, keep)
+            self._converse(listed, keep, old)
         for dumped in listed.new.values():
             self._line.keep_entry(dumped)
-        node = _node(origin, keep, before, listed.items)
+        node = _node(origin, keep, old, listed.items)
         self._origins[channel] = node.get("same")
         return node
 
@@ -276,16 +279,19 @@ class Put:
         found = [name for name in (MESSAGES, *self._listed) if name in said]
         return next((name for name in found if self._listed[name].items), None)
 
-    def _converse(self, listed: Listed, before: Sequence[Item], keep: int) -> None:
-        """Say what is new in the list, and take out of sight what is no longer in it."""
+    def _converse(self, listed: Listed, keep: int, old: Sequence[Item]) -> None:
+        """Say what is new in the list, and take out of sight what is no longer in it.
+
+        ``old`` is what stood behind the items that it keeps.
+        """
         shown = self._shown = self.thread.shown(self._start)
         items = listed.items
-        left = [item for item in before[keep:] if isinstance(item, str) and item in shown]
+        left = [item for item in old if isinstance(item, str) and item in shown]
         gone = {item: None for item in left if not _has(items, item)}
         for at in range(keep, len(items)):
             digest = items[at]
             if isinstance(digest, str) and digest not in shown and digest not in self._seen:
-                self._say(listed, at, digest, before, gone)
+                self._say(listed, at, digest, old[at - keep : at - keep + 1], gone)
         for digest in gone:
             self._line.hide(shown[digest])
             self._gone.append(digest)
@@ -302,7 +308,7 @@ class Put:
         if said is None or self._shown is None:
             return
         dumped = listed.new.get(digest) or self.coder.dump(listed.objects[at])
-        old = before[at] if at < len(before) else None
+        old = before[0] if before else None
         if isinstance(old, str) and old in gone:
             target = self._shown[old]
             if self._line.replace(target, digest, dumped, said):
@@ -319,11 +325,11 @@ def _has(items: Sequence[Item], digest: str) -> bool:
 
 
 def _node(
-    origin: tuple[str, dict[str, Any]] | None, keep: int, before: Sequence[Item], items: list[Item]
+    origin: tuple[str, dict[str, Any]] | None, keep: int, old: Sequence[Item], items: list[Item]
 ) -> dict[str, Any]:
     """A list as what it adds to an earlier one; whole now and then, so that none is far away."""
     if origin is not None:
-        if keep == len(before) == len(items):
+        if keep == len(items) and not old:
             return {"same": origin[0]}
         said = origin[1].get("hops", 0)
         hops = (said if type(said) is int else 0) + 1
@@ -355,6 +361,7 @@ class PutWrites:
         known = thread.written(key)
         wanted = []
         for at, (channel, value) in enumerate(self.writes):
+            thread.note_touched(self.ns, channel, value)
             index = WRITES_IDX_MAP.get(channel, at)
             if index < 0 or (self.task_id, index) not in known:
                 wanted.append((index, channel, value))

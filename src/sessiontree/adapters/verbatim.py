@@ -36,6 +36,9 @@ NATIVE = "native"
 
 MARK = "$"
 _ODD_KEYS = frozenset((MARK, "partialJson", "jsonlEvents", "lineCount"))
+_DATA = "data:"
+_UNSURE = (_DATA, REF_PREFIX)
+"""How a text begins that may not stay as it is."""
 _POINTER_COST = len('{"$":""}')
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INT = 2**63
@@ -90,7 +93,7 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
         pointer = texts.get(value)
         if pointer is not None:
             return {MARK: pointer}
-        if value.startswith("data:"):
+        if value.startswith(_DATA):
             head, comma, data = value.partition(",")
             if comma and data in texts:
                 return {MARK: {"after": [head + comma, texts[data]]}}
@@ -106,7 +109,13 @@ def _pack(value: Any, texts: dict[str, str], objects: list[tuple[dict[str, Any],
                 return {MARK: pointer}
         if not _ODD_KEYS.isdisjoint(value):
             return {MARK: [[_key(k), _pack(v, texts, objects)] for k, v in value.items()]}
-        return {_key(key): _pack(item, texts, objects) for key, item in value.items()}
+        return {
+            # most are texts that stay as they are, and a call for each is what packing costs
+            key if type(key) is str else _key(key): item
+            if type(item) is str and item not in texts and not item.startswith(_UNSURE)
+            else _pack(item, texts, objects)
+            for key, item in value.items()
+        }
     if kind is list or kind is tuple:
         return [_pack(item, texts, objects) for item in value]
     if kind is int:
