@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -83,6 +84,16 @@ class Terminal:
 
     def until_shown(self, *words: str) -> None:
         self.until(lambda: all(word in self.text for word in words))
+
+    def until_quiet(self, quiet_s: float = 0.7) -> str:
+        """Wait until nothing changes on the screen any more; what it shows."""
+        shown, since = self.text, time.monotonic()
+        deadline = since + PATIENCE_S
+        while time.monotonic() - since < quiet_s and time.monotonic() < deadline:
+            time.sleep(0.05)
+            if self.text != shown:
+                shown, since = self.text, time.monotonic()
+        return shown
 
     def until_ended(self) -> int:
         """Wait for the shell to be back, in its own screen; the exit code."""
@@ -452,6 +463,33 @@ def test_several_lines_esc_esc_and_alt_enter_work_in_a_plain_terminal(terminal: 
     terminal.until_shown("› first line\n   second line")
     terminal.keys("C-q")
     assert terminal.until_ended() == 0
+
+
+def test_a_screen_drawn_piece_by_piece_is_the_one_drawn_whole(
+    terminal: Terminal, shop: Shop
+) -> None:
+    chance = random.Random(5)
+    words = ["parser", "token", "漢字", "café", "🎉", "naïve", "→", "session"]
+    for number in range(40):
+        title = " ".join(chance.choices(words, k=chance.randint(2, 14)))
+        answer = "\n\n".join(" ".join(chance.choices(words, k=30)) for _ in range(6))
+        shop.session(title, answer, age_s=3600 * number + 5400)
+    terminal.run(f"bash -c 'echo $$ > pid; exec {PROGRAM} -r'")
+    terminal.until_shown("40 sessions")
+    keys = ["Down", "Up", "PageDown", "PageUp", "C-End", "C-Home", "C-t", "C-l", "C-s", "C-o"]
+    for _ in range(3):
+        for key in chance.choices([*keys, *"tepcn漢", "BSpace", "BSpace"], k=20):
+            terminal.keys(key)
+            time.sleep(chance.choice((0, 0.02, 0.1)))
+        pieces = terminal.until_quiet()
+        number = int((terminal.root / "app" / "pid").read_text())
+        os.kill(number, signal.SIGTSTP)
+        terminal.until(lambda: not terminal.is_program)
+        terminal.type("fg\n")
+        terminal.until(lambda: terminal.is_program)
+        assert terminal.until_quiet() == pieces
+    terminal.keys("C-c")
+    terminal.until(lambda: not terminal.is_program)
 
 
 def test_a_small_terminal_and_a_resize_do_no_harm(tmp_path: Path) -> None:
