@@ -276,6 +276,23 @@ async def test_a_user_of_another_agent_sees_its_sessions_at_once(
     async with picking(shop) as rig:
         assert rig.names == ["From pi"]
         assert "all agents" in rig.text
+        await rig.press("tab")
+        assert "No sessions of sessiontree in this project yet" in rig.text
+
+
+async def test_a_first_prompt_of_a_page_leaves_room_for_the_question(
+    stocked: Shop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_AGENT_DIR", stocked.profile.agent_dir)
+    theirs = Shop(stocked.root)
+    theirs.profile = Profile("omp", str(home / ".omp" / "agent"), "omp")
+    theirs.session("asked of omp " + "at length " * 60)
+    async with picking(stocked) as rig:
+        await rig.press("tab", "tab", "enter")
+        await until(lambda: isinstance(rig.app.screen, ChoiceDialog), rig.pilot)
+        question = rig.app.screen.query_one("#question")
+        assert question.size.height <= 2
+        assert "is a session of omp" in rig.text
 
 
 @pytest.mark.parametrize(

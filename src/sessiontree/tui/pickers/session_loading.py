@@ -166,7 +166,11 @@ class SessionFeed:
         if moved:
             old = safe_text.one_line(short_path(moved[0].cwd))
             return f"No sessions here. If this project was {old}: sessiontree relink {old}"
-        return f"No sessions in this project yet{hint}" if is_project else f"No sessions yet{hint}"
+        # Those of other agents may be many, and are not among these.
+        agent = self._shelf.scope.profile.name
+        owner = f" of {agent}" if "agents" in self._shelf.breadths else ""
+        where = " in this project" if is_project else ""
+        return f"No sessions{owner}{where} yet{hint}"
 
     # -- what is wanted --------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+C", "leave the program"),
 )
 """Keys of the session picker, for F1."""
+_NAME_IN_QUESTION = 80
+"""Columns for a session's name: a first prompt may be a page."""
 _NEEDS_ROWS = ("choose", "move", "page", "edge", "rename", "remove", "copy")
 
 
@@ -345,7 +347,8 @@ class SessionPicker(QueryPicker[Picked]):
             options.append(Option("copy", "Copy the command", f"{command.shell}  (Ctrl+Y)"))
         options.append(Option("", "Cancel"))
         missing = "" if problem or (command and command.program) else " (not installed)"
-        question = f"{row.name} is a session of {title}{missing}"
+        name = safe_text.fit(safe_text.one_line(row.name), _NAME_IN_QUESTION)
+        question = f"{name} is a session of {title}{missing}"
         answer = await self.app.push_screen_wait(ChoiceDialog(question, options))
         if answer == "native":
             self.resolve(command)
