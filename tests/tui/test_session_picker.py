@@ -288,7 +288,9 @@ async def test_a_first_prompt_of_a_page_leaves_room_for_the_question(
     theirs.profile = Profile("omp", str(home / ".omp" / "agent"), "omp")
     theirs.session("asked of omp " + "at length " * 60)
     async with picking(stocked) as rig:
-        await rig.press("tab", "tab", "enter")
+        await rig.press("tab", "tab")
+        await until(lambda: rig.names[0].startswith("asked of omp"), rig.pilot)
+        await rig.press("ctrl+home", "enter")
         await until(lambda: isinstance(rig.app.screen, ChoiceDialog), rig.pilot)
         question = rig.app.screen.query_one("#question")
         assert question.size.height <= 2
