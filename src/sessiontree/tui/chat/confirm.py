@@ -213,10 +213,10 @@ class ToolDialog(ModalScreen[Answer]):
         elif answer == "yes":
             self.action_answer("yes")
         else:
-            title = "Allow without asking, until this session is left"
-            dialog = ChoiceDialog(title, self._reaches())
-            dialog.add_class("over-dialog")
-            self.app.push_screen(dialog, self._choose_reach)
+            self.app.push_screen(
+                ChoiceDialog("Allow without asking, until this session is left", self._reaches()),
+                self._choose_reach,
+            )
 
     def _reaches(self) -> list[Option]:
         question = self._question
