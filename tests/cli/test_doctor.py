@@ -226,7 +226,9 @@ def test_usage_counts_every_branch_and_groups_by_model_and_day(machine: Machine)
         both = machine.run("usage", "--by", "day", "--since", since, "--json").json
         assert [row["day"] for row in both] == ["2026-03-01", "2026-02-16"]
     assert machine.run("usage", "--since", "today").out == "No usage found\n"
-    assert machine.run("usage", cwd=machine.home).out == "No usage found\n"
+    nothing = machine.run("usage", cwd=machine.home)
+    assert nothing.out == "No usage found\n"
+    assert "Not counted: other projects (--all) · other agents (--all-agents)" in nothing.err
     assert machine.run("usage", "--all", "--by", "project", "--json", cwd=machine.home).json[0][
         "project"
     ] == str(machine.project)

@@ -206,7 +206,9 @@ def _write_notes(
     if is_for_people:
         for note in _price_notes(table):
             output.write_note((note, "dim"))
-    notes = ["other projects (--all)"] if rows and is_part else []
+    notes = ["other projects (--all)"] if is_part else []
+    if is_part and not rows:
+        notes.append("other agents (--all-agents)")
     if table.unreadable:
         notes.append(tables.unreadable_files(len(table.unreadable)))
     if notes:
