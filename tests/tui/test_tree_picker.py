@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.samples import assistant, user
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from sessiontree.core.tree_entries import Kind, TreeEntry
+from sessiontree import SessionManager
+from sessiontree.core.tree_entries import Digester, Kind, TreeEntry
 from sessiontree.errors import EntryNotFoundError
 from sessiontree.tui.fuzzy import Query
 from sessiontree.tui.pickers.dialogs import ChoiceDialog, ReadingPane, TextDialog
@@ -153,6 +155,20 @@ async def test_a_line_shows_what_an_answer_says_without_the_marks_of_markdown() 
         assert "agent Done The token is in client.py: f(**kw)" in lines[1]
         await rig.press(*"token")
         assert "The token is in client.py" in rig.text
+
+
+async def test_answers_are_shown_and_found_by_the_agent_that_gives_them() -> None:
+    session = SessionManager.in_memory()
+    session.append_message(user("plan a trip"))
+    session.append_message({**assistant("two days there"), "agentName": "planner"})
+    session.append_message({**assistant("and it rains"), "agentName": "forecaster\x1b[31m"})
+    entries = [*Digester().digest_all(session.get_entries())]
+    async with picking(entries, session.leaf_id) as rig:
+        assert "agent planner two days there" in rig.text
+        assert "agent forecaster" in rig.text
+        assert "\x1b" not in rig.text
+        await rig.press(*"planner")
+        assert rig.ids == [entries[1].id]
 
 
 async def test_what_a_choice_will_do_is_said_before_enter() -> None:

@@ -18,7 +18,7 @@ from sessiontree.core.described import (
 )
 from sessiontree.core.usage import blocks_of
 from sessiontree.model.entries import Entry, WireEntry
-from sessiontree.model.messages import as_text, text_of
+from sessiontree.model.messages import AGENT_NAME, as_text, text_of
 
 Kind = Literal[
     "user", "assistant", "calls", "tool", "command", "note", "compaction", "summary", "state"
@@ -43,6 +43,8 @@ class TreeEntry:
     is_failed: bool = False
     is_prompt: bool = False
     """Whether choosing it moves to its parent and puts its text into the editor."""
+    agent: str = ""
+    """The name of the agent that gives this answer, where there may be several."""
 
 
 class Digester:
@@ -106,6 +108,7 @@ class Digester:
                 return self._make(entry, "note", name, text)
 
     def _answer(self, entry: Entry, message: Mapping[str, Any], text: str) -> TreeEntry:
+        agent = as_text(message.get(AGENT_NAME))
         calls = list(blocks_of(message, "toolCall"))
         for call in calls:
             name = as_text(call.get("name"))
@@ -113,16 +116,23 @@ class Digester:
         error = as_text(message.get("errorMessage"))
         if message.get("stopReason") == "error":
             said = f"{text} (error: {error or 'unknown'})".strip()
-            return self._make(entry, "assistant", "assistant", said, is_failed=True)
+            return self._make(entry, "assistant", "assistant", said, is_failed=True, agent=agent)
         if not text.strip() and calls:
             names = ", ".join(as_text(call.get("name")) or "tool" for call in calls)
-            return self._make(entry, "calls", "assistant", f"→ {names}")
+            return self._make(entry, "calls", "assistant", f"→ {names}", agent=agent)
         if message.get("stopReason") == "aborted":
             text = f"{text} (stopped)".strip()
-        return self._make(entry, "assistant", "assistant", text)
+        return self._make(entry, "assistant", "assistant", text, agent=agent)
 
     def _make(
-        self, entry: Entry, kind: Kind, name: str, text: str, *, is_failed: bool = False
+        self,
+        entry: Entry,
+        kind: Kind,
+        name: str,
+        text: str,
+        *,
+        is_failed: bool = False,
+        agent: str = "",
     ) -> TreeEntry:
         return TreeEntry(
             entry.id,
@@ -133,6 +143,7 @@ class Digester:
             text[:TEXT_LIMIT],
             is_failed,
             kind == "user" or entry.type == "custom_message",
+            agent,
         )
 
 

@@ -59,7 +59,7 @@ class Outline:
             anchor(shown_id, self.number(entry)),
             self.parent(entry),
             KINDS.index(digest.kind),
-            "agent" if digest.kind in ("assistant", "calls") else _line(digest.name, 40),
+            _line(_name_of(digest), 40),
             _line(_MARKDOWN.sub("", digest.text[: TEXT_CHARACTERS * 4]), TEXT_CHARACTERS),
             flags,
             height,
@@ -78,6 +78,11 @@ def number_all(outline: Outline, entries: Sequence[Entry]) -> None:
     """Give every entry its number first: a parent may stand behind its child."""
     for entry in entries:
         outline.number(entry)
+
+
+def _name_of(digest: TreeEntry) -> str:
+    is_answer = digest.kind in ("assistant", "calls")
+    return f"agent {digest.agent}".rstrip() if is_answer else digest.name
 
 
 def _line(text: str, limit: int) -> str:

@@ -51,7 +51,7 @@ def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_ch
     line = Text.assemble(("❯ " if is_chosen else "  ", palette.of("accent")))
     line.append(_guides(row, width), palette.rule)
     line.append("● " if row.is_active else "○ ", _dot_style(row, palette))
-    name = "agent" if entry.name == "assistant" else safe_text.one_line(entry.name)
+    name = _name_of(entry)
     colour = "error" if entry.is_failed else _COLOURS[entry.kind]
     line.append(safe_text.fit(name, max(6, width // 5)), palette.of(colour, bold=row.is_active))
     room = width - line.cell_len - right.cell_len - 2
@@ -66,6 +66,12 @@ def draw_row(row: TreeRow, width: int, palette: Palette, now: datetime, *, is_ch
     if is_chosen:
         line.style = palette.chosen
     return line
+
+
+def _name_of(entry: TreeEntry) -> str:
+    if entry.name == "assistant":
+        return safe_text.one_line(f"agent {entry.agent}").rstrip()
+    return safe_text.one_line(entry.name)
 
 
 def _guides(row: TreeRow, width: int) -> str:
@@ -120,7 +126,7 @@ def draw_entry(
 ) -> list[Text]:
     """Draw as much of an entry as fits the box: who, when, its label, its text."""
     facts = [
-        "agent" if entry.name == "assistant" else safe_text.one_line(entry.name),
+        _name_of(entry),
         age_of(entry.timestamp, now),
         safe_text.one_line(entry.id),
     ]

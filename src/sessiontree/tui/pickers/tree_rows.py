@@ -194,7 +194,7 @@ class TreeModel:
             fields = self._fields[entry.id] = [
                 *([Field.of("label", label.text, 3, fuzzy=True)] if label else ()),
                 Field.of("text", entry.text, 2),
-                Field.of("name", entry.name, 1),
+                Field.of("name", f"{entry.name} {entry.agent}".rstrip(), 1),
                 Field.of("id", entry.id, 1),
             ]
         return fields
