@@ -42,6 +42,7 @@ _UNSURE = (_DATA, REF_PREFIX)
 _POINTER_COST = len('{"$":""}')
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INT = 2**63
+_WITH_ITEMS = frozenset((dict, list))
 _BASES: tuple[type[Any], ...] = (int, float, dict, list)
 
 
@@ -187,9 +188,12 @@ def _unpack(packed: Any, message: Any) -> Any:
             if len(packed) != 1:
                 raise UnpackError(f'an object with "{MARK}" and other keys')
             return _marked(packed[MARK], message)
-        return {key: _unpack(item, message) for key, item in packed.items()}
+        return {
+            key: _unpack(item, message) if type(item) in _WITH_ITEMS else item
+            for key, item in packed.items()
+        }
     if kind is list:
-        return [_unpack(item, message) for item in packed]
+        return [_unpack(item, message) if type(item) in _WITH_ITEMS else item for item in packed]
     return packed
 
 
