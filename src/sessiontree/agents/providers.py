@@ -89,11 +89,6 @@ def how_to_set_up(provider: str) -> str:
     return f'"{provider}" is not set up: set {" or ".join(variables_of(provider))}'
 
 
-def providers_set_up(environ: Mapping[str, str]) -> list[str]:
-    """The known providers that are set up."""
-    return [setup.name for setup in _SETUPS if is_set_up(setup.name, environ)]
-
-
 def without_keys(environ: Mapping[str, str], providers: Iterable[str] = ()) -> dict[str, str]:
     """The environment without the keys that models are reached with.
 

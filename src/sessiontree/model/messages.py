@@ -1,136 +1,20 @@
-"""Types of messages, which are plain JSON objects.
+"""Messages, which are plain JSON objects: their texts, names and times.
 
 Unknown roles, blocks and fields are data: pass them on unchanged.
 """
 
-# Without annotations from the future, which TypedDict would compile one by one at each start.
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any
 
 from sessiontree.model.ids import parse_timestamp
 
 WireMessage = dict[str, Any]
 """Any message of any role, as the file has it."""
 
-Role = Literal[
-    "user",
-    "assistant",
-    "toolResult",
-    "bashExecution",
-    "custom",
-    "branchSummary",
-    "compactionSummary",
-]
-StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
-
 _YEAR_2000_MS = 946_684_800_000
 _YEAR_10000_MS = 253_402_300_800_000
-
-
-class TextContent(TypedDict):
-    type: Literal["text"]
-    text: str
-    textSignature: NotRequired[str]
-
-
-class ThinkingContent(TypedDict):
-    type: Literal["thinking"]
-    thinking: str
-    thinkingSignature: NotRequired[str]
-
-
-class ImageContent(TypedDict):
-    type: Literal["image"]
-    data: str
-    mimeType: str
-
-
-class ToolCall(TypedDict):
-    type: Literal["toolCall"]
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    thoughtSignature: NotRequired[str]
-
-
-class Cost(TypedDict):
-    input: float
-    output: float
-    cacheRead: float
-    cacheWrite: float
-    total: float
-
-
-class Usage(TypedDict):
-    input: int
-    output: int
-    cacheRead: int
-    cacheWrite: int
-    totalTokens: NotRequired[int]
-    cost: Cost
-
-
-class UserMessage(TypedDict):
-    role: Literal["user"]
-    content: str | list[TextContent | ImageContent]
-    timestamp: int
-
-
-class AssistantMessage(TypedDict):
-    role: Literal["assistant"]
-    content: list[TextContent | ThinkingContent | ToolCall]
-    api: NotRequired[str]
-    provider: str
-    model: str
-    usage: Usage
-    stopReason: StopReason
-    errorMessage: NotRequired[str]
-    timestamp: int
-
-
-class ToolResultMessage(TypedDict):
-    role: Literal["toolResult"]
-    toolCallId: str
-    toolName: str
-    content: list[TextContent | ImageContent]
-    details: NotRequired[Any]
-    isError: bool
-    timestamp: int
-
-
-class BashExecutionMessage(TypedDict):
-    role: Literal["bashExecution"]
-    command: str
-    output: str
-    exitCode: NotRequired[int | None]
-    cancelled: bool
-    truncated: bool
-    fullOutputPath: NotRequired[str]
-    excludeFromContext: NotRequired[bool]
-    timestamp: int
-
-
-class CustomMessage(TypedDict):
-    role: Literal["custom"]
-    customType: str
-    content: str | list[TextContent | ImageContent]
-    display: bool
-    details: NotRequired[Any]
-    timestamp: int
-
-
-class BranchSummaryMessage(TypedDict):
-    role: Literal["branchSummary"]
-    summary: str
-    fromId: str
-    timestamp: int
-
-
-class CompactionSummaryMessage(TypedDict):
-    role: Literal["compactionSummary"]
-    summary: str
-    tokensBefore: int
-    timestamp: int
 
 
 def said_ms(role: object, timestamp: object, entry_timestamp: object) -> int | None:

@@ -16,7 +16,6 @@ from sessiontree.agents.providers import (
     how_to_set_up,
     is_set_up,
     own_variable,
-    providers_set_up,
     without_keys,
 )
 from sessiontree.agents.pydantic_ai import PydanticAIAgent
@@ -126,7 +125,9 @@ async def test_the_projects_own_instructions_are_part_of_the_system_prompt(
 
 def test_providers_are_told_from_the_environment() -> None:
     environ = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "", "OLLAMA_BASE_URL": "http://x"}
-    assert providers_set_up(environ) == ["anthropic", "ollama"]
+    assert is_set_up("anthropic", environ)
+    assert is_set_up("ollama", environ)
+    assert not is_set_up("openai", environ)
     assert is_set_up("openai-chat", {"OPENAI_API_KEY": "k"})
     assert not is_set_up("openai", {})
     assert is_set_up("my.own-gateway", {"MY_OWN_GATEWAY_BASE_URL": "http://x"})

@@ -57,38 +57,11 @@ def codex_home(home: str | None = None) -> str:
     return override or os.path.join(home or os.path.expanduser("~"), ".codex")
 
 
-def claude_files(home: str | None = None) -> list[str]:
-    """List main transcripts, and subagents' transcripts without a main one."""
-    found = []
-    for project in list_folders(claude_projects_dir(home)):
-        files = _files(project)
-        own = [path for path in files if path.endswith(SUFFIX) and not is_subagent(path)]
-        ids = {os.path.basename(path).removesuffix(SUFFIX) for path in own}
-        found += own
-        beside = filter(is_subagent, files)
-        found += [path for path in beside if _first_session_id(path) not in ids]
-        for folder in list_folders(project):
-            if os.path.basename(folder) not in ids:
-                found += filter(is_subagent, _walk(os.path.join(folder, "subagents")))
-    return found
-
-
 def read_origin(told: object, id_key: str) -> str | None:
     """What a session that Sessiontree converted says of its source: ``agent:id``."""
     if not isinstance(told, dict) or not isinstance(told.get(id_key), str):
         return None
     return f"{told.get('agent') or ''}:{told[id_key]}"
-
-
-def codex_files(home: str | None = None) -> list[str]:
-    """List every rollout, including archived ones."""
-    root = codex_home(home)
-    return [
-        path
-        for folder in ("sessions", "archived_sessions")
-        for path in _walk(os.path.join(root, folder))
-        if os.path.basename(path).startswith("rollout-") and path.endswith(SUFFIX)
-    ]
 
 
 def session_id_of(path: str) -> str | None:

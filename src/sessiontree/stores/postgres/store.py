@@ -127,11 +127,6 @@ _RESTORE = (
 )
 
 
-def open_postgres(url: str, profile: str | Profile | None = None) -> PostgresStore:
-    """The store that a ``postgresql://`` URL names. Raises StoreError."""
-    return PostgresStore(url, profile)
-
-
 class PostgresStore:
     """The sessions of one database, or of one tenant of it.
 
