@@ -12,30 +12,33 @@ import sys
 
 ESC = b"\x1b"
 _ERASING = (b"\x7f", b"\x08")
-_END = b"\x04"
+# Ctrl+D; one that came while the terminal still edited lines arrives as a NUL.
+_ENDS = (b"\x04", b"\0")
 _SEQUENCE_S = 0.05
 """Seconds in which the rest of a key's sequence follows its Esc."""
 
 
-def read_answer() -> str:
-    """Return the line that the person types; empty after Esc, Ctrl+D, or at the input's end.
+def read_answer(question: str) -> str:
+    """Ask and return the line that the person types; empty after Esc, Ctrl+D, or the input's end.
 
-    Raises KeyboardInterrupt, OSError, UnicodeDecodeError.
+    The question is shown once keys come one by one: an answer may follow at once. Raises
+    KeyboardInterrupt, OSError, UnicodeDecodeError.
     """
     try:
         import termios
     except ImportError:  # no Unix
-        return _read_plain()
+        return _read_plain(question)
     try:
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
     except (OSError, ValueError, termios.error):
-        return _read_plain()
+        return _read_plain(question)
     mode = termios.tcgetattr(fd)
     mode[3] &= ~(termios.ICANON | termios.ECHO)
     mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
     try:
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
+        _show(question)
         return _read_keys(fd)
     finally:
         with contextlib.suppress(termios.error):
@@ -43,7 +46,8 @@ def read_answer() -> str:
         _show("\n")
 
 
-def _read_plain() -> str:
+def _read_plain(question: str) -> str:
+    _show(question)
     line = sys.stdin.readline()
     if not line:
         _show("\n")
@@ -54,7 +58,7 @@ def _read_keys(fd: int) -> str:
     answer = ""
     while True:
         key = os.read(fd, 1)
-        if key in (b"", b"\r", b"\n") or (key == _END and not answer):
+        if key in (b"", b"\r", b"\n") or (key in _ENDS and not answer):
             return answer
         if key == ESC:
             if not _swallow_sequence(fd):

@@ -421,12 +421,10 @@ def ask_word(question: str) -> str:
     """Return what the person answers, in lower case; empty if there is no answer."""
     if not can_ask():
         return ""
-    sys.stderr.write(one_line(question) + " ")
-    sys.stderr.flush()
     from sessiontree.cli.line import read_answer
 
     try:
-        return read_answer().strip().casefold()
+        return read_answer(one_line(question) + " ").strip().casefold()
     except (OSError, UnicodeDecodeError):
         return ""
 
