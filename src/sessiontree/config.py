@@ -113,6 +113,13 @@ SETTINGS: Mapping[str, Setting] = {
             default="auto",
             variable="SESSIONTREE_THEME",
         ),
+        Setting(
+            "slow_line",
+            "show fewer rows, so that keys cost little: on, off, auto (over ssh)",
+            default="auto",
+            variable="SESSIONTREE_SLOW_LINE",
+            choices=lambda: ("auto", "on", "off"),
+        ),
         Setting("model", "the model of new sessions, as --model takes it"),
         Setting(
             "thinking",

@@ -33,7 +33,13 @@ from sessiontree.tui.pickers.session_rows import (
     read_words,
     short_path,
 )
-from sessiontree.tui.theme import OWN_THEMES, find_palette, palette_in_force, theme_names
+from sessiontree.tui.theme import (
+    OWN_THEMES,
+    find_palette,
+    is_line_slow,
+    palette_in_force,
+    theme_names,
+)
 
 from .support import NOW, make_info, result
 
@@ -463,3 +469,20 @@ def test_facts_stand_in_two_columns_and_wrap_below_themselves() -> None:
         "",
         "K    x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_slow"),
+    [
+        ({}, False),
+        ({"SSH_CONNECTION": "10.0.0.1 5 10.0.0.2 22"}, True),
+        ({"SSH_TTY": "/dev/pts/1"}, True),
+        ({"SSH_TTY": "/dev/pts/1", "SESSIONTREE_SLOW_LINE": "off"}, False),
+        ({"SESSIONTREE_SLOW_LINE": "On"}, True),
+        ({"SESSIONTREE_SLOW_LINE": "auto", "SSH_CLIENT": "10.0.0.1 5 22"}, True),
+    ],
+)
+def test_a_line_is_slow_over_ssh_unless_the_user_says_otherwise(
+    environ: dict[str, str], is_slow: bool
+) -> None:
+    assert is_line_slow(environ) is is_slow

@@ -142,11 +142,14 @@ def begin_at_size(screen: Screen[Any]) -> None:
         names = [name for least, name in sorted(breakpoints or ()) if least <= size]
         if names:
             screen.add_class(names[-1])
-    screen.set_class(is_over_ssh(os.environ), "-far")
+    screen.set_class(is_line_slow(os.environ), "-far")
 
 
-def is_over_ssh(environ: Mapping[str, str]) -> bool:
-    """Tell if the terminal is at the other end of a line, where each kilobyte may take time."""
+def is_line_slow(environ: Mapping[str, str]) -> bool:
+    """Tell if each kilobyte may take time to reach the terminal: what the user says, or ssh."""
+    wish = environ.get("SESSIONTREE_SLOW_LINE", "").strip().casefold()
+    if wish in ("on", "off"):
+        return wish == "on"
     return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
 
 
