@@ -253,7 +253,13 @@ def test_what_changes_no_cell_makes_nothing_be_sent_again() -> None:
     thrift = Thrift(WIDTH, HEIGHT)
     screen = whole([f"row {n}" for n in range(HEIGHT)])
     thrift.squeeze(screen)
-    for data in ("\x1b]22;pointer\x07", "\x1b]52;c;eA==\x07", "\x1b]2;title\x1b\\", "\x1b[?25l"):
+    for data in (
+        "\x1b]22;pointer\x07",
+        "\x1b]52;c;eA==\x07",
+        "\x1b]2;title\x1b\\",
+        "\x07",
+        "\x1b[?25l",
+    ):
         assert thrift.squeeze(data) == data
         assert thrift.squeeze(screen) == ""
 
