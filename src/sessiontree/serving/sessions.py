@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sessiontree.discovery.paths import same_cwd
+from sessiontree.discovery.pauses import Pauses
 from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError, SessionTreeError
 from sessiontree.export.view import SessionView, read_view
 from sessiontree.profiles import PROFILE_NAMES, get_profile
@@ -112,6 +113,7 @@ class ServedSessions:
         self._starting = threading.Lock()
         self._first: threading.Thread | None = None
         self._again: threading.Thread | None = None
+        self._pauses = Pauses()
         self.progress = (0, 0)
         """The sessions read so far and their total, for the first listing, which may take a
         while."""
@@ -127,6 +129,7 @@ class ServedSessions:
         A listing is made again after ``KEEP_S``: by another thread if it is not old, so that
         no request waits. While a thread lists them, the listing before it counts.
         """
+        self._pauses.note_question()
         age = time.monotonic() - self._listed_at
         if not fresh and KEEP_S < age < STALE_S:
             self._list_again()
@@ -148,10 +151,11 @@ class ServedSessions:
             self._lock.release()
 
     def _list_again(self) -> None:
-        """List in the background, unless that is being done."""
+        """List in the background once nobody asks, unless that is being done."""
 
         def work() -> None:
             try:
+                self._pauses.wait()
                 with suppress(SessionTreeError, OSError):  # the next request says it
                     self.list(fresh=True)
             finally:

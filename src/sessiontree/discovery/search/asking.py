@@ -30,6 +30,7 @@ _NAME_WEIGHT = 3.0
 _TOOL_WEIGHT = 0.5
 _HALF_LIFE_DAYS = 30.0
 _BONUSES_NS = 60 * 10**9
+_MOST_MATCHED = 4
 
 
 class Candidate(msgspec.Struct):
@@ -146,7 +147,7 @@ class Numbered(msgspec.Struct):
     _bonuses: tuple[int, Mapping[int, float]] = (0, {})
     """When bonuses were last worked out, and each session's."""
     _matched: tuple[bytes, Mapping[tuple[str, str | None], Mapping[int, float]]] = (b"", {})
-    """The last question's terms: the index's state then, and the segments with each."""
+    """The terms asked last: the index's state then, and the segments with each."""
 
     @classmethod
     def make(cls, index: SearchIndex, selection: Selection) -> Numbered:
@@ -171,7 +172,7 @@ class Numbered(msgspec.Struct):
     def match(
         self, index: SearchIndex, terms: Sequence[Term], role: str | None
     ) -> list[Mapping[int, float]]:
-        """What ``SearchIndex.match`` finds of each term, or found for the question before.
+        """What ``SearchIndex.match`` finds of each term, or found for one of the last questions.
 
         Who types asks for the same words at every letter of the next one.
         """
@@ -181,8 +182,12 @@ class Numbered(msgspec.Struct):
         for term in terms:
             found = kept.get((term.expression, role)) if state and state == before else None
             asked[term.expression, role] = index.match(term, role) if found is None else found
+        matched = [asked[term.expression, role] for term in terms]
+        if state == before:
+            older = [each for each in kept.items() if each[0] not in asked]
+            asked |= older[: max(0, _MOST_MATCHED - len(asked))]
         self._matched = (state, asked)
-        return [asked[term.expression, role] for term in terms]
+        return matched
 
     def bonuses(self, now_ns: int) -> Mapping[int, float]:
         """The bonus of each session as of now, or a moment ago: who asks weighs thousands."""

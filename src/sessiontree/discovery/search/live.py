@@ -15,6 +15,7 @@ from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
 from sessiontree.discovery.adapters import Agents
+from sessiontree.discovery.pauses import PAUSE_S, Pauses
 from sessiontree.discovery.search import Run, give_up
 from sessiontree.discovery.search import index as search_index
 from sessiontree.discovery.search.asking import Numbered, Wanted
@@ -33,8 +34,6 @@ LOOK_S = 1.0
 """The age at which a check of the files is repeated before the next question."""
 FIRST_S = 1.0
 """The time that questions wait for the first check, which is enough for few files."""
-ANSWER_S = 0.05
-"""The time that a check waits for the answer to the question that caused it."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _FEW, _MOMENT_S = 8, 0.03
 _SPARE = 10
@@ -53,20 +52,21 @@ class LiveIndex:
         self._lock = threading.Lock()
         self._looking: threading.Thread | None = None
         self._closing = threading.Event()
+        self._pauses = Pauses()
         self._selection: Selection | None = None
         self._numbered: Numbered | None = None
         self._looked_at = float("-inf")
         self._progress = IndexProgress(0, 0)
 
-    def wake(self, after_s: float = 0.0) -> threading.Thread | None:
+    def wake(self, pause_s: float = 0.0) -> threading.Thread | None:
         """Have a thread look at the files, unless one does or the last look was just now.
 
-        With ``after_s`` it begins a moment later: threads share one processor.
+        With ``pause_s`` it begins once nobody has asked for so long.
         """
         with self._lock:
             is_new = time.monotonic() - self._looked_at < LOOK_S
             if self._looking is None and not is_new and not self._closing.is_set():
-                self._looking = threading.Thread(target=self._look, args=(after_s,), daemon=True)
+                self._looking = threading.Thread(target=self._look, args=(pause_s,), daemon=True)
                 self._looking.start()
             return self._looking
 
@@ -74,6 +74,7 @@ class LiveIndex:
         """Have the thread check the files, and wait for at most this long."""
         looking = self.wake()
         if looking is not None:
+            self._pauses.hurry()
             looking.join(patience_s)
 
     def search(
@@ -96,7 +97,8 @@ class LiveIndex:
         if self._looked_at == float("-inf"):
             self.wait(FIRST_S)
         else:
-            self.wake(ANSWER_S)
+            self._pauses.note_question()
+            self.wake(PAUSE_S)
         results = SearchResults()
         parsed = parse_query(query)
         parsed = parsed.with_open_end() if is_typing else parsed
@@ -137,16 +139,17 @@ class LiveIndex:
         """End the thread; what it has indexed is kept."""
         with self._lock:
             self._closing.set()
+            self._pauses.hurry()
             looking = self._looking
         if looking is not None:
             looking.join()
 
     # -- the thread ------------------------------------------------------------------------
 
-    def _look(self, after_s: float) -> None:
+    def _look(self, pause_s: float) -> None:
         try:
-            if after_s:
-                self._closing.wait(after_s)
+            if pause_s:
+                self._pauses.wait(pause_s)
             before = self._selection
             selection = self._select()
             if before is None or before.files != selection.files:
