@@ -1,4 +1,4 @@
-"""Wait until nobody asks: threads share one processor, and an answer comes before upkeep."""
+"""Upkeep that waits for a pause between questions: threads share one processor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 
 PAUSE_S = 0.3
-"""Nobody asks for this long between two words."""
+"""The time without a question that counts as a pause, as between two words."""
 PATIENCE_S = 5.0
 """The longest that upkeep waits for a pause."""
 
@@ -19,15 +19,15 @@ class Pauses:
         self._is_urgent = threading.Event()
 
     def note_question(self) -> None:
-        """Somebody asks now."""
+        """Note that a question comes in now."""
         self._asked_at = time.monotonic()
 
     def hurry(self) -> None:
-        """End the wait of whoever waits, or is about to."""
+        """End the present wait, or the next one."""
         self._is_urgent.set()
 
     def wait(self, pause_s: float = PAUSE_S) -> None:
-        """Wait until nobody has asked for so long, but no longer than ``PATIENCE_S``."""
+        """Wait until there was no question for so long, but at most ``PATIENCE_S``."""
         began = time.monotonic()
         while True:
             until = min(max(began, self._asked_at) + pause_s, began + PATIENCE_S)

@@ -151,7 +151,7 @@ class ServedSessions:
             self._lock.release()
 
     def _list_again(self) -> None:
-        """List in the background once nobody asks, unless that is being done."""
+        """List in the background in a pause between questions, unless a thread does so."""
 
         def work() -> None:
             try:

@@ -67,6 +67,8 @@ class EntryPlace(msgspec.Struct, frozen=True):
 class TrashedSession:
     """A session in the trash. ``id`` names it there, ``path`` is the ref that it had.
 
+    ``title`` is its name, else the beginning of its first prompt.
+
     Sessions that one command removed have the same ``batch``, and come back together.
     """
 

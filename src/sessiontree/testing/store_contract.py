@@ -249,6 +249,17 @@ class StoreContract:
                 each.close() if not permanently else each.abandon()
             assert store.exists(session.ref) != permanently
 
+    def test_the_trash_calls_a_session_without_a_name_by_its_prompt(
+        self, store: SessionStore
+    ) -> None:
+        with SessionManager.create(CWD, storage=store) as session:
+            session.append_message(user("Why is\n the sky blue?"))
+            session.append_message(assistant("answer"))
+        removed = store.delete(session.ref)
+        assert removed is not None
+        assert removed.title == "Why is the sky blue?"
+        assert [item.title for item in store.list_trash()] == ["Why is the sky blue?"]
+
     def test_the_trash_tells_what_is_in_it_and_is_emptied_by_time(
         self, store: SessionStore
     ) -> None:

@@ -61,7 +61,7 @@ class LiveIndex:
     def wake(self, pause_s: float = 0.0) -> threading.Thread | None:
         """Have a thread look at the files, unless one does or the last look was just now.
 
-        With ``pause_s`` it begins once nobody has asked for so long.
+        With ``pause_s`` it begins when there was no question for so long.
         """
         with self._lock:
             is_new = time.monotonic() - self._looked_at < LOOK_S

@@ -229,19 +229,23 @@ def _moment(found: datetime) -> datetime:
     return found.astimezone(UTC)
 
 
-TRASH_COLUMNS = "sid, scope, id, cwd, dialect, title, info_name, short_summary, deleted, batch"
+TRASH_COLUMNS = (
+    "sid, scope, id, cwd, dialect, title, info_name, short_summary, deleted, batch, first_message"
+)
 _TRASHED = "trash-"
+_PROMPT_CHARACTERS = 80
 
 
 def trashed(row: Row) -> TrashedSession:
     """A session in the trash, of a row of ``TRASH_COLUMNS``."""
     names = [None if text is None else unspell(text) for text in row[5:8]]
     dialect: Dialect = "pi" if row[4] == "pi" else "omp"
+    prompt = " ".join(unspell(row[10] or "").split())[:_PROMPT_CHARACTERS]
     return TrashedSession(
         f"{_TRASHED}{row[0]:x}",
         ref_of(row[2], row[1]),
         unspell(row[2]),
-        session_name(dialect, *names),
+        session_name(dialect, *names) or prompt or None,
         unspell(row[3]),
         format_timestamp(round(row[8].timestamp() * 1000)),
         row[9] or "",
