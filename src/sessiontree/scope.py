@@ -151,10 +151,14 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
             mark = page[-1].modified, page[-1].path
 
     @property
-    def _is_of_agents(self) -> bool:
-        """Whether agents are asked for; a store, or one folder, has only its own."""
+    def has_agents(self) -> bool:
+        """Whether agents may be asked for; a store, or one folder, has only its own."""
         is_usual = self.url is None and self.profile == get_profile(self.profile.name)
-        return bool(self.agents) and is_usual and self.session_dir is None
+        return is_usual and self.session_dir is None
+
+    @property
+    def _is_of_agents(self) -> bool:
+        return bool(self.agents) and self.has_agents
 
     def search(
         self,

@@ -194,6 +194,9 @@ def test_a_session_of_claude_code_comes_in_twice(shelf: Machine) -> None:
             ("--session-dir", ".", "--store", "memory:x", "ls"),
             "is for files: memory:x has no folders",
         ),
+        (("open",), "sessiontree -r ID"),
+        (("--store", "memory:x", "open"), "sessiontree --store memory:x -r ID"),
+        (("keep",), "A database keeps its sessions by itself"),
         (("--store", "nothing:x", "ls"), 'No store is called "nothing:"'),
         (("--store", "postgresql://anna:hunter2@nowhere.invalid/x", "ls"), "nowhere.invalid"),
     ],
@@ -226,3 +229,30 @@ def test_files_elsewhere_are_searched(machine: Machine, tmp_path: Path) -> None:
     (hit,) = machine.run("search", "elsewhere", "--json", "--store", url).json
     assert hit["id"] == ids(machine, "--store", url)[0]
     assert machine.run("search", "elsewhere").code == 1
+
+
+def test_what_to_type_next_names_the_store(machine: Machine, tmp_path: Path) -> None:
+    """Else an "undo" would bring back what lies in another trash."""
+    url = f"file:{tmp_path / 'elsewhere'}"
+    asked = ("--store", url)
+    assert f"sessiontree --store {url} demo adds" in machine.run("ls", *asked).err
+    assert f"sessiontree --store {url} ls --all" in machine.run("show", *asked).err
+    assert f"sessiontree --store {url} -r " in machine.run("demo", *asked).err
+    one = ids(machine, *asked)[0]
+    assert machine.run("rm", one, *asked).err == f"Undo: sessiontree --store {url} restore\n"
+    assert f"sessiontree --store {url} restore --list" in machine.run("restore", "no", *asked).err
+    assert machine.run("rm", ids(machine, *asked)[0], *asked).code == 0
+    opened = machine.run("open", "--print", *asked).out
+    assert f"sessiontree --store {url} --resume {tmp_path}" in opened
+
+
+@pytest.mark.parametrize("command", [("ls",), ("usage",), ("search", "word")])
+@pytest.mark.parametrize("asked", [("--agent", "pi"), ("--all-agents",)])
+def test_agents_are_not_looked_for_in_a_store(
+    shelf: Machine, command: tuple[str, ...], asked: tuple[str, ...]
+) -> None:
+    done = shelf.run(*command, *asked)
+    assert (done.code, done.out) == (2, "")
+    told = f"{' '.join(asked)} looks at the files of agents, not in {URL.format(shelf.root)}."
+    assert done.err == f"{told} Add --store file: for those.\n"
+    assert shelf.run(*command, *asked, "--store", "file:").code in (0, 1)

@@ -203,6 +203,23 @@ def scope_words(scope: Scope) -> list[str]:
     return words
 
 
+def command_like(scope: Scope, *words: str) -> str:
+    """A command line of ours for the same sessions: what to type next, or to undo this one."""
+    from shlex import join
+
+    return join(["sessiontree", *scope_words(scope), *words])
+
+
+def agents_of(scope: Scope, *, all_agents: bool, agent: str | None) -> str | None:
+    """The agents that a person asks for; ends the command where there are none to ask for."""
+    if (all_agents or agent) and not scope.has_agents:
+        asked = "--all-agents" if all_agents else f"--agent {agent}"
+        place = scope.session_dir or scope.store.url
+        way = "Leave --session-dir out." if scope.session_dir else "Add --store file: for those."
+        output.fail(f"{asked} looks at the files of agents, not in {place}. {way}", output.USAGE)
+    return "all" if all_agents else agent
+
+
 def program_word(*, is_here: bool = True) -> str:
     """The word that starts this program: its path, if the shell would not find ``sessiontree``.
 

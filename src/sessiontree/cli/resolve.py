@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.options import scope_words, store_words
+from sessiontree.cli.options import command_like, scope_words, store_words
 from sessiontree.errors import (
     AmbiguousSessionError,
     NotASessionError,
@@ -255,9 +255,8 @@ def _is_looked_after(path: str, scope: Scope) -> bool:
 def _newest(scope: Scope) -> Target:
     found = scope.list(limit=1)
     if not found:
-        output.fail(
-            "This project has no sessions. Give the ID of another project's: sessiontree ls --all"
-        )
+        way = command_like(scope, "ls", "--all")
+        output.fail(f"This project has no sessions. Give the ID of another project's: {way}")
     return Target(found[0].path, found[0].id)
 
 

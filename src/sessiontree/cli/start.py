@@ -186,10 +186,13 @@ def _readable(argument: str | None) -> str | None:
 
 
 def _hint_at_others(scope: Scope) -> None:
+    from sessiontree.cli.options import command_like
+
     if _has_sessions_elsewhere(scope):
-        output.write_message(("sessiontree ls --all lists the sessions of all projects", "dim"))
+        way = command_like(scope, "ls", "--all")
+        output.write_message((f"{way} lists the sessions of all projects", "dim"))
     else:
-        output.write_message(("sessiontree demo adds sample sessions", "dim"))
+        output.write_message((f"{command_like(scope, 'demo')} adds sample sessions", "dim"))
 
 
 def _has_sessions_elsewhere(scope: Scope) -> bool:

@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import command_like, with_scope
 from sessiontree.scope import Scope
 
 
@@ -33,13 +33,15 @@ def demo_command(scope: Scope, remove: bool) -> None:
         _refuse(found[0], scope)
     for session_id, title in create_samples(scope.cwd, scope.store):
         output.write_line((session_id, "yellow"), "  ", (title, "bold"))
-    for command, why in (
-        ("sessiontree show ID", "reads one"),
-        ("sessiontree tree ID", "shows its branches"),
-        ("sessiontree -r", "opens one in the program"),
-        ("sessiontree demo --remove", "takes them all away"),
-    ):
-        output.write_note((f"  {command:<28}", ""), (why, "dim"))
+    ways = {
+        command_like(scope, "show", "ID"): "reads one",
+        command_like(scope, "tree", "ID"): "shows its branches",
+        command_like(scope, "-r"): "opens one in the program",
+        command_like(scope, "demo", "--remove"): "takes them all away",
+    }
+    width = max(map(len, ways)) + 3
+    for command, why in ways.items():
+        output.write_note((f"  {command:<{width}}", ""), (why, "dim"))
 
 
 def _refuse(sample: str, scope: Scope) -> NoReturn:
@@ -54,7 +56,8 @@ def _refuse(sample: str, scope: Scope) -> NoReturn:
         where = " in this project" if is_here else f" in {tables.short_path(info.cwd)}"
         way = f"; open one with: {resume_command(info.id, info.cwd, scope)}"
     output.fail(
-        f"You already have the samples{where}{way}; to remove them: sessiontree demo --remove"
+        f"You already have the samples{where}{way}; to remove them: "
+        + command_like(scope, "demo", "--remove")
     )
 
 
@@ -71,4 +74,4 @@ def _remove(scope: Scope) -> None:
         assert item is not None
         batch = item.batch
     output.write_line(f"Moved {tables.plural(len(found), 'sample')} to the trash")
-    output.write_note(("Undo: sessiontree restore", "dim"))
+    output.write_note((f"Undo: {command_like(scope, 'restore')}", "dim"))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import agent_option, limit_option, with_scope
+from sessiontree.cli.options import agent_option, agents_of, command_like, limit_option, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.discovery.copies import put_copies_below
 from sessiontree.profiles import short_agent_name
@@ -57,7 +57,7 @@ def ls_command(
       sessiontree ls --json | jq '.[].id' for a program
     """
     everywhere = all_projects or all_agents
-    agents = "all" if all_agents else agent
+    agents = agents_of(scope, all_agents=all_agents, agent=agent)
     found = _find(scope, everywhere, agents, limit)
     if _bring_home(scope, found):
         found = _find(scope, everywhere, agents, limit)
@@ -206,7 +206,7 @@ def _write_first_steps(scope: Scope, *, has_others: bool) -> None:
         found = ", ".join(f"{count:,} of {agent}" for agent, count in counts)
         output.write_note((f"Found: {found} (--all-agents lists them)", "dim"))
     elif not has_others:
-        output.write_note(("sessiontree demo adds sample sessions", "dim"))
+        output.write_note((f"{command_like(scope, 'demo')} adds sample sessions", "dim"))
 
 
 def _quoted(text: str) -> str:

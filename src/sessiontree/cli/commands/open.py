@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from sessiontree.cli import output
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import command_like, require_files, store_words, with_scope
 from sessiontree.cli.resolve import find_target, session_argument
 from sessiontree.scope import Scope
 
@@ -55,7 +55,7 @@ def open_command(
     if here:
         _continue_here(found, scope)
     _require_original(found.path, found.id)
-    command = native_command(found.agent, found.path, found.id, found.cwd)
+    command = _like(scope, native_command(found.agent, found.path, found.id, found.cwd))
     if as_json:
         output.write_json(_to_json(found, command))
         return
@@ -91,8 +91,7 @@ def _find(value: str | None, scope: Scope) -> _Found:
     from sessiontree.cli.choose_session import owner_of
     from sessiontree.importers.foreign_listing import resolve_foreign
 
-    if scope.files is None:
-        output.fail("open works on session files. Use: sessiontree -r ID")
+    require_files(scope, "open", f"Continue it here: {command_like(scope, '-r', 'ID')}")
     target = find_target(value, scope, foreign=True)
     if target.agent is not None:
         session = resolve_foreign(target.path, target.agent)
@@ -146,7 +145,16 @@ def _continue_here(found: _Found, scope: Scope) -> NoReturn:
         output.write_message((f"Continuing in a copy, {report.session_id}", "dim"))
     cwd = found.cwd if found.cwd and os.path.isdir(found.cwd) else None
     output.flush()
-    _become(NativeCommand("sessiontree", "Sessiontree", ("sessiontree", "--resume", path), cwd))
+    argv = ("sessiontree", "--resume", path)
+    _become(_like(scope, NativeCommand("sessiontree", "Sessiontree", argv, cwd)))
+
+
+def _like(scope: Scope, command: NativeCommand) -> NativeCommand:
+    """The command; our own with the store that was named, where images and settings are."""
+    program, *rest = command.argv
+    if program != "sessiontree":
+        return command
+    return replace(command, argv=(program, *store_words(scope), *rest))
 
 
 def _become(command: NativeCommand) -> NoReturn:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import command_like, with_scope
 from sessiontree.cli.tables import Column
 from sessiontree.scope import Scope
 from sessiontree.stores.base import TrashedSession
@@ -46,7 +46,8 @@ def _chosen(session: str | None, scope: Scope) -> list[TrashedSession]:
         return [item for item in items if item.batch == items[0].batch]
     found = [item for item in scope.store.list_trash() if _is_meant(item, session)]
     if not found:
-        output.fail(f'Session "{session}" is not in the trash. See sessiontree restore --list')
+        way = command_like(scope, "restore", "--list")
+        output.fail(f'Session "{session}" is not in the trash. See {way}')
     if len(found) > 1:
         _write_trash(found, as_json=False)
         output.fail(

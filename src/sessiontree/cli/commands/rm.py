@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import with_scope
+from sessiontree.cli.options import command_like, with_scope
 from sessiontree.cli.resolve import find_target, session_argument
 from sessiontree.scope import Scope
 
@@ -34,4 +34,4 @@ def rm_command(scope: Scope, sessions: tuple[str, ...]) -> None:
         output.write_line(
             "Moved to the trash: ", (tables.trash_name(item), "bold"), f"  {item.session_id}"
         )
-    output.write_note(("Undo: sessiontree restore", "dim"))
+    output.write_note((f"Undo: {command_like(scope, 'restore')}", "dim"))

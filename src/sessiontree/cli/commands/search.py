@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import agent_option, limit_option, since_option, with_scope
+from sessiontree.cli.options import agent_option, agents_of, limit_option, since_option, with_scope
 from sessiontree.profiles import DEFAULT_PROFILE, PROFILE_NAMES, get_profile
 from sessiontree.scope import Scope
 from sessiontree.text.words import without_marks_around
@@ -95,7 +95,8 @@ def search_command(
         raise click.UsageError("search does not support --session-dir.")
     text = " ".join(query)
     is_narrow = scope.is_profile_named and not all_agents
-    agents = agent or ("own" if is_narrow else "all")
+    named = agents_of(scope, all_agents=all_agents, agent=agent)
+    agents = named or ("own" if is_narrow else "all")
     asked = _ask(scope, text, here, agents)
     tools = tools or asked.filters.in_tools
     shown: set[str] = set()

@@ -10,7 +10,7 @@ import click
 
 from sessiontree import clock
 from sessiontree.cli import output, tables
-from sessiontree.cli.options import agent_option, since_option, with_scope
+from sessiontree.cli.options import agent_option, agents_of, since_option, with_scope
 from sessiontree.cli.resolve import find_target, open_target, session_argument
 from sessiontree.cli.tables import Column
 from sessiontree.scope import Scope
@@ -73,7 +73,7 @@ def usage_command(
         raise click.UsageError(f"{words} goes without an ID.", click.get_current_context())
     by: Dimension = group or ("model" if session else "agent" if all_agents else "session")
     if session is None:
-        agents = "all" if all_agents else agent
+        agents = agents_of(scope, all_agents=all_agents, agent=agent)
         with output.Progress("Reading sessions") as progress:
             table = scope.reaching("all" if is_wide else "project", agents=agents).usage(
                 since=since, on_progress=progress
