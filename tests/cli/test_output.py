@@ -251,6 +251,17 @@ def test_json_is_json_in_every_encoding(
     assert session["title" if command[0] == "ls" else "name"] == text
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("command", [(), ("ls",), ("keep",), ("config", "set")])
+def test_help_is_ascii_where_the_terminal_is_not_utf_8(
+    machine: Machine, command: tuple[str, ...], encoding: str
+) -> None:
+    told = machine.run(*command, "--help", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert told.code == 0
+    assert "Usage: sessiontree" in told.out
+    assert told.out.isascii()
+
+
 def test_json_on_a_terminal_is_json_too(machine: Machine) -> None:
     machine.session("0199a3f2", "café \x9b\x7f\u202e", "yes")
     shown = machine.on_terminal("export", "-f", "json")

@@ -10,6 +10,8 @@ import os
 import select
 import sys
 
+from sessiontree.cli import output
+
 ESC = b"\x1b"
 _ERASING = (b"\x7f", b"\x08")
 # Ctrl+D; one that came while the terminal still edited lines arrives as a NUL.
@@ -38,19 +40,19 @@ def read_answer(question: str) -> str:
     mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
     try:
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
-        _show(question)
+        output.write_prompt(question)
         return _read_keys(fd)
     finally:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(fd, termios.TCSADRAIN, before)
-        _show("\n")
+        output.write_prompt("\n")
 
 
 def _read_plain(question: str) -> str:
-    _show(question)
+    output.write_prompt(question)
     line = sys.stdin.readline()
     if not line:
-        _show("\n")
+        output.write_prompt("\n")
     return line
 
 
@@ -66,10 +68,10 @@ def _read_keys(fd: int) -> str:
         elif key in _ERASING:
             if answer:
                 answer = answer[:-1]
-                _show("\b \b")
+                output.write_prompt("\b \b")
         elif key.isascii() and key.decode().isprintable():
             answer += key.decode()
-            _show(key.decode())
+            output.write_prompt(key.decode())
 
 
 def _swallow_sequence(fd: int) -> bool:
@@ -81,8 +83,3 @@ def _swallow_sequence(fd: int) -> bool:
         while select.select([fd], [], [], _SEQUENCE_S)[0] and not b"@" <= os.read(fd, 1) <= b"~":
             pass
     return True
-
-
-def _show(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -291,6 +291,11 @@ def _write(stream: TextIO | None, text: str, *, is_exact: bool = False) -> None:
             stream.write(text)
 
 
+def spell_for(stream: TextIO | None, text: str) -> str:
+    """Spell our own words in characters that the stream has."""
+    return text if stream is None else _in_charset(text, stream.encoding, is_exact=False)
+
+
 def _in_charset(text: str, encoding: str | None, *, is_exact: bool) -> str:
     """The text in characters that the encoding has; an exact one changes none to a likeness."""
     if text.isascii() or encoding is None:  # a stream of text, not of bytes, has none

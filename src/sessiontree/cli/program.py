@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
@@ -108,8 +109,31 @@ _START_ONLY = {
 }
 
 
+class _HelpText(click.HelpFormatter):
+    """Help in characters that the output has; click would end with an error, or write others."""
+
+    def getvalue(self) -> str:
+        from sessiontree.cli import output
+
+        return output.spell_for(sys.stdout, super().getvalue())
+
+
+class _Context(click.Context):
+    formatter_class = _HelpText
+
+
+def _with_help_text(command: click.Command) -> click.Command:
+    """Give a command, and all below it, this help."""
+    command.context_class = _Context
+    for below in getattr(command, "commands", {}).values():
+        _with_help_text(below)
+    return command
+
+
 class Program(click.Group):
     """A group whose leftover words are a prompt, and whose commands load when needed."""
+
+    context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -119,7 +143,7 @@ class Program(click.Group):
             return None
         module = importlib.import_module(f"sessiontree.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return _with_help_text(command)
 
     def _main_shell_completion(
         self, ctx_args: MutableMapping[str, Any], prog_name: str, complete_var: str | None = None
