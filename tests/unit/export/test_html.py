@@ -287,3 +287,26 @@ def test_entries_of_a_type_that_is_no_text_do_not_keep_the_page_away(
     path = write(tmp_path / "s.jsonl", header(), message("00000001", None, user("hello")), odd)
     with open_view(path) as view:
         assert "hello" in "".join(render_html(view))
+
+
+@pytest.mark.parametrize("width", [1, 20_000])
+def test_deep_arguments_are_not_drawn_out_with_blanks(tmp_path: Path, width: int) -> None:
+    """Each of many values would stand at the end of a thousand blanks."""
+    deep: object = [1] * width
+    for _ in range(400):
+        deep = {"a": deep}
+    call = {"type": "toolCall", "id": "c", "name": "odd", "arguments": deep}
+    path = write(tmp_path / "s.jsonl", header(), message("1", None, assistant(content=[call])))
+    with open_view(path) as view:
+        page = "".join(render_html(view))
+    assert len(page) < 150_000 + 40 * width
+    assert page.count("}") > 400
+
+
+def test_the_arguments_of_a_call_are_spelled_in_lines(tmp_path: Path) -> None:
+    call = {"type": "toolCall", "id": "c", "name": "odd", "arguments": {"a": {"b": [1, "x"]}}}
+    path = write(tmp_path / "s.jsonl", header(), message("1", None, assistant(content=[call])))
+    with open_view(path) as view:
+        page = "".join(render_html(view))
+    shown = re.sub("<[^>]*>", "", page.partition("<pre")[2].partition("</pre>")[0])
+    assert '\n  "a": {\n    "b": [\n      1,' in shown

@@ -32,6 +32,7 @@ _LINE_STATES = frozenset(("model_change", "thinking_level_change", "mode_change"
 _LINE_CHARACTERS = 90
 _FOLD_PX = 34
 _SUMMARY_CHARACTERS = 300
+_MOST_LEVELS = 20
 # Names of several agents for a tool's file, what it replaces, by what, and what it writes.
 _PATHS = ("path", "file_path", "filePath")
 _OLD = ("oldText", "old_string", "oldString", "old_str")
@@ -342,10 +343,24 @@ def _spell(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """Arguments as text, and its language; where all are texts they keep their lines."""
     if all(isinstance(value, str) for value in arguments.values()):
         return "\n".join(f"{name}: {value}" for name, value in arguments.items()), ""
+    indent = None if _is_deep(arguments) else 2
     try:
-        return json.dumps(arguments, ensure_ascii=False, indent=2), "json"
+        return json.dumps(arguments, ensure_ascii=False, indent=indent), "json"
     except (RecursionError, TypeError, ValueError):
         return "{…}", ""
+
+
+def _is_deep(value: object) -> bool:
+    """Whether it would be mostly indentation: 5 KB of brackets became 2 MB."""
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
 
 
 def estimate_height(article: str) -> int:
