@@ -25,9 +25,11 @@ from sessiontree.discovery.adapters import BUILT_IN, OWN_AGENTS
 from sessiontree.storage.base import UNKNOWN_SIZE, FileStat
 
 if TYPE_CHECKING:  # processes and threads load only when there is much to read
-    from concurrent.futures import Future
+    from queue import SimpleQueue
 
     from sessiontree.discovery.adapters.base import AgentAdapter
+
+    Answer = SimpleQueue[bytes | None]
 
 LEAST_BYTES = 16_000_000
 """The least bytes to share: to read them takes several times as long as starting processes."""
@@ -36,6 +38,8 @@ _AHEAD = 2
 _AHEAD_BYTES = 32_000_000
 """The most bytes that may wait to be taken; usually it is a tenth of that."""
 _LENGTH_BYTES = 8
+_PIPE_BYTES = 1 << 18
+"""Most answers are smaller: a worker goes on while its last answer waits to be taken."""
 # -I keeps the current folder and PYTHONPATH out of the import path: a file of a project must not
 # become a module of ours. Our own package, and what it needs, are added behind the rest.
 _START = (
@@ -73,25 +77,14 @@ def are_shared(jobs: Sequence[Job]) -> bool:
 
 
 def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes | None, None, None]:
-    from concurrent.futures import ThreadPoolExecutor
     from queue import SimpleQueue
 
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(count, "sessiontree-worker"))
-        free: SimpleQueue[_Worker] = SimpleQueue()
+        workers: list[_Worker] = []
         for _ in range(count):
-            worker = _Worker(work)
-            stack.callback(worker.close)  # before the pool ends: its threads wait for answers
-            free.put(worker)
-
-        def do(job: Job) -> bytes | None:
-            worker = free.get()
-            try:
-                return worker.ask(job)
-            finally:
-                free.put(worker)
-
-        waiting: deque[tuple[int, Future[bytes | None]]] = deque()
+            workers.append(_Worker(work))
+            stack.callback(workers[-1].close)
+        waiting: deque[tuple[int, Answer]] = deque()
         size = 0
         coming = iter(jobs)
         for _ in jobs:
@@ -100,10 +93,12 @@ def _ask_workers(work: str, jobs: Sequence[Job], count: int) -> Generator[bytes 
                 job = next(coming, None)
                 if job is None:
                     break
-                waiting.append((job.stat.size, pool.submit(do, job)))
+                answer: Answer = SimpleQueue()
+                min(workers, key=lambda each: (each.has_ended, each.load)).ask(job, answer)
+                waiting.append((job.stat.size, answer))
                 size += job.stat.size
             read, answer = waiting.popleft()
-            yield answer.result()
+            yield answer.get()
             size -= read
 
 
@@ -135,17 +130,24 @@ def _builtin_type(name: str) -> type | None:
 
 
 class _Worker:
-    """One process, asked by one thread at a time."""
+    """One process. It has its next jobs before it answers, so that it never waits for one."""
 
     def __init__(self, work: str) -> None:
         import subprocess
+        from threading import Lock, Thread
 
+        self.load = 0
+        """How many bytes it is still to read."""
+        self._asked: deque[tuple[int, Answer]] = deque()
+        self._lock = Lock()
+        self.has_ended = True
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, *_HOMES],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                pipesize=_PIPE_BYTES,
             )
         except OSError:  # no process, or no descriptor, is left: nothing is done here
             self._process = None
@@ -153,27 +155,44 @@ class _Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._questions, self._answers = process, process.stdin, process.stdout
+        self.has_ended = False
         with contextlib.suppress(OSError):
             _send(self._questions, work.encode())
+        self._reader = Thread(target=self._hand_out, name="sessiontree-worker", daemon=True)
+        self._reader.start()
 
-    def ask(self, job: Job) -> bytes | None:
-        """Have a job done; None without success."""
-        if self._process is None or not _is_ours(job):
-            return None
+    def ask(self, job: Job, answer: Answer) -> None:
+        """Have a job done, and its answer put there in time: None without success."""
+        with self._lock:
+            if self.has_ended or not _is_ours(job):
+                answer.put(None)
+                return
+            self.load += job.stat.size
+            self._asked.append((job.stat.size, answer))
         agent = OWN_AGENTS[0] if job.adapter is None or job.adapter.is_own else job.adapter.name
-        try:
+        with contextlib.suppress(OSError):  # it has ended: then nothing that it was asked is done
             _send(self._questions, agent.encode(), os.fsencode(job.stat.path))
-            answer = _receive(self._answers)
-        except (OSError, ValueError):  # it has ended, or was closed
-            return None
-        return answer[1:] if answer else None
+
+    def _hand_out(self) -> None:
+        """Hand out the answers as they come, in a thread of its own."""
+        with contextlib.suppress(OSError, ValueError):
+            while (told := _receive(self._answers)) is not None:
+                with self._lock:
+                    size, answer = self._asked.popleft()
+                    self.load -= size
+                answer.put(told[1:] if told else None)
+        with self._lock:
+            self.has_ended = True
+            for _, answer in self._asked:
+                answer.put(None)
 
     def close(self) -> None:
-        """End the process, even in the middle of a job."""
+        """End the process, whatever it does."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
+            self._reader.join()
             self._answers.close()
             with contextlib.suppress(OSError):  # what it never read is still to be written
                 self._questions.close()

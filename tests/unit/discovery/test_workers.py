@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -145,6 +146,30 @@ def test_without_workers_this_process_reads(
     monkeypatch.setattr(sys, "executable", executable)
 
     assert answers() == expected
+
+
+def test_a_worker_that_dies_takes_only_its_own_jobs_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that the system ends, for want of memory say, must not stop the index."""
+    monkeypatch.setattr(workers, "_count_cores", lambda: 2)
+    begun: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def begin(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        begun.append(real(*arguments, **options))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    jobs = [workers.Job(get_adapter("claude-code"), stat) for stat in _stats("claude-code")] * 40
+    done = workers.work_at_once("sessiontree.discovery.catalogue:read_encoded", jobs)
+
+    first = next(done)
+    begun[0].kill()
+    rest = list(done)
+
+    assert first is not None
+    assert len(rest) == len(jobs) - 1
+    assert sum(answer is not None for answer in rest) >= len(jobs) // 3
+    assert all(process.poll() is not None for process in begun)
 
 
 def test_a_file_that_is_gone_is_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,9 +83,12 @@ class _Cutter:
             self._tools.add(said.text)
         else:
             return
-        self._newest_ms = max(self._newest_ms, said.time_ms or 0)
-        self._lowest = min(said.offset, self._lowest if self._lowest is not None else said.offset)
-        self._highest = max(said.offset, self._highest)
+        if said.time_ms is not None and said.time_ms > self._newest_ms:
+            self._newest_ms = said.time_ms
+        if self._lowest is None or said.offset < self._lowest:
+            self._lowest = said.offset
+        if said.offset > self._highest:
+            self._highest = said.offset
 
     def close(self, end: int) -> None:
         """End the present segment."""
