@@ -768,6 +768,19 @@ def test_what_a_failed_write_had_noted_of_a_list_is_not_taken_for_written(
     saver.close()
 
 
+def test_writes_that_come_late_leave_the_conversation_where_it_stands(kept: MemoryStore) -> None:
+    saver = SessiontreeSaver(storage=kept)
+    asked, answer = HumanMessage("one", id="1"), AIMessage("two", id="2")
+    first = put(saver, config_of("t"), messages=[asked])
+    second = put(saver, first, messages=[asked, answer])
+    for late in (second, first, second):
+        saver.put_writes(late, [("messages", [answer])], "task")
+        with SessionManager.open(kept.locate("t") or "", storage=kept) as session:
+            said = [message["content"] for message in session.build_session_context().messages]
+        assert said == ["one", [{"type": "text", "text": "two"}]]
+    assert saver.get_tuple(first).pending_writes == [("task", "messages", [answer])]  # type: ignore[union-attr]
+
+
 # -- whole threads -----------------------------------------------------------------------------
 
 

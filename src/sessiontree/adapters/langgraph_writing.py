@@ -37,6 +37,7 @@ from sessiontree.adapters.langgraph_thread import (
 )
 from sessiontree.adapters.sessions import Wanted
 from sessiontree.adapters.verbatim import NATIVE, UnpackError, pack
+from sessiontree.model.entries import LEAF_MARKER
 from sessiontree.model.messages import WireMessage
 
 _HOPS_AT_LEAST = 32
@@ -61,6 +62,11 @@ class Line:
         self._ids.add(entry_id)
         self.parent = entry_id
         return entry_id
+
+    def stay(self) -> None:
+        """Leave the conversation where it stands."""
+        leaf = {"type": "custom", "customType": LEAF_MARKER}
+        self.made.append({**leaf, "parentId": self.thread.manager.leaf_id})
 
     def has(self, digest: str) -> bool:
         """Whether there is an entry for this value, or will be."""
@@ -380,6 +386,9 @@ class PutWrites:
         data = {"task": self.task_id, "path": self.task_path, "writes": writes}
         entry_id = thread.free_id(f"wr:{key}:{thread.count_writes(key) + 1}")
         line.add({"type": "custom", "customType": WRITES, "data": pack(data), "id": entry_id})
+        if self._is_there and next(thread.find(self.ns, None), None) != thread.entry_of(key):
+            # the graph has gone on meanwhile, since it writes in the background
+            line.stay()
         return line.made
 
     def commit(self) -> None:
