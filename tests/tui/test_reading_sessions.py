@@ -48,6 +48,15 @@ def test_logic_does_not_load_the_screen_library() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_session_picker_loads_neither_what_opens_sessions_nor_what_draws_them() -> None:
+    """It is there sooner: a session is opened after it was chosen, previews follow the rows."""
+    names = "sessiontree.cli.start, sessiontree.tui.pickers.session_picker"
+    slow = {"sessiontree.session.manager", "sessiontree.importers", "markdown_it", "pygments"}
+    code = f"import sys, {names}; print(sorted({slow} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
 # -- digests -------------------------------------------------------------------------------------
 
 

@@ -273,9 +273,17 @@ async def test_a_user_of_another_agent_sees_its_sessions_at_once(
     theirs = Shop(shop.root)
     theirs.profile = Profile("pi", str(home / ".pi" / "agent"), "pi")
     theirs.session("asked of pi", title="From pi")
-    async with picking(shop) as rig:
+    listed: list[Breadth] = []
+
+    class Watched(SessionShelf):
+        def load(self, breadth: Breadth, on_progress: Progress | None = None) -> SessionList:
+            listed.append(breadth)
+            return super().load(breadth, on_progress)
+
+    async with picking(shop, shelf=Watched(Scope(shop.project, shop.profile))) as rig:
         assert rig.names == ["From pi"]
         assert "all agents" in rig.text
+        assert listed == ["agents"]  # what can have none was not looked through before
         await rig.press("tab")
         assert "No sessions of sessiontree in this project yet" in rig.text
 

@@ -17,6 +17,7 @@ import click
 
 from sessiontree.cli import output, tables
 from sessiontree.cli.options import program_word, store_words
+from sessiontree.core.gc import pass_over_what_is_loaded
 from sessiontree.errors import AmbiguousSessionError, NotASessionError, SessionNotFoundError
 from sessiontree.scope import Scope
 
@@ -344,12 +345,18 @@ def _has_any_session(scope: Scope) -> bool:
     from sessiontree.discovery.adapters import OWN_AGENTS
     from sessiontree.discovery.listing import list_sessions
     from sessiontree.discovery.paths import list_session_folders
+    from sessiontree.discovery.recent import get_recent_sessions
     from sessiontree.discovery.sources import find_sources
     from sessiontree.profiles import list_profiles
 
     storage = scope.files.storage
-    # Folder by folder, as a rule the first one answers.
+    # Folder by folder: as a rule the beginning of one file in the first one answers.
     if any(
+        recent.head is not None and recent.head.first_prompt is not None
+        for profile in (scope.profile, *list_profiles())
+        for folder in list_session_folders(profile, storage)
+        for recent in get_recent_sessions(folder, 1, storage=storage)
+    ) or any(
         list_sessions(scope.cwd, folder, profile=profile, storage=storage)
         for profile in (scope.profile, *list_profiles())
         for folder in list_session_folders(profile, storage)
@@ -368,6 +375,7 @@ def _open_picker(scope: Scope, candidates: list[SessionInfo] | None, query: str 
 
     with output.needs_extra("tui", "Choosing a session"):
         from sessiontree.tui.pickers.session_picker import pick_session
+    pass_over_what_is_loaded()
     picked = pick_session(scope, candidates=candidates, query=query)
     if picked is None:
         raise NothingChosen("No session selected")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +26,9 @@ from sessiontree.cli.resuming import resume_command, resume_words
 from sessiontree.config import Config
 from sessiontree.profiles import Profile
 from sessiontree.scope import Scope
-from sessiontree.session.manager import SessionManager
+
+if TYPE_CHECKING:  # loaded when a session is opened: the picker is there sooner
+    from sessiontree.session.manager import SessionManager
 
 __all__ = ["StartOptions", "start_program"]
 

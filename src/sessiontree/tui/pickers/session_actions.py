@@ -14,7 +14,7 @@ from typing import Literal
 from sessiontree.discovery.adapters import get_adapter
 from sessiontree.discovery.listing import SessionInfo, SessionList
 from sessiontree.discovery.native_agent import NativeCommand, native_command
-from sessiontree.discovery.paths import belongs_to, session_folders
+from sessiontree.discovery.paths import belongs_to, list_session_folders, session_folders
 from sessiontree.discovery.recent import RecentSessionInfo, get_recent_sessions
 from sessiontree.discovery.sources import find_sources
 from sessiontree.discovery.texts import read_all_text
@@ -84,6 +84,22 @@ class SessionShelf:
         if self.candidates is None and self.scope.files is not None and self._has_others is None:
             self._has_others = True
         return bool(self._has_others)
+
+    def expect_none_else(self) -> None:
+        """Offer other agents no longer: none was found."""
+        self._has_others = False
+
+    @property
+    def is_surely_bare(self) -> bool:
+        """Whether the profile has no session in any project, as one look at its folder tells."""
+        scope = self.scope
+        if self.candidates is not None or self.folder is not None or scope.session_dir is not None:
+            return False
+        files = scope.files
+        try:
+            return files is not None and not list_session_folders(scope.profile, files.storage)
+        except OSError:  # what can't be looked at may have some
+            return False
 
     def is_foreign(self, info: SessionInfo) -> bool:
         """Whether the session belongs to another agent than the one whose sessions these are."""

@@ -38,9 +38,11 @@ from sessiontree.tui.pickers.session_rows import (
 
 _TEXT_BATCH = 50
 _REFRESH_S = 0.5
+"""Seconds between two filterings while texts are being read."""
 _TURN_S = 0.01
 """Seconds that one thread leaves to another, which may be ahead of it in a moment."""
-"""Seconds between two filterings while texts are being read."""
+_DRAWING_S = 0.03
+"""The same for drawing a screen."""
 _MAX_WORDS = 150_000_000
 """Bytes of words to keep for searching, over all sessions."""
 
@@ -182,9 +184,10 @@ class SessionFeed:
     def start(self, *, is_wide: bool = False) -> None:
         """List this project's sessions; if none is found, those of all projects, then all agents.
 
-        ``is_wide`` begins with the latter.
+        ``is_wide`` begins with the latter, as it does where only these can have any.
         """
         self._is_looking_wider = True
+        is_wide = is_wide or self._shelf.is_surely_bare
         wide: Breadth = "agents" if is_wide and self._shelf.expect_others() else "all"
         first = wide if is_wide and self._shelf.candidates is None else self.breadth
         self._enter(self._breadth_for_filters() or first)
@@ -292,9 +295,10 @@ class SessionFeed:
         loop, pump = asyncio.get_running_loop(), self._owner.pump
 
         def read(made: BackgroundWork) -> SessionList:
-            tell_from_thread(
-                pump, loop, made, self._take_glance, breadth, self._shelf.glance(breadth)
-            )
+            glance = self._shelf.glance(breadth)
+            tell_from_thread(pump, loop, made, self._take_glance, breadth, glance)
+            if glance:  # two threads take turns in Python: these rows are to be drawn first
+                time.sleep(_DRAWING_S)
             last = 0.0
 
             def progress(done: int, total: int) -> None:
@@ -329,6 +333,10 @@ class SessionFeed:
         self._lists[breadth] = found
         self._indexes.setdefault(breadth, SessionIndex(words=self._words)).replace_all(found)
         if breadth == self.breadth and not found and not found.moved and self._look_wider():
+            return
+        if breadth == self.breadth == "agents" and self._is_looking_wider and not found:
+            self._shelf.expect_none_else()
+            self._enter(self._shelf.breadths[0])
             return
         if breadth == self.breadth and found and self.query.is_empty:
             self._is_looking_wider = False

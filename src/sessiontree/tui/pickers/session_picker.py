@@ -154,7 +154,8 @@ class SessionPicker(QueryPicker[Picked]):
             hint=Bar(self._draw_hint, id="hint"),
         )
         with Container(id="body"):
-            rows: RowList[SessionRow] = RowList(self._draw_row, id="sessions")
+            empty = self._feed.word_emptiness()
+            rows: RowList[SessionRow] = RowList(self._draw_row, empty=empty, id="sessions")
             yield rows
             yield PreviewPane(self._shelf.scope, self._clock)
         yield Bar(self._draw_keys, id="keys")
@@ -188,13 +189,17 @@ class SessionPicker(QueryPicker[Picked]):
         self._feed.stop()
 
     def _show_rows(self, rows: list[SessionRow], keep_cursor: bool) -> None:
+        feed = self._feed
+        if not (rows or self.row_list.rows or feed.is_complete or feed.query.error):
+            self.run_waiting()  # it says already that sessions are being read
+            return
         current = self.row_list.current
         cursor = 0
         if keep_cursor and current is not None and self.row_list.cursor:
             path = current.info.path
             cursor = next((n for n, row in enumerate(rows) if row.info.path == path), 0)
         self._columns = self._measure()
-        self.row_list.show_rows(rows, cursor, empty=self._feed.word_emptiness())
+        self.row_list.show_rows(rows, cursor, empty=feed.word_emptiness())
         self.set_class(not rows, "-empty")
         self._show_facts()
         self.run_waiting()
