@@ -55,11 +55,11 @@ What the user wants to achieve, in one or a few sentences.
 
 Keep paths, function names, commands and error messages as they are written. Be brief."""
 
-_NEW = "Write notes from which another agent can go on with this conversation.\n\n" + _FORM
+_NEW = "Write notes from which another agent can continue this conversation.\n\n" + _FORM
 
 _UPDATE = (
     "The notes inside <previous-notes> stand for everything before this conversation. Write the "
-    "notes anew so that they stand for both: keep every fact of the old ones that still matters, "
+    "notes again, so that they stand for both: keep every fact of the old ones that still matters, "
     "add what is new, move finished work to Done, and bring Next steps up to date.\n\n" + _FORM
 )
 
@@ -80,7 +80,7 @@ Be brief, and keep paths and names as they are written."""
 
 _BRANCH = (
     "The user tried this line of work and then went back to an earlier point of the conversation. "
-    "Write notes on what was tried, so that the work can go on with what was learned.\n\n" + _FORM
+    "Write notes on what was tried, so that the work can use what was learned.\n\n" + _FORM
 )
 
 BRANCH_PREAMBLE = "Before it came back here, the conversation followed another branch:\n\n"

@@ -130,7 +130,9 @@ def convert_session(
         raise PersistenceError.from_os_error(named, error) from error
     except ValueError as error:
         # A recorded folder or id that no file can be named after: a NUL, half a surrogate pair.
-        raise PersistenceError(where, f"cannot be stored as it is ({error})") from error
+        raise PersistenceError(
+            where, f"cannot be stored: no file can have its names ({error})"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,9 @@ def _write(made: NewSession) -> None:
     except OSError as error:
         raise PersistenceError.from_os_error(made.path, error) from error
     except ValueError as error:  # a project that no folder can be named after
-        raise PersistenceError(made.path, f"cannot be stored as it is ({error})") from error
+        raise PersistenceError(
+            made.path, f"cannot be stored: no file can have its names ({error})"
+        ) from error
 
 
 def blocks_of(message: WireMessage) -> list[dict[str, Any]]:

@@ -66,7 +66,9 @@ def import_session(
         raise PersistenceError.from_os_error(where, error) from error
     except ValueError as error:
         # A recorded folder that no file can be named after: a NUL, half a surrogate pair.
-        raise PersistenceError(source.path, f"cannot be stored as it is ({error})") from error
+        raise PersistenceError(
+            source.path, f"cannot be stored: no file can have its names ({error})"
+        ) from error
 
 
 def import_all(

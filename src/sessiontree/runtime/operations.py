@@ -18,7 +18,7 @@ class OperationInProgressError(SessionTreeError):
 
     def __init__(self, wanted: str, running: str) -> None:
         super().__init__(
-            f"{wanted} can't be awaited from inside {running}; start it in a task of its own"
+            f"{wanted} can't be awaited from inside {running}; start it in a separate task"
         )
 
 

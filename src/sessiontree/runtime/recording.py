@@ -78,7 +78,7 @@ class Recording:
         except (TypeError, ValueError, RecursionError):
             # An agent put a value into a message that JSON can't hold; its plain form is saved
             # instead.
-            logger.exception("a message can't be saved as it is; its plain form is saved")
+            logger.exception("a message holds what JSON can't; its plain form is saved")
             return self._append(_plain(message))
 
     def _append(self, message: Message) -> str:

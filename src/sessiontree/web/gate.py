@@ -108,7 +108,7 @@ class Gate:
         page = frame.message_page(
             self._access.root,
             "Opening…",
-            f'<p><a href="{target}">Go on</a></p>',
+            f'<p><a href="{target}">Continue</a></p>',
             f'<meta http-equiv="refresh" content="0;url={target}">',
         )
         more = ((b"set-cookie", cookie.encode()),) if cookie else ()

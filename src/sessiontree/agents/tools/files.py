@@ -315,7 +315,7 @@ def _window(lines: Iterator[tuple[str, bool]], path: str, offset: int, limit: in
     text = "\n".join(shown)
     if last < total or endless:
         of = f"more than {total}" if endless else str(total)
-        text += f"\n\n[Lines {offset}-{last} of {of}. Use offset={last + 1} to go on.]"
+        text += f"\n\n[Lines {offset}-{last} of {of}. Use offset={last + 1} to continue.]"
     return ToolOutcome.text(text, {"totalLines": total})
 
 

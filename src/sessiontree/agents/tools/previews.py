@@ -30,7 +30,7 @@ def whole_diff(before: str, after: str) -> tuple[str, PreviewKind]:
     if max(len(old), len(new)) > _MAX_DIFFED_LINES:
         return after, "content"
     diff = "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
-    return (diff, "diff") if diff else ("(the content stays as it is)", "text")
+    return (diff, "diff") if diff else ("(the content does not change)", "text")
 
 
 class Replacement:

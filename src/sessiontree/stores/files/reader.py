@@ -157,7 +157,7 @@ def _read_document(
     tree, repairs = plant(entries, scan.gaps)
     if version > CURRENT_VERSION:
         repairs.append(
-            SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; kept as it is")
+            SessionWarning(f"version {version} is newer than {CURRENT_VERSION}; it is not changed")
         )
     return SessionDocument(
         path=path,

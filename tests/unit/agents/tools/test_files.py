@@ -40,7 +40,7 @@ async def test_read_shows_a_window_and_says_how_to_go_on(run_tool: RunTool, proj
     (project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 101)))
     result = await run_tool("read", path="a.txt", offset=10, limit=3)
     assert text_of(result) == (
-        "line 10\nline 11\nline 12\n\n[Lines 10-12 of 100. Use offset=13 to go on.]"
+        "line 10\nline 11\nline 12\n\n[Lines 10-12 of 100. Use offset=13 to continue.]"
     )
     rest = await run_tool("read", path="a.txt", offset="99")
     assert text_of(rest) == "line 99\nline 100"
@@ -49,14 +49,14 @@ async def test_read_shows_a_window_and_says_how_to_go_on(run_tool: RunTool, proj
 async def test_read_stops_at_two_thousand_lines(run_tool: RunTool, project: Path) -> None:
     (project / "a.txt").write_text("x\n" * 2_500)
     shown = text_of(await run_tool("read", path="a.txt"))
-    assert shown.endswith("[Lines 1-2000 of 2500. Use offset=2001 to go on.]")
+    assert shown.endswith("[Lines 1-2000 of 2500. Use offset=2001 to continue.]")
 
 
 async def test_read_stops_at_fifty_thousand_characters(run_tool: RunTool, project: Path) -> None:
     (project / "a.txt").write_text(("y" * 999 + "\n") * 100)
     shown = text_of(await run_tool("read", path="a.txt"))
     assert len(shown) < 50_200
-    assert shown.endswith("[Lines 1-50 of 100. Use offset=51 to go on.]")
+    assert shown.endswith("[Lines 1-50 of 100. Use offset=51 to continue.]")
 
 
 async def test_read_cuts_an_endless_line(run_tool: RunTool, project: Path) -> None:
@@ -72,7 +72,7 @@ async def test_read_does_not_read_a_huge_file_to_its_end(run_tool: RunTool, proj
         file.seek(1 << 40)
         file.write(b"last")
     shown = text_of(await run_tool("read", path="sparse", limit=1))
-    assert shown == "first\n\n[Lines 1-1 of more than 2000. Use offset=2 to go on.]"
+    assert shown == "first\n\n[Lines 1-1 of more than 2000. Use offset=2 to continue.]"
 
 
 async def test_read_says_what_cannot_be_shown(run_tool: RunTool, project: Path) -> None:
