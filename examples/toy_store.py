@@ -57,6 +57,7 @@ from sessiontree.stores.base import (
     Ref,
     SessionLog,
     SessionStore,
+    StrPath,
     TrashedSession,
     Watch,
 )
@@ -86,7 +87,7 @@ class ToyStore:
 
     is_kept = True
 
-    def __init__(self, path: str, profile: str | Profile | None = None) -> None:
+    def __init__(self, path: StrPath, profile: str | Profile | None = None) -> None:
         self.path = os.path.abspath(path)
         self.profile = get_profile(profile)
         self.clock: Clock = now_ms
@@ -294,7 +295,8 @@ class ToyStore:
             if permanently:
                 _remove(database, row[0])
                 return None
-            title = self._to_info(ref, row[2], row[3]).title
+            info = self._to_info(ref, row[2], row[3])
+            title = info.title or " ".join(info.first_message.split())[:80] or None
             now = format_timestamp(self.clock())
             item = TrashedSession(f"t{row[0]}", ref, row[1], title, row[4], now, batch or now)
             database.execute(

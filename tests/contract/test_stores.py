@@ -100,3 +100,22 @@ def test_an_installed_package_brings_a_store_by_its_scheme(
     monkeypatch.syspath_prepend(str(tmp_path))
     store = open_store("toy://box", profile="pi")
     assert (store.url, store.profile.name) == ("memory:box", "pi")
+
+
+def test_a_package_whose_store_is_none_is_told_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "halfstore.py").write_text(
+        "class Half:\n    url = 'half:'\ndef open_half(url, *, profile):\n    return Half()\n"
+    )
+    info = tmp_path / "halfstore-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: halfstore\nVersion: 1\n")
+    lines = ["[sessiontree.stores]", "half = halfstore:open_half", "gone = halfstore:gone"]
+    (info / "entry_points.txt").write_text("\n".join([*lines, "lost = nowhere:open", ""]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(StoreError, match=r"halfstore:open_half made a Half.* no profile, "):
+        open_store("half:")
+    for scheme, what in (("gone", "halfstore:gone"), ("lost", "nowhere:open")):
+        with pytest.raises(StoreError, match=f'"{scheme}:" cannot be loaded from {what}: '):
+            open_store(f"{scheme}:")

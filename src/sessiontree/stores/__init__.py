@@ -40,6 +40,7 @@ Storage: TypeAlias = "SessionStore | SessionStorage | str"
 """What ``storage=`` takes: a store, its URL, or a storage of bytes."""
 
 ENTRY_POINTS = "sessiontree.stores"
+_KNOWN = "use file:, memory: or postgresql:"
 
 
 def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStore:
@@ -49,7 +50,7 @@ def open_store(url: str, *, profile: str | Profile | None = None) -> SessionStor
     """
     scheme, has_scheme, rest = url.partition(":")
     if not has_scheme:
-        raise StoreError(f'"{_shown(url)}" is not a store URL; use file: or memory:')
+        raise StoreError(f'"{_shown(url)}" is not a store URL; {_KNOWN}')
     match scheme.lower():
         case "file":
             return _open_files(rest, profile)
@@ -153,12 +154,25 @@ def _open_installed(scheme: str, url: str, profile: str | Profile | None) -> Ses
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS, name=scheme):
-        store: SessionStore = point.load()(url, profile=get_profile(profile))
-        return store
+        try:
+            open_installed = point.load()
+        except (ImportError, AttributeError) as error:
+            told = f'The store "{scheme}:" cannot be loaded from {point.value}'
+            raise StoreError(f"{told}: {error}") from error
+        return _require_store(open_installed(url, profile=get_profile(profile)), point.value)
     raise StoreError(
-        f'No store is called "{_shown(scheme)}:"; use file: or memory:, '
+        f'No store is called "{_shown(scheme)}:"; {_KNOWN}, '
         f"or install a package that brings this one"
     )
+
+
+def _require_store(made: object, maker: str) -> SessionStore:
+    """What a package made, if it is a store; else StoreError names what it lacks."""
+    if isinstance(made, SessionStore):
+        return made
+    names = [name for name in vars(SessionStore) if not name.startswith("_")]
+    lacking = ", ".join(name for name in names if not hasattr(made, name))
+    raise StoreError(f"{maker} made a {type(made).__name__}, which is not a store: no {lacking}")
 
 
 def _shown(text: str) -> str:

@@ -11,7 +11,10 @@ import sys
 if "pytest" in sys.modules:
     # Before they are imported: else a broken rule is an AssertionError without the two values.
     sys.modules["pytest"].register_assert_rewrite(
-        "sessiontree.testing.file_contract", "sessiontree.testing.writer_contract"
+        "sessiontree.testing.file_contract",
+        "sessiontree.testing.writer_contract",
+        "sessiontree.testing.store_contract",
+        "sessiontree.testing.store_faults",
     )
 
 from sessiontree.testing.file_contract import FileContract
