@@ -193,6 +193,20 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
                 accept=accept,
                 on_part=on_part,
             )
+        from sessiontree.stores.base import SearchesAccepted
+
+        if accept is not None and isinstance(self.store, SearchesAccepted):
+            return self.store.search_accepted(
+                query,
+                accept,
+                cwd=cwd,
+                scope=self.key,
+                role=role,
+                since=since,
+                include_tools=include_tools,
+                limit=limit,
+                on_progress=on_progress,
+            )
         found = self.store.search(
             query,
             cwd=cwd,

@@ -11,6 +11,10 @@ import pytest
 from tests.samples import assistant, user
 
 from sessiontree import FileStore, SessionManager
+from sessiontree.profiles import get_profile
+from sessiontree.scope import Scope
+from sessiontree.serving.filtered_search import FilteredSearch
+from sessiontree.stores.postgres import listing
 from sessiontree.stores.postgres import search as rows_search
 from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.pool import Row
@@ -221,3 +225,30 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
         yield from _nodes(below)
+
+
+@pytest.mark.parametrize("query", ["usual", "usual words", '"usual words"', "usu*", "🌳"])
+@pytest.mark.parametrize("most", ["sessions", "rows"])
+def test_a_filter_finds_what_is_far_behind_the_best(
+    url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch, query: str, most: str
+) -> None:
+    """The session that a filter leaves is the oldest, and has the words once."""
+    for number in range(12):
+        with SessionManager.create(f"/work/p{number}", storage=store) as session:
+            said = "🌳 usual words " * (1 if number in (0, 1) else 3)
+            at = 1_700_000_000_000 + number * 60_000
+            session.append_message({**user(said), "timestamp": at})
+            session.append_message({**assistant("yes"), "timestamp": at + 1})
+    if most == "sessions":
+        monkeypatch.setattr(rows_search, "_MOST_SESSIONS", 3)
+    else:
+        monkeypatch.setattr(rows_search, "MOST_ROWS", 2)
+        monkeypatch.setattr(rows_search, "_MOST_ASKED", 2)
+    monkeypatch.setattr(listing, "PAGE", 4)
+    scope = Scope("/", get_profile(None), url=url, reach="all")
+    for filters, expected in (("dir:p0", [0]), ("dir:p1", [11, 10, 1]), ("dir:none", [])):
+        search = FilteredSearch.of(f"{query} {filters}", scope)
+        results = search.search()
+        assert {hit.session.cwd for hit in results} == {f"/work/p{each}" for each in expected}
+        assert results.total == len(expected)
+        assert len(search.search(limit=1)) == min(1, len(expected))

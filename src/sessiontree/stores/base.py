@@ -244,6 +244,26 @@ class FindsNames(Protocol):
 
 
 @runtime_checkable
+class SearchesAccepted(Protocol):
+    """A store whose ``search`` may not give all sessions: it can look for some among them."""
+
+    def search_accepted(
+        self,
+        query: str,
+        accept: Callable[[SessionInfo], bool],
+        *,
+        cwd: str | None = None,
+        scope: str | None = None,
+        role: str | None = None,
+        since: Since | None = None,
+        include_tools: bool = False,
+        limit: int | None = 20,
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> SearchResults:
+        """As ``search``, but only sessions that ``accept`` takes; no such one is missed."""
+
+
+@runtime_checkable
 class MakesIds(Protocol):
     """A store that makes the ids of new sessions, because the dialect's are too short for it.
 

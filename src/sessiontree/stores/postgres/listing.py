@@ -57,7 +57,7 @@ def list_rows(
         made.total = _count(store, *filter_of(cwd, scope))
         return made
     left = limit
-    for rows in _pages(store, *filter_of(cwd, scope), limit, _behind(before)):
+    for rows in pages(store, *filter_of(cwd, scope), limit, _behind(before)):
         for row in rows[:left]:
             info = make_info(store, row)
             (made if info.message_count else made.empty).append(info)
@@ -91,12 +91,12 @@ def _behind(mark: ListMark | None) -> tuple[Any, ...]:
     return modified, modified, spell_key(session_id), scope_key(scope)
 
 
-def _pages(
+def pages(
     store: PostgresStore,
     where: str,
     parameters: tuple[Any, ...],
-    limit: int | None,
-    behind: tuple[Any, ...],
+    limit: int | None = None,
+    behind: tuple[Any, ...] = (),
 ) -> Iterator[list[Row]]:
     """Pages of sessions, each from behind the last row of the one before."""
     size = PAGE if limit is None else max(1, min(PAGE, limit))

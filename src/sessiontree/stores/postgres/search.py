@@ -31,7 +31,7 @@ from sessiontree.discovery.search.times import Since, to_ms
 from sessiontree.discovery.texts import SPOKEN_ROLES, TOOL_ROLES, SaidText
 from sessiontree.stores.matching import said_in_line
 from sessiontree.stores.postgres.database import Statement
-from sessiontree.stores.postgres.listing import COLUMNS, IN_ORDER, filter_of, make_info
+from sessiontree.stores.postgres.listing import COLUMNS, IN_ORDER, filter_of, make_info, pages
 from sessiontree.stores.postgres.pool import Row
 from sessiontree.stores.postgres.rows import cut_word, quote_word
 from sessiontree.stores.postgres.texts import index_session, unindexed
@@ -64,8 +64,12 @@ def search_rows(
     include_tools: bool = False,
     on_progress: OnProgress | None = None,
     max_indexing_s: float | None = MOST_INDEXING_S,
+    accept: Callable[[SessionInfo], bool] | None = None,
 ) -> SearchResults:
-    """The sessions that contain the words of a query, best first; any text is a query."""
+    """The sessions that contain the words of a query, best first; any text is a query.
+
+    Of those that ``accept`` takes all are found, the newest of the rest behind the best.
+    """
     if role is not None and role not in SPOKEN_ROLES | TOOL_ROLES | {"tool"}:
         raise ValueError(f"no such role: {role!r}")
     parsed = parse_query(query)
@@ -75,7 +79,7 @@ def search_rows(
     results.indexing = _index(store, max_indexing_s, on_progress)
     run = _Search(store, parsed, cwd, scope, roles_for(role, include_tools), to_ms(since))
     run.has_names = role is None
-    run.fill(results, limit)
+    run.fill(results, limit, accept)
     return results
 
 
@@ -124,30 +128,83 @@ class _Search:
         self._roles = roles
         self._since_ms = since_ms
         self._matcher = Matcher(query)
+        self._cwd, self._scope = cwd, scope
         self._filter, self._filter_values = filter_of(cwd, scope, "s.")
         self.has_names = True
         self._is_capped = False
 
     # -- candidates ------------------------------------------------------------------------
 
-    def fill(self, results: SearchResults, limit: int | None) -> None:
+    def fill(
+        self,
+        results: SearchResults,
+        limit: int | None,
+        accept: Callable[[SessionInfo], bool] | None = None,
+    ) -> None:
         """Turn the best candidates into hits."""
-        candidates = self._candidates()
-        wrong = 0
-        while len(results) + wrong < len(candidates) and (limit is None or len(results) < limit):
-            start = len(results) + wrong
+        best = self._candidates()
+        is_all = len(best) < _MOST_SESSIONS and not self._is_capped
+        left = best if accept is None else [each for each in best if accept(each.info)]
+        wrong = self._take(results, left, limit)
+        count = len(left) - wrong
+        if accept is not None and not is_all and (limit is None or len(results) < limit):
+            is_all = self._take_rest(results, limit, accept, {each.sid for each in best})
+            count = len(results)
+        results.total = count if is_all else None
+
+    def _take(self, results: SearchResults, candidates: list[_Candidate], limit: int | None) -> int:
+        """Add those of the candidates that match, as many as there is room for; how many do not."""
+        start = wrong = 0
+        while start < len(candidates) and (limit is None or len(results) < limit):
             size = _STEP if limit is None else limit - len(results)
             some = candidates[start : start + size]
+            start += len(some)
             said = self._read_texts([candidate.sid for candidate in some])
             for candidate in some:
                 match = self._match(candidate.info, said.get(candidate.sid, []))
                 if match is None:
                     wrong += 1
                 else:
-                    hit = make_hit(candidate.info, match, candidate.score, self._store.profile.name)
-                    results.append(hit)
-        is_all = len(candidates) < _MOST_SESSIONS and not self._is_capped
-        results.total = len(candidates) - wrong if is_all else None
+                    name = self._store.profile.name
+                    results.append(make_hit(candidate.info, match, candidate.score, name))
+        return wrong
+
+    def _take_rest(
+        self,
+        results: SearchResults,
+        limit: int | None,
+        accept: Callable[[SessionInfo], bool],
+        known: set[int],
+    ) -> bool:
+        """Look through all sessions for those that are accepted; whether that came to the end."""
+        for page in pages(self._store, *filter_of(self._cwd, self._scope)):
+            infos = {row[0]: make_info(self._store, row) for row in page if row[0] not in known}
+            sids = [sid for sid, info in infos.items() if accept(info)]
+            found = [_Candidate(infos[sid], sid, 0.0) for sid in self._that_have_all(sids)]
+            self._take(results, found, limit)
+            if limit is not None and len(results) >= limit:
+                return False
+        return True
+
+    def _that_have_all(self, sids: list[int]) -> list[int]:
+        """Those of some sessions that have every term, in their order."""
+        if self._query.needs_scan:
+            return sids
+        having: list[int] = []
+        condition, values = self._having_all()
+        sql = f"SELECT s.sid FROM st_session s WHERE s.sid = ANY (%s) AND {_LISTED} AND {condition}"
+        for start in range(0, len(sids), _MOST_ASKED):
+            some = sids[start : start + _MOST_ASKED]
+            found = {sid for (sid,) in self._db.run(sql, (some, *values))}
+            having += [sid for sid in some if sid in found]
+        return having
+
+    def _having_all(self) -> tuple[str, list[Any]]:
+        """The condition for sessions that have every term, and its values."""
+        values: list[Any] = []
+        for term in self._query.wanted:
+            values += [*self._has_values(term), *self._called_values(term)]
+        return " AND ".join([f"({_HAS_IT})"] * len(self._query.wanted)), values
 
     def _match(self, info: SessionInfo, texts: Iterable[SaidText]) -> SessionMatch | None:
         is_old = self._since_ms is not None and info.modified.timestamp() * 1000 < self._since_ms
@@ -199,14 +256,11 @@ class _Search:
             f"SELECT * FROM st_session s WHERE {self._filter} AND {_LISTED} "
             "ORDER BY minute DESC, modified DESC, sid DESC LIMIT %s"
         )
-        wanted = self._query.wanted
-        values: list[Any] = [*self._filter_values, _MOST_ASKED]
-        for term in wanted:
-            values += [*self._has_values(term), *self._called_values(term)]
-        has_all = " AND ".join([f"({_HAS_IT})"] * len(wanted))
+        has_all, values = self._having_all()
         columns = ", ".join(f"s.{column}" for column in COLUMNS.split(", "))
         sql = f"SELECT 0.0::float8, {columns} FROM ({newest}) s WHERE {has_all}"
-        return self._db.run_all([IN_ORDER, Statement(sql, values)])[1]
+        asked = Statement(sql, (*self._filter_values, _MOST_ASKED, *values))
+        return self._db.run_all([IN_ORDER, asked])[1]
 
     def _count_rows(self) -> list[int]:
         """Count the messages that may have each wanted term, up to a few."""

@@ -425,6 +425,35 @@ class PostgresStore:
             on_progress=on_progress,
         )
 
+    def search_accepted(
+        self,
+        query: str,
+        accept: Callable[[SessionInfo], bool],
+        *,
+        cwd: str | None = None,
+        scope: str | None = None,
+        role: str | None = None,
+        since: Since | None = None,
+        include_tools: bool = False,
+        limit: int | None = 20,
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> SearchResults:
+        """The same, of those sessions that ``accept`` takes, be they far behind the best."""
+        from sessiontree.stores.postgres.search import search_rows
+
+        return search_rows(
+            self,
+            query,
+            cwd=cwd,
+            scope=scope,
+            role=role,
+            since=since,
+            include_tools=include_tools,
+            limit=limit,
+            on_progress=on_progress,
+            accept=accept,
+        )
+
     def index_soon(self, sid: int) -> None:
         """Note the words of a session that was just left. Best effort: a search would do it."""
         from sessiontree.stores.postgres.texts import index_session
