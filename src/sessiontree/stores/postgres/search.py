@@ -34,7 +34,7 @@ from sessiontree.stores.postgres.database import Statement
 from sessiontree.stores.postgres.listing import COLUMNS, IN_ORDER, filter_of, make_info, pages
 from sessiontree.stores.postgres.pool import Row
 from sessiontree.stores.postgres.rows import cut_word, quote_word
-from sessiontree.stores.postgres.texts import index_session, unindexed
+from sessiontree.stores.postgres.texts import index_session, unindexed, unindexed_statement
 
 if TYPE_CHECKING:
     from sessiontree.stores.postgres.store import PostgresStore
@@ -76,9 +76,10 @@ def search_rows(
     results = SearchResults()
     if not parsed.wanted:
         return results
-    results.indexing = _index(store, max_indexing_s, on_progress)
     run = _Search(store, parsed, cwd, scope, roles_for(role, include_tools), to_ms(since))
     run.has_names = role is None
+    if run.is_behind():
+        results.indexing = _index(store, max_indexing_s, on_progress)
     run.fill(results, limit, accept)
     return results
 
@@ -132,6 +133,18 @@ class _Search:
         self._filter, self._filter_values = filter_of(cwd, scope, "s.")
         self.has_names = True
         self._is_capped = False
+        self._found: list[Row] | None = None
+
+    def is_behind(self) -> bool:
+        """Whether words are missing in the index; a single term is looked for in the same trip."""
+        missing = [unindexed_statement(1)]
+        is_alone = len(self._query.wanted) == 1 and not self._query.needs_scan
+        asked = self._find_statements([0]) if is_alone else []
+        told = self._db.run_all([*missing, *asked])
+        if told[0]:
+            return True
+        self._found = told[-1] if asked else None
+        return False
 
     # -- candidates ------------------------------------------------------------------------
 
@@ -220,7 +233,8 @@ class _Search:
         else:
             is_alone = len(self._query.wanted) == 1
             counts = [0] if is_alone else self._count_rows()
-            rows = self._find(counts)
+            asked = self._find_statements(counts) if self._found is None else []
+            rows = self._db.run_all(asked)[-1] if asked else self._found or []
             if is_alone:
                 counts = [rows[0][-1]] if rows else self._count_rows()
             self._is_capped = min(counts) >= MOST_ROWS
@@ -275,8 +289,8 @@ class _Search:
         )
         return [rows[0][0] for rows in counts]
 
-    def _find(self, counts: list[int]) -> list[Row]:
-        """Sessions that have every wanted term somewhere, with their relevance.
+    def _find_statements(self, counts: list[int]) -> list[Statement]:
+        """The statements for sessions that have every wanted term somewhere, with their relevance.
 
         Behind each row stands how many messages of the first term were taken.
         """
@@ -313,7 +327,7 @@ class _Search:
             f"WHERE {self._filter} AND {_LISTED} ORDER BY 1 DESC, s.modified DESC LIMIT %s"
         )
         values += [*self._filter_values, _MOST_SESSIONS]
-        return self._db.run_all([Statement("SET LOCAL jit = off"), Statement(sql, values)])[1]
+        return [Statement("SET LOCAL jit = off"), Statement(sql, values)]
 
     @staticmethod
     def _term_cte(at: int) -> str:
@@ -382,8 +396,8 @@ _BY_NUMBER = "SELECT * FROM st_session x WHERE x.sid = {}.sid OFFSET 0"
 _LISTED = "s.tenant = (SELECT st_tenant()) AND s.deleted IS NULL AND s.answered"
 _LINES = (
     "SELECT e.sid, e.line FROM (SELECT DISTINCT f.sid, f.seq FROM "
-    "unnest(%s::bigint[]) AS w(sid), unnest(%s::text[]) AS q(term), LATERAL ("
-    "SELECT t.sid, t.seq FROM st_text t WHERE t.sid = w.sid AND t.words @@ q.term::tsquery "
+    "unnest(%s::bigint[]) AS w(sid), unnest(%s::text[]::tsquery[]) AS q(term), LATERAL ("
+    "SELECT t.sid, t.seq FROM st_text t WHERE t.sid = w.sid AND t.words @@ q.term "
     "AND t.role = ANY (%s) AND t.tenant = (SELECT st_tenant()) {since} "
     "ORDER BY t.seq DESC LIMIT %s) f) d "
     "JOIN st_entry e ON e.sid = d.sid AND e.seq = d.seq ORDER BY e.sid, e.seq DESC"

@@ -64,7 +64,12 @@ def index_session(
 
 def unindexed(database: Database, limit: int) -> list[int]:
     """Sessions of which words are missing, newest first; none on a replica, which takes none."""
-    return [sid for (sid,) in database.run(_UNINDEXED, (limit,))]
+    return [sid for (sid,) in database.run_all([unindexed_statement(limit)])[0]]
+
+
+def unindexed_statement(limit: int) -> Statement:
+    """The statement that asks for them."""
+    return Statement(_UNINDEXED, (limit,))
 
 
 def _index_more(database: Database, sid: int) -> bool:
