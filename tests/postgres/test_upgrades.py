@@ -19,7 +19,7 @@ from sessiontree.errors import MissingSchemaError, SessionTreeError, StoreError
 from sessiontree.stores.postgres import database, schema
 from sessiontree.stores.postgres.schema import Migration, read_state, upgrade
 from sessiontree.stores.postgres.store import PostgresStore
-from sessiontree.stores.postgres.upkeep import grant
+from sessiontree.stores.postgres.upkeep import check, grant
 
 CWD = "/work/upgrades"
 EXPAND = Migration(
@@ -269,3 +269,100 @@ def test_an_owner_has_the_tables_and_no_other_right_of_who_made_them(
         for statement in ("REASSIGN OWNED BY {} TO postgres", "DROP OWNED BY {}"):
             server.execute(statement.format(role), name)
         server.execute(f"DROP ROLE {role}")
+
+
+# -- made by another build, or changed by hand -----------------------------------------------------
+
+CHANGES = {
+    "function st_own_mark()": """
+        CREATE OR REPLACE FUNCTION st_own_mark() RETURNS tsvector LANGUAGE sql STABLE AS
+        $$ SELECT NULL::tsvector $$
+    """,
+    "function st_said(": (
+        "ALTER FUNCTION st_said(tsquery, text[], bigint, bigint) SECURITY INVOKER"
+    ),
+    "function st_append_each(": "DROP FUNCTION st_append_each",
+    "function st_purge(p_sids integer[])": """
+        CREATE FUNCTION st_purge(p_sids integer[]) RETURNS bigint LANGUAGE sql AS $$ SELECT 1 $$
+    """,
+    "policy st_own of st_entry": "ALTER POLICY st_own ON st_entry USING (true)",
+    "policy everybody of st_session": "CREATE POLICY everybody ON st_session USING (true)",
+    "policy st_own of st_blob": "DROP POLICY st_own ON st_blob",
+    "row-level security of st_text": "ALTER TABLE st_text DISABLE ROW LEVEL SECURITY",
+    "statistics of st_session": "ALTER TABLE st_session ALTER cwd SET STATISTICS 100",
+}
+
+
+def rules_in(server: Server, name: str) -> list[tuple[object, ...]]:
+    """The functions and policies of a database, as it describes them."""
+    return server.execute(
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname LIKE 'st\\_%' UNION ALL "
+        "SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check) "
+        "FROM pg_policies UNION ALL SELECT relname || relrowsecurity FROM pg_class "
+        "WHERE relname LIKE 'st\\_%' ORDER BY 1",
+        name,
+    )
+
+
+TO_MAKE_AGAIN = "; to make it as it should be: sessiontree store upgrade URL"
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_what_differs_is_found_and_made_again(server: Server, name: str, part: str) -> None:
+    store = PostgresStore(server.url(name))
+    assert check(store.database) == []
+    before = rules_in(server, name)
+    server.execute(CHANGES[part], name)
+    (finding,) = check(store.database)
+    assert finding.what.startswith(part)
+    assert finding.what.endswith("is not as it was made" + TO_MAKE_AGAIN)
+    assert upgrade(store.database) == [1]
+    assert check(store.database) == []
+    assert rules_in(server, name) == before
+    assert upgrade(store.database) == []
+    with SessionManager.open("shared", storage=store) as session:
+        session.append_message(user("and on"))
+    store.close()
+
+
+@pytest.mark.parametrize("noted", ["NULL", "'of somebody else'", '\'{"text": "0"}\''])
+def test_what_another_build_made_is_made_again_while_clients_write(
+    server: Server, name: str, noted: str
+) -> None:
+    """A development version may have let a tenant see others' rows."""
+    url = server.url(name)
+    server.execute("ALTER POLICY st_own ON st_session USING (true)", name)
+    server.execute(f"COMMENT ON TABLE st_meta IS {noted}", name)
+    clients = [Client(url, 400) for _ in range(3)]
+    store = PostgresStore(url)
+    assert [finding.what for finding in check(store.database)] == [
+        "another build of this version made the functions and rules" + TO_MAKE_AGAIN
+    ]
+    assert upgrade(store.database) == [1]
+    for client in clients:
+        made, refusal = client.end()
+        assert (len(made), refusal) == (400, "")
+    assert check(store.database) == []
+    ((rule,),) = server.execute("SELECT qual FROM pg_policies WHERE tablename = 'st_session'", name)
+    assert "st_tenant()" in str(rule)
+    store.close()
+
+
+def test_a_member_may_check_and_an_index_of_ones_own_is_no_finding(
+    server: Server, name: str
+) -> None:
+    role = f"reader_{name}"
+    server.execute(f"CREATE ROLE {role} LOGIN")
+    admin = PostgresStore(server.url(name))
+    grant(admin.database, role, "reader", "blue")
+    server.execute("CREATE INDEX my_own ON st_session (status)", name)
+    assert check(PostgresStore(server.url(name, user=role)).database) == []
+    server.execute("DROP INDEX st_session_newest", name)
+    (finding,) = check(PostgresStore(server.url(name, user=role)).database)
+    assert finding.what == "index st_session_newest is not as it was made"
+    server.execute("ALTER POLICY st_own ON st_entry USING (true)", name)
+    assert upgrade(admin.database) == [1]
+    assert check(admin.database) == [finding]  # an index is not among what is made again
+    admin.close()
+    server.execute(f"DROP OWNED BY {role}", name)
+    server.execute(f"DROP ROLE {role}")

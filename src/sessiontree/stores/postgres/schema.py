@@ -5,6 +5,9 @@ go on working beside it: it expands (new tables, nullable columns, new functions
 and a later one contracts, once ``oldest_client`` may shut the old clients out; they then get one
 clear line. Each is one transaction that waits for its locks only briefly, so that it never stands
 in a queue before the clients; indexes on large tables are built concurrently, behind it.
+
+The functions and rules of the newest version are made again where a database has other ones: made
+by another build of the same version, or changed by hand (``made``).
 """
 
 from __future__ import annotations
@@ -22,6 +25,13 @@ from psycopg import sql
 
 from sessiontree.errors import StoreError
 from sessiontree.stores.postgres.database import CLIENT_VERSION, PATIENCE_S
+from sessiontree.stores.postgres.made import (
+    drop_left_over,
+    find_changed,
+    is_of_other_text,
+    is_rule,
+    note_made,
+)
 from sessiontree.stores.postgres.pool import NEVER, Connection
 
 if TYPE_CHECKING:
@@ -47,12 +57,15 @@ _IN_THE_WAY = (
     psycopg.errors.ObjectInUse,
     psycopg.errors.UniqueViolation,
 )
+_TO_MAKE_AGAIN = "; to make it as it should be: sessiontree store upgrade URL"
 _IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The step to a version: ``sql`` in one transaction, then ``indexes`` one by one.
+    """The step to a version: ``sql`` and ``rules`` in one transaction, then ``indexes`` one by one.
+
+    ``rules`` are functions and who sees which rows: what may be made again at any time.
 
     ``indexes`` are built while others write, by name: what CREATE INDEX CONCURRENTLY takes behind
     it. The next ``upgrade`` builds those again that were left unfinished.
@@ -62,12 +75,21 @@ class Migration:
     sql: str
     indexes: Mapping[str, str] = field(default_factory=dict)
     oldest_client: int = 1
+    rules: str = ""
+
+    @property
+    def text(self) -> str:
+        """All that it is made of."""
+        return self.sql + self.rules
 
 
 def migrations() -> list[Migration]:
     """All steps, the first from an empty database."""
-    first = files(__package__).joinpath("schema_1.sql").read_text(encoding="utf-8")
-    return [Migration(1, first)]
+    return [Migration(1, _read("schema_1.sql"), rules=_read("rules_1.sql"))]
+
+
+def _read(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +114,7 @@ def read_state(database: Database) -> SchemaState:
 def upgrade(
     database: Database, steps: Sequence[Migration] | None = None, *, is_init: bool = False
 ) -> list[int]:
-    """Bring the tables to the newest version; return the versions that were made.
+    """Bring the tables to the newest version; return the versions that were made, or made again.
 
     ``is_init`` also where there are none yet. Raises StoreError.
     """
@@ -107,6 +129,9 @@ def upgrade(
             _until(partial(_make, connection, step, made), database, step)
             for name, made_of in step.indexes.items():
                 _until(partial(_build, connection, name, made_of), database, step)
+        newest = (steps if steps is not None else migrations())[-1]
+        if newest.version not in made:
+            _until(partial(_make_again, connection, newest, made), database, newest)
     database.pool.checked_at = NEVER
     return made
 
@@ -137,13 +162,51 @@ def _make(connection: Connection, step: Migration, made: list[int]) -> bool:
         if _state(connection).version >= step.version:
             return True
         _become_owner(connection)
-        connection.execute(step.sql.encode())
+        connection.execute(step.text.encode())
         connection.execute(
             "UPDATE st_meta SET version = %s, oldest_client = greatest(oldest_client, %s)",
             (step.version, step.oldest_client),
         )
+        if step.rules:
+            note_made(connection, step.text, step.rules)
     made.append(step.version)
     return True
+
+
+def _make_again(connection: Connection, step: Migration, made: list[int]) -> bool:
+    """Make the functions and rules of the newest step again, where the database has other ones."""
+    with connection.transaction():
+        connection.execute(_LOCK_TIMEOUT)
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+        if not step.rules or _state(connection).version != step.version:
+            return True
+        if not _differs(connection, step):
+            return True
+        _become_owner(connection)
+        connection.execute(step.rules.encode())
+        drop_left_over(connection, step.rules)
+        note_made(connection, step.text, step.rules)
+    made.append(step.version)
+    return True
+
+
+def _differs(connection: Connection, step: Migration) -> bool:
+    is_other = is_of_other_text(connection, step.text)
+    return is_other or any(map(is_rule, find_changed(connection, step.rules)))
+
+
+def find_differences(database: Database) -> list[str]:
+    """Say what is not as this version makes it; nothing about tables of another version."""
+    newest = migrations()[-1]
+    with _connected(database) as connection:
+        if _state(connection).version != newest.version:
+            return []
+        if is_of_other_text(connection, newest.text):
+            return [f"another build of this version made the functions and rules{_TO_MAKE_AGAIN}"]
+        changed = find_changed(connection, newest.rules)
+    return [
+        f"{name} is not as it was made{_TO_MAKE_AGAIN if is_rule(name) else ''}" for name in changed
+    ]
 
 
 @dataclass(frozen=True, slots=True)

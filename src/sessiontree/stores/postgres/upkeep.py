@@ -13,7 +13,7 @@ from psycopg import sql
 from sessiontree.errors import PersistenceError, StoreError
 from sessiontree.stores.postgres.blobs import DatabaseBlobs
 from sessiontree.stores.postgres.pool import Connection
-from sessiontree.stores.postgres.schema import find_owner, read_state
+from sessiontree.stores.postgres.schema import find_differences, find_owner, read_state
 from sessiontree.stores.postgres.statements import OURS
 from sessiontree.stores.postgres.texts import index_session, unindexed
 
@@ -231,7 +231,7 @@ _PARENTS = (
 
 def check(database: Database, *, repair: bool = False) -> list[Finding]:
     """Compare the rows with one another; with ``repair`` counters are counted again."""
-    found: list[Finding] = []
+    found = [Finding(difference) for difference in find_differences(database)]
     for sid, session_id in database.run(_WRONG_COUNTS):
         if repair:
             database.run(_RECOUNT, (sid, sid))
