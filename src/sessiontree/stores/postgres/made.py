@@ -1,6 +1,6 @@
 """Tell whether a database's functions, rules and columns are those that this version made.
 
-Whoever makes them notes in the comment of ``st_meta`` of which text they were made, and a digest of
+``note_made`` writes into the comment of ``st_meta`` of which text they were made, and a digest of
 each as the database describes it. A later look finds what was made of another text (by another
 build of the same version), and what was changed since.
 """
@@ -100,7 +100,7 @@ def find_changed(connection: Connection, rules: str) -> list[str]:
     noted: dict[str, str] = _noted(connection).get("parts", {})
     found = _describe(connection, rules)
     changed = [name for name, digest in noted.items() if found.get(name) != digest]
-    # what somebody adds is no business of ours, but for what runs in our place or shows more rows
+    # others may add indexes and columns, but nothing that runs in our place or shows more rows
     added = [name for name in found if name not in noted and name.startswith(_RUN)]
     return sorted([*changed, *added]) if noted else []
 
