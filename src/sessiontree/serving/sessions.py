@@ -357,9 +357,9 @@ class ServedSessions:
             is_plain = row.is_own and row.ref.isprintable()
             return shlex.join(["sessiontree", "--resume", row.ref]) if is_plain else None
 
-    def watch(self, row: Row) -> RowWatch:
+    def watch(self, row: Row) -> SessionWatch:
         """Tells whether a session has changed."""
-        return RowWatch(self.scope.store_of(row.ref) if row.is_own else None, row)
+        return SessionWatch(self.scope.store_of(row.ref) if row.is_own else None, row)
 
     # -- making rows -----------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class ServedSessions:
         return Hit(row, hit.entry_id, hit.role, hit.time, hit.snippet, hit.marks)
 
 
-class RowWatch:
+class SessionWatch:
     """Tells whether a session of any agent was written to. A look costs no more than a stat."""
 
     def __init__(self, store: SessionStore | None, row: Row) -> None:
