@@ -268,7 +268,9 @@ class OpenSessions:
         """The sessions to close now, because more are open than shall stay so."""
         with self._lock:
             slot.users -= 1
-            too_many = max(0, len(self._slots) - self._keep_open)
+            too_many = len(self._slots) - self._keep_open
+            if too_many <= 0:
+                return []
             oldest = [*self._slots.values()][:too_many]
             idle = [each for each in oldest if not each.users]
             for each in idle:
