@@ -66,9 +66,12 @@ def trim_all(
     if text is None:
         return [trim(data, dialect) for data in all_data]
     if len(all_data) == 1:
-        if _is_short_and_plain(text) or (len(text) <= MAX_UNITS and _is_plain_entry(all_data[0])):
-            return text, (len(text) - 1,)
-        return [_trim_line(text[:-1], all_data[0], dialect)]
+        (data,) = all_data
+        size = len(text)
+        is_plain = not _has_transient(text) if size < MIN_IMAGE_LENGTH else _is_plain(data)
+        if is_plain and size <= MAX_UNITS:
+            return text, (size - 1,)
+        return [_trim_line(text[:-1], data, dialect)]
     lengths = _measure_lines(text)
     if len(text) <= MAX_UNITS:
         looked_into: Iterable[WireEntry] = all_data
@@ -78,7 +81,7 @@ def trim_all(
             if max(lengths) >= MIN_IMAGE_LENGTH:
                 pairs = zip(lengths, all_data, strict=True)
                 looked_into = [data for length, data in pairs if length >= MIN_IMAGE_LENGTH]
-        if all(map(_is_plain_entry, looked_into)):
+        if all(map(_is_plain, looked_into)):
             return text, lengths
     lines = text.split(b"\n")
     lines.pop()
@@ -95,18 +98,6 @@ def _measure_lines(text: bytes) -> list[int]:
         lengths.append(end - start)
         start = end + 1
     return lengths
-
-
-def _is_plain_entry(data: WireEntry) -> bool:
-    """Whether an entry has nothing to lose or to externalise."""
-    # of an entry with nothing but a message only that can hold anything to trim
-    is_message = len(data) == 5 and "message" in data and "parentId" in data
-    return _is_plain(data["message"] if is_message and "timestamp" in data else data)
-
-
-def _is_short_and_plain(line: bytes) -> bool:
-    """Whether a line is too short for an image, and names nothing that it would lose."""
-    return len(line) < MIN_IMAGE_LENGTH and not _has_transient(line)
 
 
 def _has_transient(text: bytes) -> bool:
@@ -153,7 +144,9 @@ def _is_plain(entry: WireEntry) -> bool:
     Values that become objects or arrays only when they are encoded count as not plain.
     """
     plain = _PLAIN_TYPES
-    found: list[Any] = [entry]
+    # of an entry with nothing but a message only that can hold anything to trim
+    is_message = len(entry) == 5 and "message" in entry and "parentId" in entry
+    found: list[Any] = [entry["message"] if is_message and "timestamp" in entry else entry]
     for node in found:
         if type(node) is dict:
             # key by key: a set of them costs a seventh more, and this is done for every entry
