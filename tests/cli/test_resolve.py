@@ -69,6 +69,25 @@ def test_a_profile_that_is_named_is_the_only_one_looked_in(machine: Machine) -> 
     assert result.err == f'Session "{A[:9]}" not found. pi has it: use --profile pi\n'
 
 
+def test_a_session_that_needs_no_import_is_pointed_at(machine: Machine) -> None:
+    path = machine.session(A, "hello", "hi", folder=_of(machine, "pi"))
+    result = machine.run("import", A[:9])
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        f'"{A[:9]}" is a session of pi and needs no import. Continue it with sessiontree '
+        f"--profile pi --resume {A}, or in pi with sessiontree open {A}\n"
+    )
+    assert machine.run("import", A[:9], "--from", "codex").err == (
+        f'Session "{A[:9]}" not found.\n'
+    )
+    path.unlink()
+    machine.session(A, "hello", "hi")
+    assert machine.run("import", A).err == (
+        f'"{A}" is a session of sessiontree and needs no import. Continue it with sessiontree '
+        f"--resume {A}\n"
+    )
+
+
 @pytest.mark.parametrize("command", [("rm",), ("rename", "x"), ("-r",), ("--fork",)])
 def test_a_session_of_another_profile_is_pointed_at_where_it_would_be_changed(
     machine: Machine, command: tuple[str, ...]

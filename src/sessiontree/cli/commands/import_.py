@@ -62,6 +62,8 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
     except SessionNotFoundError:
         # no session has this name; a file in this folder may have it
         if not os.path.isfile(source):
+            if agent is None:
+                _explain_own(source, scope)
             raise
         found = resolve_foreign(os.path.abspath(source), agent)
     # the content says which agent wrote the file; its name only hints at it
@@ -81,6 +83,26 @@ def _import_one(source: str, scope: Scope, agent: Any, project: str | None) -> N
         output.write_line(done, (report.session_id, "bold"), told)
         output.write_notes(report.conversion.lines())
     _write_whereabouts(report.path, report.session_id, scope, project)
+
+
+def _explain_own(value: str, scope: Scope) -> None:
+    """End the command if this is a session that needs no import: of Sessiontree or pi's family."""
+    from sessiontree.cli.resuming import resume_words
+    from sessiontree.discovery.adapters import OWN_AGENTS
+    from sessiontree.discovery.agent_sessions import find_agent_session
+    from sessiontree.errors import AmbiguousSessionError, SessionNotFoundError
+    from sessiontree.profiles import DEFAULT_PROFILE, get_profile
+
+    try:
+        found = find_agent_session(value, OWN_AGENTS)
+    except (AmbiguousSessionError, SessionNotFoundError):
+        return
+    here = resume_words(found.id, scope, get_profile(found.agent))
+    there = f", or in {found.agent} with sessiontree open {found.id}"
+    output.fail(
+        f'"{value}" is a session of {found.agent} and needs no import. '
+        f"Continue it with {here}{there if found.agent != DEFAULT_PROFILE else ''}"
+    )
 
 
 def _import_all(scope: Scope, agent: Any) -> None:
