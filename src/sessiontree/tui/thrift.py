@@ -38,6 +38,8 @@ _GAP = 4
 _LEAST_MOVED = 6
 """Rows that must have moved before a scroll pays."""
 _MOST_STEPS = 12
+_ODD = "\u2e80"
+"""The first character whose width terminals may disagree about."""
 
 Cell = tuple[str, str]
 """A character and its style, spelled as the terminal takes it. An empty character is the second
@@ -191,19 +193,19 @@ class Thrift:
         self, row: int, old: Row, new: Row, spans: list[tuple[int, int]]
     ) -> Iterator[_Piece]:
         """Find what of a row must be sent."""
-        odd = next((n for n, cell in enumerate(new) if _is_odd(cell)), self._width)
-        odd = min(odd, next((n for n, cell in enumerate(old) if _is_odd(cell)), self._width))
+        odd = min(_find_odd(new), _find_odd(old))
         column = 0
         while column < odd:
             if new[column] == old[column] or new[column] is None:
                 column += 1
                 continue
-            end = column
-            while end < odd and new[end] is not None:
+            end: int = column + 1
+            gap: int | None = 0
+            while gap is not None:
+                end += gap
+                while end < odd and new[end] != old[end] and new[end] is not None:
+                    end += 1
                 gap = _gap_after(old, new, end, odd)
-                if gap is None:
-                    break
-                end += gap + 1
             yield row, column, new[column:end]
             column = end
         if odd < self._width and new[odd:] != old[odd:]:
@@ -263,7 +265,7 @@ def _ordered_by_style(pieces: list[_Piece]) -> list[_Piece]:
     by_style: dict[str, list[_Piece]] = {}
     odd: list[_Piece] = []
     for row, column, cells in pieces:
-        if any(_is_odd(cell) for cell in cells):
+        if _find_odd(cells) < len(cells):
             odd.append((row, column, cells))
             continue
         start, style = 0, ""
@@ -380,9 +382,14 @@ def _is_second_half(cell: Cell | None) -> bool:
     return cell is not None and cell[0] == ""
 
 
-def _is_odd(cell: Cell | None) -> bool:
-    """Whether terminals may disagree about a cell's width."""
-    return cell is not None and (len(cell[0]) != 1 or cell[0] >= "\u2e80")
+def _find_odd(cells: Row) -> int:
+    """The first cell about whose width terminals may disagree; the number of cells if none."""
+    for at, cell in enumerate(cells):
+        if cell is not None:
+            letter = cell[0]
+            if letter >= _ODD or len(letter) != 1:
+                return at
+    return len(cells)
 
 
 def _count_blanks(cells: Row, at: int) -> int:
@@ -413,20 +420,26 @@ class _Pen:
     def write(self, row: int, column: int, cells: Row) -> None:
         """Write cells at a place."""
         self._go(row, column)
-        at = 0
-        while at < len(cells):
-            end = at + (_count_blanks(cells, at) or 1)
-            first = cells[at]
-            assert first is not None
-            is_erased = first[0] == " " and self._erase(
-                row, column + at, end - at, first[1], is_end=end == len(cells)
-            )
-            if not is_erased:
-                for cell in cells[at:end]:
-                    assert cell is not None
-                    self._put(*cell)
-            at = end
-        if any(_is_odd(cell) for cell in cells):
+        made, size = self._made, len(cells)
+        at = looked = 0
+        self._at, is_odd = (row, column + size), False
+        while at < size:
+            cell = cells[at]
+            assert cell is not None
+            letter, style = cell
+            # The shortest erasing takes the place of four blanks.
+            is_long = letter == " " and looked <= at and cells[at + 3 : at + 4] == [cell]
+            if is_long and self._can_erase:
+                looked = at + _count_blanks(cells, at)
+                if self._erase(row, column + at, looked - at, style, is_end=looked == size):
+                    at = looked
+                    continue
+            if style != self._style and letter and not (letter == " " and self._has_ground(style)):
+                self._take(style)
+            made.append(letter)
+            is_odd = is_odd or letter >= _ODD or len(letter) != 1
+            at += 1
+        if is_odd:
             self._at = None
 
     def _go(self, row: int, column: int) -> None:
@@ -444,13 +457,6 @@ class _Pen:
         self._made.append(min(ways, key=len))
         self._at = row, column
 
-    def _put(self, letter: str, style: str) -> None:
-        if letter and style != self._style and not (letter == " " and self._has_ground(style)):
-            self._take(style)
-        self._made.append(letter)
-        assert self._at is not None
-        self._at = self._at[0], self._at[1] + 1
-
     def _take(self, style: str) -> None:
         self._made.append(f"\x1b[{_change_style(self._style, style)}m")
         self._style = style
@@ -466,7 +472,8 @@ class _Pen:
         if not self._has_ground(style):
             self._take(style)
         self._made.append(code + jump)
-        self._at = row, column if is_end else column + count  # erasing moves no cursor
+        if is_end:
+            self._at = row, column  # erasing moves no cursor
         return True
 
     def _has_ground(self, style: str) -> bool:
