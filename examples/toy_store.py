@@ -23,8 +23,6 @@ import contextlib
 import itertools
 import os
 import sqlite3
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -64,6 +62,7 @@ from sessiontree.stores.base import (
 from sessiontree.stores.figures import Figures, said_text
 from sessiontree.stores.identity import derive_header, require_durability
 from sessiontree.stores.matching import search_sessions
+from sessiontree.stores.watching import LookingWatch
 
 _T = TypeVar("_T")
 _SCHEMA = """
@@ -626,30 +625,14 @@ class ToyLog:
         """Nothing is held between transactions."""
 
 
-class _Watch:
+class _Watch(LookingWatch[object]):
     """Looks at a session's revision, now and then."""
 
     def __init__(self, store: ToyStore, ref: Ref) -> None:
+        super().__init__()
         self._store = store
         self._ref = ref
-        self._stop = threading.Event()
         self._seen = self._look()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stop.is_set():
-            found = self._look()
-            if found != self._seen:
-                self._seen = found
-                return True
-            left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
-            if left <= 0:
-                return False
-            self._stop.wait(left)
-        return False
-
-    def close(self) -> None:
-        self._stop.set()
 
     def _look(self) -> object:
         sql = "SELECT epoch, revision FROM session WHERE ref = ?"

@@ -39,6 +39,10 @@ class LookingWatch(Generic[Seen]):
             self._pause(left)
         return False
 
+    def close(self) -> None:
+        """Stop waiting, in whatever thread."""
+        self._stop.set()
+
     def _look(self) -> Seen:
         """Return a value that differs once the session has changed."""
         raise NotImplementedError

@@ -49,7 +49,7 @@ class _FileWatch(LookingWatch["tuple[FileStat | None, ...]"]):
 
     def close(self) -> None:
         """Stop waiting, in whatever thread."""
-        self._stop.set()
+        super().close()
         self._notifier = None  # its thread ends with the last reference, a wait's
 
     def _look(self) -> tuple[FileStat | None, ...]:

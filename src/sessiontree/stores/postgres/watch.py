@@ -93,7 +93,7 @@ class RowWatch(LookingWatch["Row | None"]):
 
     def close(self) -> None:
         """Stop waiting, in whatever thread."""
-        self._stop.set()
+        super().close()
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
