@@ -20,7 +20,6 @@ Dialect = Literal["omp", "pi"]
 DEFAULT_PROFILE = "sessiontree"
 PROFILE_VARIABLE = "SESSIONTREE_PROFILE"
 SESSION_DIR_VARIABLE = "PI_CODING_AGENT_SESSION_DIR"
-_WITH_SESSION_DIR = ("pi", "omp")
 
 _SHARED_VARIABLE = "PI_CODING_AGENT_DIR"
 _FOLDERS: Mapping[str, tuple[str, Dialect, str]] = {
@@ -30,10 +29,17 @@ _FOLDERS: Mapping[str, tuple[str, Dialect, str]] = {
     "pi": (".pi", "pi", _SHARED_VARIABLE),
     "prime-agent": (".prime", "pi", "PRIME_AGENT_CODING_AGENT_DIR"),
     "omo": (".omo", "pi", "OMO_CODING_AGENT_DIR"),
-    "stepcode": (".stepcode", "pi", "STEPCODE_CODING_AGENT_DIR"),
+    "stepcode": (".stepcode", "pi", "STEP_CODING_AGENT_DIR"),
 }
-_FLAT = {"prime-agent": ("PRIME_AGENT_SESSION_DIR", "PRIME_AGENT_CODING_AGENT_SESSION_DIR")}
-"""Agents with one folder for the sessions of all projects, and the variables that name it."""
+_FLAT = ("prime-agent",)
+"""Agents with one folder for the sessions of all projects."""
+_SESSION_DIRS: Mapping[str, tuple[str, ...]] = {
+    "pi": (SESSION_DIR_VARIABLE,),
+    "omp": (SESSION_DIR_VARIABLE,),
+    "prime-agent": ("PRIME_AGENT_SESSION_DIR", "PRIME_AGENT_CODING_AGENT_SESSION_DIR"),
+    "stepcode": ("STEP_CODING_AGENT_SESSION_DIR",),
+}
+"""The variables that name one folder for the sessions of all projects."""
 
 PROFILE_NAMES = tuple(_FOLDERS)
 
@@ -110,8 +116,7 @@ def profile_in(name: str, home: str) -> Profile:
 
 def _folder_of_all(name: str, agent_dir: str) -> str | None:
     """The folder that all sessions of a profile are in, if there is one."""
-    variables = _FLAT.get(name, (SESSION_DIR_VARIABLE,) if name in _WITH_SESSION_DIR else ())
-    given = next(filter(None, map(os.environ.get, variables)), None)
+    given = next(filter(None, map(os.environ.get, _SESSION_DIRS.get(name, ()))), None)
     if given is not None:
         return os.path.abspath(os.path.expanduser(given))
     return os.path.join(agent_dir, "sessions") if name in _FLAT else None

@@ -21,6 +21,12 @@ FAMILY = {
     "omo": (".omo/agent/sessions/--srv-shop--", ["omo", "--session"]),
     "stepcode": (".stepcode/agent/sessions/--srv-shop--", ["step", "--session"]),
 }
+VARIABLES = {
+    # As each agent documents them: StepCode's program is called step.
+    "prime-agent": ("PRIME_AGENT_CODING_AGENT_DIR", "PRIME_AGENT_SESSION_DIR"),
+    "omo": ("OMO_CODING_AGENT_DIR", None),
+    "stepcode": ("STEP_CODING_AGENT_DIR", "STEP_CODING_AGENT_SESSION_DIR"),
+}
 pytestmark = pytest.mark.parametrize("agent", FAMILY)
 
 
@@ -109,8 +115,13 @@ def test_another_home_and_its_own_variable_are_looked_at(
     put(tmp_path, agent)
     assert len(list(find_sources(agent, tmp_path)[0].places.files())) == 1
     assert not list_agent_sessions(agent)
-    variable = f"{agent.upper().replace('-', '_')}_CODING_AGENT_DIR"
+    variable, sessions_variable = VARIABLES[agent]
     folder = tmp_path / FAMILY[agent][0].split("/sessions")[0]
+    if sessions_variable is not None:
+        monkeypatch.setenv(sessions_variable, str(tmp_path / FAMILY[agent][0]))
+        assert [info.agent for info in list_agent_sessions("all")] == [agent]
+        monkeypatch.delenv(sessions_variable)
+        assert not list_agent_sessions(agent)
     monkeypatch.setenv(variable, str(folder))
     assert [info.agent for info in list_agent_sessions("all")] == [agent]
     assert get_profile(agent).agent_dir == str(folder)
