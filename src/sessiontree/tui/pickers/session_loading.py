@@ -7,6 +7,7 @@ owner whenever rows or facts change.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -35,9 +36,11 @@ from sessiontree.tui.pickers.session_rows import (
     read_words,
     short_path,
 )
+from sessiontree.tui.theme import is_line_slow
 
 _TEXT_BATCH = 50
 _REFRESH_S = 0.5
+_SLOW_REFRESH_S = 3.0
 """Seconds between two filterings while texts are being read."""
 _TURN_S = 0.01
 """Seconds that one thread leaves to another, which may be ahead of it in a moment."""
@@ -394,7 +397,8 @@ class SessionFeed:
             self._words_bytes += len(words)
         now = time.monotonic()
         # The last ones may be all that another breadth was waiting for.
-        is_due = index is self._index and now - self._refreshed_at > _REFRESH_S
+        pause = _SLOW_REFRESH_S if is_line_slow(os.environ) else _REFRESH_S
+        is_due = index is self._index and now - self._refreshed_at > pause
         if (is_last or is_due) and self.query.has_words:
             self._refreshed_at = now
             self.filter()
