@@ -197,6 +197,8 @@ class PersistenceError(SessionTreeError):
 
     is_out_of_reach = False
     """Whether the place did not answer in time; the next call may wait again."""
+    is_gone = False
+    """Whether a database found that the session was deleted for good."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         self.path = os.fspath(path)

@@ -131,7 +131,9 @@ class SearchMachine(RuleBasedStateMachine):
         with mock.patch.dict(os.environ, {"SESSIONTREE_CACHE_DIR": "/dev/null/none"}):
             scanned = search(query, limit=None, **keywords)
         assert describe(indexed) == describe(scanned), query
-        assert indexed.total == scanned.total == len(indexed)
+        # two files of one session, as after a rename, count once
+        sessions = [hit for hit in indexed if hit.session.copy_of is None]
+        assert indexed.total == scanned.total == len(sessions)
 
 
 def describe(results: SearchResults) -> dict[str, object]:

@@ -81,10 +81,6 @@ class _MeanwhileError(Exception):
     """Somebody wrote between our reading and our writing."""
 
 
-class _GoneError(PersistenceError):
-    """Somebody has deleted the session for good."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
     """The line of an entry before it was rewritten, and its place."""
@@ -292,8 +288,12 @@ class PostgresLog(ErrorLatch):
         """Read what others appended: one statement. A deleted session stays as it was read."""
         if self._error is not None:
             self.check()
-        with self._stopping(), contextlib.suppress(_GoneError):
-            self._catch_up()
+        with self._stopping():
+            try:
+                self._catch_up()
+            except PersistenceError as error:
+                if not error.is_gone:
+                    raise
 
     def _catch_up(self) -> None:
         place = self.place
@@ -576,7 +576,9 @@ class PostgresLog(ErrorLatch):
         if self._is_read_only:
             raise PersistenceError(self.name, "no longer exists")
         if self._send(Statement(statements.IS_GONE, (sid,))):
-            raise _GoneError(self.name, "was deleted for good")
+            gone = PersistenceError(self.name, "was deleted for good")
+            gone.is_gone = True
+            raise gone
         self.place = None
         found = self._send_append(rows_of(()), Figures(), is_again=True, sid=sid)
         if found[0][0] != "ok":
