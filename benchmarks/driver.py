@@ -31,9 +31,12 @@ def measure(work: Callable[[], _T]) -> _T:
     global _elapsed_ms
     if os.environ.get("BENCH_PROFILE"):
         return _profile(work)
+    loaded = set(sys.modules)
     started = time.perf_counter()
     result = work()
     _elapsed_ms = (time.perf_counter() - started) * 1_000
+    late = sorted(name for name in set(sys.modules) - loaded if name.startswith("sessiontree"))
+    assert not late, f"loaded while the time ran: {late}"
     return result
 
 
@@ -107,13 +110,11 @@ def append(args: Arguments) -> Info:
 
 
 def list_project(args: Arguments) -> Info:
-    import_module("sessiontree.discovery.listing")
     found = measure(lambda: SessionManager.list(args["cwd"], args["dir"]))
     return {"sessions": len(found), "messages": sum(each.message_count for each in found)}
 
 
 def list_all(_: Arguments) -> Info:
-    import_module("sessiontree.discovery.listing")
     found = measure(SessionManager.list_all)
     return {"sessions": len(found), "messages": sum(each.message_count for each in found)}
 
@@ -125,7 +126,6 @@ def recent(args: Arguments) -> Info:
 
 
 def continue_recent(args: Arguments) -> Info:
-    import_module("sessiontree.discovery.resume")
     manager = measure(lambda: SessionManager.continue_recent(args["cwd"], args["dir"]))
     return {"id": manager.session_id}
 
@@ -179,6 +179,26 @@ def import_sessions(args: Arguments) -> Info:
     return {"imported": len(report.imported), "unchanged": same, "failed": len(report.failed)}
 
 
+_OPENING = ("sessiontree.stores.files.log", "sessiontree.stores.files.opening")
+_LISTING = ("sessiontree.discovery.listing", "sessiontree.discovery.workers", "sessiontree.plugins")
+_ADAPTERS = "sessiontree.discovery.adapters"
+LOADED_LATE = {
+    "open": _OPENING,
+    "context": _OPENING,
+    "list": (*_LISTING, _ADAPTERS),
+    "list_all": _LISTING,
+    "continue": ("sessiontree.discovery.resume", *_OPENING),
+    "resume": ("sessiontree.discovery.resume", "sessiontree.discovery.drafts"),
+    "index": (f"{_ADAPTERS}.claude_code", f"{_ADAPTERS}.claude_content"),
+    "search": (
+        *("sessiontree.discovery.search", f"{_ADAPTERS}.claude_code"),
+        *(f"{_ADAPTERS}.claude_content", f"{_ADAPTERS}.tree"),
+    ),
+    "fork": (*_OPENING, "sessiontree.stores.files.fork", "sessiontree.stores.files.copying"),
+    "branched": ("sessiontree.stores.files.copying",),
+}
+"""What an operation would load while its time is measured, as it loads nothing before it must."""
+
 OPS: dict[str, Callable[[Arguments], Info]] = {
     "open": open_session,
     "context": context,
@@ -209,6 +229,8 @@ def peak_kb() -> int:
 
 def main() -> None:
     op, given = sys.argv[1:3]
+    for name in LOADED_LATE.get(op, ()):
+        import_module(name)
     info = OPS[op](json.loads(given))
     print(json.dumps({"ms": _elapsed_ms, "hwm_kb": peak_kb(), "info": info}))
 

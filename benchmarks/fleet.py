@@ -18,13 +18,13 @@ from dataclasses import dataclass
 class Costs:
     """Measured, ``make bench ARGS="--only '^postgres$'"``: µs of the server's processor, bytes."""
 
-    append_us: float = 205
-    index_us: float = 16
-    open_us: float = 439
-    list_us: float = 209
-    search_us: float = 26_733
-    log_bytes: float = 4_017 + 764
-    row_bytes: float = 508 + 143
+    append_us: float = 190
+    index_us: float = 17
+    open_us: float = 441
+    list_us: float = 187
+    search_us: float = 29_665
+    log_bytes: float = 2_224 + 785
+    row_bytes: float = 519 + 144
     search_bytes: float = 317
 
 
