@@ -56,6 +56,7 @@ _IN_THE_WAY = (
     psycopg.errors.UndefinedObject,
     psycopg.errors.ObjectInUse,
     psycopg.errors.UniqueViolation,
+    psycopg.errors.InternalError_,  # "tuple concurrently updated": two at the same index
 )
 _TO_MAKE_AGAIN = "; to make it as it should be: sessiontree store upgrade URL"
 _IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
