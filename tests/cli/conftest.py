@@ -194,6 +194,7 @@ def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple
     deadline = time.monotonic() + 60
     spoke_at = time.monotonic()
     while time.monotonic() < deadline:
+        is_over = process.poll() is not None  # asked first: what it wrote last is read after this
         ready, _, _ = select.select([master], [], [], 0.05)
         if ready:
             spoke_at = time.monotonic()
@@ -204,7 +205,7 @@ def _converse(master: int, process: subprocess.Popen[bytes], replies: list[tuple
             if not chunk:
                 break
             shown += chunk
-        elif process.poll() is not None:
+        elif is_over:
             break
         if replies:
             at = shown.find(replies[0][0].encode(), seen)
