@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -195,35 +195,22 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
             )
         from sessiontree.stores.base import SearchesAccepted
 
+        search_store: Callable[..., SearchResults] = self.store.search
+        unfiltered = accept
         if accept is not None and isinstance(self.store, SearchesAccepted):
-            return self.store.search_accepted(
-                query,
-                accept,
-                cwd=cwd,
-                scope=self.key,
-                role=role,
-                since=since,
-                include_tools=include_tools,
-                limit=limit,
-                on_progress=on_progress,
-            )
-        found = self.store.search(
+            search_store = partial(self.store.search_accepted, accept=accept)
+            unfiltered = None
+        found = search_store(
             query,
             cwd=cwd,
             scope=self.key,
             role=role,
             since=since,
             include_tools=include_tools,
-            limit=limit if accept is None else None,
+            limit=limit if unfiltered is None else None,
             on_progress=on_progress,
         )
-        if accept is not None:
-            is_all = found.total is not None
-            found[:] = [hit for hit in found if accept(hit.session)]
-            found.total = len(found) if is_all else None
-            if limit is not None:
-                del found[limit:]
-        return found
+        return found if unfiltered is None else _keep_accepted(found, unfiltered, limit)
 
     def agent_of(self, info: SessionInfo) -> str:
         """The name of the agent whose session this is."""
@@ -327,3 +314,15 @@ def _choose_files(
 
 
 __all__ = ["Reach", "Scope", "choose_scope"]
+
+
+def _keep_accepted(
+    found: SearchResults, accept: Callable[[SessionInfo], bool], limit: int | None
+) -> SearchResults:
+    """Leave out what is not accepted, and what is then beyond the limit."""
+    is_all = found.total is not None
+    found[:] = [hit for hit in found if accept(hit.session)]
+    found.total = len(found) if is_all else None
+    if limit is not None:
+        del found[limit:]
+    return found

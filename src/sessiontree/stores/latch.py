@@ -6,6 +6,8 @@ on after a lost entry would leave a conversation with a hole.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from sessiontree.errors import PersistenceError, without_frames
 from sessiontree.logs import get_logger
 from sessiontree.model.lines import SessionWarning
@@ -14,7 +16,7 @@ from sessiontree.text.escaping import one_line
 logger = get_logger()
 
 
-class ErrorLatch:
+class ErrorLatch(ABC):
     """The part of a log that refuses to write after an error. The log sets what it declares."""
 
     foreign: int
@@ -24,9 +26,9 @@ class ErrorLatch:
     _own_warnings: list[SessionWarning]
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The session's name in errors and warnings."""
-        raise NotImplementedError
 
     @property
     def has_failed(self) -> bool:

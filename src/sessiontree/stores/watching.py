@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 Seen = TypeVar("Seen")
@@ -17,7 +18,7 @@ UNASKED_S = 2.0
 """Seconds between two looks where something does: it may miss a change."""
 
 
-class LookingWatch(Generic[Seen]):
+class LookingWatch(ABC, Generic[Seen]):
     """A `Watch` that compares looks. A subclass sets ``_seen`` to the first one."""
 
     _seen: Seen
@@ -43,9 +44,9 @@ class LookingWatch(Generic[Seen]):
         """Stop waiting, in whatever thread."""
         self._stop.set()
 
+    @abstractmethod
     def _look(self) -> Seen:
         """Return a value that differs once the session has changed."""
-        raise NotImplementedError
 
     def _pause(self, left: float | None) -> None:
         """Wait for a notification, or a moment; ``left`` seconds at most."""
